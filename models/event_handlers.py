@@ -1,6 +1,4 @@
-"""The modules that say what events become, in the order in which they see a batch.
-``models.memory.event_types`` says how.
-"""
+"""The modules that say what events become (``models.memory.event_types``), in their order."""
 
 from __future__ import annotations
 

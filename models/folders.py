@@ -11,11 +11,7 @@ PRIVATE = 0o700
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and those around it that are missing, each for its owner alone: :meth:`Path.mkdir` gives
-    the mode to the last only.
-
-    Of those below the home, what others may do in a folder that is there is taken away.
-    """
+    """Make a folder and missing ones around it, all private; those below the home are made private again."""
     home = get_settings().home
     for parent in (*reversed(folder.parents), folder):
         parent.mkdir(mode=PRIVATE, exist_ok=True)

@@ -1,8 +1,7 @@
-"""``python -m workers.alive [NAME]``: whether a process of this container has given a sign of life, by its
-name in ``workers.procfile``.
+"""``python -m workers.alive [NAME]``: whether a process of this container lives, for health checks.
 
-For health checks of containers. Without a name it is the container's first process, whichever that is. Ends
-with 0 also where that is not known: a Valkey that is away is no reason to restart who waits for it.
+Without a name: the container's first process. Ends with 0 if that is not known: a Valkey that is away is no
+reason to restart what waits for it.
 """
 
 from __future__ import annotations
@@ -62,9 +61,7 @@ def _web(settings: Settings) -> str:
 
 
 def first_process(command: bytes) -> str:
-    """The name of the process with this command line, its parts ended by zeros; empty if it is none of
-    ours.
-    """
+    """The name of the process with this command line (parts end with zeros); empty: none of ours."""
     parts = command.decode("utf-8", "replace").split("\0")
     hosts = [part for part in parts if part.startswith("--hostname=")]
     if hosts:

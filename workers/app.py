@@ -100,9 +100,7 @@ app.conf.update(
 
 @app.on_after_finalize.connect
 def _only_own_tasks(sender: Celery, **_: object) -> None:
-    """Celery's built-in tasks run other tasks, or themselves again and again: nobody of ours sends them,
-    whoever else does is ignored.
-    """
+    """Celery's built-in tasks run other tasks, or themselves: we send none, and others' are ignored."""
     for name in [name for name in sender.tasks if name.startswith("celery.")]:
         sender.tasks.unregister(name)
 

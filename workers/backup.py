@@ -1,9 +1,4 @@
-"""``jiyi backup`` and ``jiyi restore``: on the running database, or on the embedded one of a service that is
-stopped.
-
-python -m workers.backup backup [PATH] [--json]
-python -m workers.backup restore PATH [--force] [--json]
-"""
+"""``jiyi backup`` and ``jiyi restore``: on the running database, or the embedded one of a stopped service."""
 
 from __future__ import annotations
 

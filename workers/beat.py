@@ -1,8 +1,4 @@
-"""Beat's scheduler: Celery's own, with two differences.
-
-It sends a queue's canary only when the one before has run, or long after it. And when the clock is put back
-it begins anew: by Celery's it would send nothing until the wrong time has come again.
-"""
+"""Celery's scheduler, but a queue's canary waits for the one before, and a clock put back starts anew."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The demonstration: the sample diary through the broker, questions in two languages, a debate, an agent that
-helps, reflections.
-"""
+"""The demonstration: a diary, questions in two languages, a debate, an agent that helps, reflections."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ NOTES = (
 
 
 def play(console: Console) -> None:
-    """Publish the diary, wait until it is memory, ask, reflect. A second time nothing is stored twice: ids
-    are fixed.
-    """
+    """Publish the diary, ask, reflect. Event ids are fixed: a second run stores nothing twice."""
     diary = [json.loads(line) for line in DIARY.read_text(encoding="utf-8").splitlines()]
     events = [*map(_patient, AGENTS), *diary]
     # The diary's agents live in its time: half a year later their thoughts would have expired.
@@ -111,9 +107,7 @@ def remember(client: Client, events: list[JsonObject], console: Console) -> None
 
 
 def reflect(client: Client, agent: str) -> list[NewThought]:
-    """The best thought on each question that the agent asks itself; of the first time, if it has reflected
-    before.
-    """
+    """The best thought on each of the agent's questions, of its first reflection."""
     thoughts = client.memory.list(
         agent_id=agent, types=["thought"], superseded=True, archived="with", limit=THOUGHTS_LOOKED_AT
     ).rows
@@ -132,9 +126,7 @@ def reflect(client: Client, agent: str) -> list[NewThought]:
 
 
 def await_counted(client: Client) -> None:
-    """Return when the service has done all that the diary sets off, so that nothing is missing from what is
-    reflected on.
-    """
+    """Return when all that the diary sets off is done: a reflection must miss nothing."""
     poll(client.stats.show, lambda stats: not stats.work_owed, WAIT_SECONDS)
 
 
@@ -148,9 +140,7 @@ def _patient(agent: str) -> JsonObject:
 
 
 def debate(client: Client, console: Console) -> None:
-    """Tell the outputs, promote the verdict, digest the rest; nothing of it while working memory still has an
-    earlier run's.
-    """
+    """Send the outputs, promote the verdict, digest the rest; only once."""
     outputs = [json.loads(line) for line in OUTPUTS.read_text(encoding="utf-8").splitlines()]
     verdict = outputs[-1]["payload"]["output"]
     if verdict not in {item.content for item in client.working_memory.show().rows}:

@@ -1,7 +1,4 @@
-"""``jiyi doctor``: is everything all right? ``python -m workers.doctor [--json]``
-
-Asks the servers themselves, so that it answers also where the web and the workers do not.
-"""
+"""``jiyi doctor``: is everything all right? Asks the servers themselves, with web and workers down too."""
 
 from __future__ import annotations
 
@@ -157,9 +154,7 @@ def versions(workers: Iterable[Worker] | None) -> Check:
 
 
 def collation() -> Check:
-    """Whether the order of texts is still the one by which the indexes were made: a library's update can
-    change it.
-    """
+    """Whether texts still sort as the indexes were made: a library's update can change it."""
     try:
         return judge_collation(*from_database(_collation))
     except Unanswered as error:
@@ -169,9 +164,7 @@ def collation() -> Check:
 def judge_collation(
     database: str, provider: str, locale: str, recorded: str | None, actual: str | None
 ) -> Check:
-    """``recorded``: the version of the collation when the database was made; ``actual``: the library's
-    now.
-    """
+    """``recorded``: the collation's version when the database was made; ``actual``: now."""
     name, shown = "Database collation", f"{PROVIDERS.get(provider, provider)} {locale}"
     if recorded != actual and recorded is not None:
         return Check(

@@ -42,11 +42,11 @@ FIRST_PORT, PORTS, PORT_TRIES = 20_000, 12_000, 100
 
 @contextmanager
 def folder(prefix: str) -> Iterator[Path]:
-    """A folder for one run, deleted afterwards, however the run ends.
+    """A folder for one run, deleted however the run ends.
 
-    SIGTERM and SIGHUP become ``SystemExit``, as Ctrl-C is ``KeyboardInterrupt``, so that servers and
-    processes begun within it are ended, too. While they are being ended further signals change nothing. In
-    other threads than the main one signals stay as they are.
+    SIGTERM and SIGHUP become ``SystemExit`` in the main thread, so that what was begun within ends too;
+    further
+    signals change nothing then.
     """
     before = (
         {number: signal.getsignal(number) for number in ENDING}
@@ -135,10 +135,7 @@ def database(home: Path, **settings: str) -> Iterator[Stack]:
 
 @contextmanager
 def processes(logs: Path, names: Sequence[str] | None = None) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """The named processes of ``workers.procfile``, ended afterwards; by default all but the web.
-
-    Answers are awaited if any can be given.
-    """
+    """The named processes (by default all but the web), ended afterwards; awaits that they answer."""
     names = [name for name in commands() if name != "web"] if names is None else names
     logs.mkdir(parents=True, exist_ok=True)
     started: dict[str, subprocess.Popen[bytes]] = {}
@@ -160,11 +157,7 @@ def processes(logs: Path, names: Sequence[str] | None = None) -> Iterator[dict[s
 
 @contextmanager
 def served(logs: Path, **settings: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """The web as in production, on a port of this machine that nobody uses: the port, once it answers there.
-
-    Raises:
-        TimeoutError: it does not come up; with what it wrote.
-    """
+    """The web as in production, and its port, once it answers. Raises TimeoutError with what it wrote."""
     with environment(web_port=str(free_port()), **settings):
         port = get_settings().web_port
         with processes(logs, ["web"]) as started:
@@ -175,9 +168,7 @@ def served(logs: Path, **settings: str) -> Iterator[tuple[int, subprocess.Popen[
 
 
 def free_port() -> int:
-    """A port of this machine that nobody uses; one that the system gives to nobody who asks for any, until it
-    is taken.
-    """
+    """A free port, outside of those that the system gives to connections."""
     for _ in range(PORT_TRIES):
         port = FIRST_PORT + secrets.randbelow(PORTS)
         with socket.socket() as probe, suppress(OSError):  # somebody has it

@@ -1,13 +1,9 @@
 """What a process does with memory that it does not use any more.
 
-Cycles among its objects are looked for seldom, for nearly all objects are in none. In the intake, whose
-batches are many thousand small objects, the looking took a third of the time; in a retrieval worker, which
-reads a large agent, as well. A process with little to do looks by the clock: before it has made as many
-objects an hour may pass, and its memory would grow for as long.
-
-What is free goes back to the system. glibc keeps it by default: a heap for each thread, and ever larger
-arrays within these heaps, once one as large was freed. The indexes of a retrieval worker, which grow with
-their agents, left as much behind as they took.
+Cycles are looked for seldom: nearly no object is in one, and looking took a third of the intake's time. A
+quiet process looks by the clock. What is free goes back to the system: glibc keeps a heap for each thread,
+and
+indexes of a retrieval worker left as much behind as they took.
 """
 
 from __future__ import annotations
@@ -39,9 +35,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
 def tune_gc(threshold: int = GC_THRESHOLD) -> None:
-    """From now on; what is there already, modules above all, is never looked at again. ``threshold``: new
-    objects between two looks.
-    """
+    """From now on. What is there already is never looked at again. ``threshold``: new objects a look."""
     gc.freeze()
     gc.set_threshold(threshold)
     threading.Thread(target=_look_by_the_clock, name="gc", daemon=True).start()

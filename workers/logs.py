@@ -1,8 +1,6 @@
-"""What a process writes: lines for people, or (``JIYI_LOG_FORMAT=json``) one JSON object a line; and errors
-to an error tracker.
+"""What a process writes, as lines for people or JSON (``JIYI_LOG_FORMAT``), and errors for a tracker.
 
-Neither quotes the words of an error that may be somebody's: ``engine.operations.install`` sees to each record
-before it comes here.
+Neither quotes words that may be somebody's: ``engine.operations.install`` cleans each record first.
 """
 
 from __future__ import annotations
@@ -32,9 +30,7 @@ LAST_REPORTS_SECONDS = 10
 
 
 class JsonLines(logging.Formatter):
-    """A record as one JSON object: ``time``, ``level``, ``logger``, ``process``, ``message``, and
-    ``trace_id``, ``span_id``, ``error``.
-    """
+    """A record as one JSON object; ``trace_id``, ``span_id`` and ``error`` where there are any."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -58,9 +54,7 @@ class JsonLines(logging.Formatter):
 
 
 def install(process: str, least: int = logging.INFO) -> None:
-    """Give this process its log, by the settings: what is ``least`` as important. Raises
-    :class:`SettingsError`.
-    """
+    """Give this process its log, from level ``least`` on. Raises :class:`SettingsError`."""
     operations.install()
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(process) if as_json() else logging.Formatter(TEXT))
@@ -78,11 +72,7 @@ def as_json() -> bool:
 
 
 def track_errors(process: str) -> None:
-    """Send errors that are logged to Sentry, if ``SENTRY_DSN`` says where it is.
-
-    Raises:
-        SettingsError: its SDK is not installed, or the address is none.
-    """
+    """Send logged errors to Sentry, if ``SENTRY_DSN`` is set. Raises :class:`SettingsError`."""
     if not os.environ.get(TRACKER):
         return
     try:

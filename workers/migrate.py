@@ -1,6 +1,4 @@
-"""Bring the database up to date: ``python -m workers.migrate``; and whether this code and the database belong
-together.
-"""
+"""``python -m workers.migrate`` updates the database; and whether it and this code fit together."""
 
 from __future__ import annotations
 
@@ -26,12 +24,7 @@ class WrongRevision(JiyiError):  # noqa: N818 – its name says what happened
 
 
 def upgrade(revision: str = "head") -> None:
-    """Apply the migrations up to ``revision``. Two at once take turns.
-
-    Raises:
-        WrongRevision: a later version, or something else, has been here; nothing is changed.
-        SQLAlchemyError: the database is away, or refuses.
-    """
+    """Migrate to ``revision``; two at once take turns. Raises :class:`WrongRevision`, unchanged then."""
     known = revisions()
     found = current()
     if found not in known:
@@ -44,10 +37,9 @@ def upgrade(revision: str = "head") -> None:
 
 
 def check() -> None:
-    """Raises :class:`WrongRevision` if the database is not at this code's last revision: for processes that
-    begin.
+    """Raise :class:`WrongRevision` unless the database is at this code's last revision.
 
-    Those that run already go on through an upgrade, as migrations go with the code before them.
+    For processes that begin; running ones go on, as migrations go with the code before them.
     """
     revision = current()
     if revision == newest():

@@ -1,7 +1,4 @@
-"""The processes of a deployment and how each is started: the one place for all who start some.
-
-python -m workers.procfile NAME      # becomes that process
-"""
+"""The processes of a deployment; ``python -m workers.procfile NAME`` becomes one of them."""
 
 from __future__ import annotations
 
@@ -75,12 +72,7 @@ def _worker(name: str, queues: str, pool: str, concurrency: int) -> list[str]:
 
 
 def fits_the_database() -> None:
-    """Raises :class:`workers.migrate.WrongRevision` if this code and the database do not belong together, and
-    :class:`jiyi.errors.SettingsError` if its sessions are shared by a PgBouncer, and the settings do not say
-    so.
-
-    A database that is away is waited for by the process itself.
-    """
+    """Raise WrongRevision or SettingsError if code, database or PgBouncer do not fit; not if it is away."""
     try:
         check_sessions()
         migrate.check()

@@ -1,9 +1,4 @@
-"""Loads OpenTelemetry into a process of the service, if its own standard variables ask for traces; otherwise
-nothing of it is imported.
-
-The instrumentations that there are do not fit (docs/decisions.md): spans are made where the work is done, by
-``jiyi.tracing``.
-"""
+"""Loads OpenTelemetry into a process if its standard variables ask for traces; else imports nothing."""
 
 from __future__ import annotations
 
@@ -31,12 +26,9 @@ def wanted() -> bool:
 
 
 def install(process: str) -> None:
-    """Trace this process, of that name, if it is wanted. After any fork, before the first connection to the
-    database.
+    """Trace this process if wanted: after any fork, before the first connection to the database.
 
-    Raises:
-        SettingsError: traces are asked for in a way that this service does not know, or the packages are not
-        installed.
+    Raises :class:`SettingsError`: an unknown protocol, or packages are not installed.
     """
     if not wanted():
         return

@@ -1,6 +1,4 @@
-"""``jiyi up`` and ``make run``: the whole service on its own embedded database and broker, with a secret and
-somebody who may sign in.
-"""
+"""``jiyi up`` and ``make run``: the whole service on its own database and broker."""
 
 from __future__ import annotations
 
@@ -111,9 +109,7 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
 def foreground(
     admin: str, password: str | None, stack: Stack, *, demo_too: bool, once: bool
 ) -> Callable[[], int | None]:
-    """What is done once the processes have been started. ``password``: of the first person, if that is
-    new.
-    """
+    """What is done once the processes are started. ``password``: of the first person, if new."""
 
     def work() -> int | None:
         with console.status("starting the workers …"):
@@ -135,9 +131,7 @@ def foreground(
 
 
 def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
-    """Lines that work as they are, whatever the other shell has set: the command line of this checkout, and a
-    request with a key.
-    """
+    """Lines for another shell, whatever it has set: this checkout's command line, and a request."""
     group = demo.GROUP if demo_too else get_settings().group
     agent, question = (
         ("Tomas", "What happened with the bees?") if demo_too else ("klaus", "What does Klaus read?")
@@ -165,11 +159,7 @@ def signing_in(password: str | None) -> str:
 
 
 def start_stack() -> Stack:
-    """The embedded servers, in the home asked for, or the first that no other copy uses.
-
-    Raises:
-        StackError: the home asked for cannot be used; says why.
-    """
+    """The embedded servers, in the home asked for, or the first free one. Raises :class:`StackError`."""
     home = default_home()
     asked_for = bool(os.environ.get("JIYI_HOME"))
     for copy in range(1, MAX_COPIES + 1):
@@ -192,11 +182,7 @@ def start_stack() -> Stack:
 
 
 def choose_port() -> int:
-    """The port for the admin: the one asked for, or the first free one.
-
-    Raises:
-        SettingsError: the port asked for is taken.
-    """
+    """The port for the admin: as set, or the first free one. Raises :class:`SettingsError`."""
     settings = get_settings()
     asked_for = "web_port" in settings.model_fields_set
     tried = 1 if asked_for else PORTS_TRIED
@@ -240,11 +226,7 @@ def leave_addresses(home: Path, addresses: dict[str, str]) -> Path:
 
 
 def secret_key(home: Path) -> str:
-    """The one that is set, else this home's own, which is made when it is first asked for.
-
-    Raises:
-        SettingsError: the one that is set is too short, or the file is there, but empty.
-    """
+    """The secret that is set, else this home's own, made once. Raises :class:`SettingsError`."""
     if get_settings().secret_key.get_secret_value():
         return need_secret_key(get_settings())
     file = home / SECRET_FILE
@@ -262,11 +244,7 @@ def secret_key(home: Path) -> str:
 
 
 def program_key(home: Path, group: str) -> str:
-    """A key of the group that may publish and read, for whoever tries this copy; made once, and kept beside
-    the data.
-
-    A key that was revoked, or of another group, is replaced.
-    """
+    """A key to publish and read, kept beside the data; replaced if revoked or another group's."""
     file = home / KEY_FILE
     with Client(group) as client:
         known = {

@@ -1,6 +1,4 @@
-"""What every Celery worker has besides its tasks: the broker tried again soon, priority, logs, meters,
-heartbeat, watchdog, and that it follows what an operator wants of it.
-"""
+"""What every Celery worker has besides its tasks: meters, heartbeat, watchdog, operators' wishes."""
 
 from __future__ import annotations
 
@@ -56,10 +54,10 @@ STOP_SECONDS = 10.0
 
 
 class Modes:
-    """How this process goes about: ``running``, ``paused``, ``draining`` or ``stopped``. For one thread.
+    """The mode of this process. For one thread.
 
-    A process that was started after the wish that ended the one before it takes nothing, and does not end:
-    whatever started it would start it again and again.
+    Started after the wish that ended the process before it, it takes nothing, and does not end: it would only
+    be started again.
     """
 
     def __init__(self, consumer: Any) -> None:
@@ -99,17 +97,13 @@ class Modes:
         return self._newest
 
     def _ask(self) -> None:
-        """Find out whether a wish that was there before this process is the latest. While nobody says so, it
-        counts.
-        """
+        """Ask the audit log whether a wish from before this process is the latest; it counts until then."""
         with suppress(Unanswered), whole_service():
             self._newest = from_database(lambda connection: last_wish(connection, self._consumer.hostname))
             self._asked = True
 
     def _take(self, on: bool) -> None:
-        """From now on take messages, or none. Celery's consumer belongs to the main thread, which does it
-        soon.
-        """
+        """Take messages from now on, or none. The main thread, whose Celery's consumer is, does it soon."""
         if on == (not HELD.is_set()):
             return
         queues = self._consumer.app.amqp.queues
@@ -200,9 +194,7 @@ def quieten(sender: str = "", **_: Any) -> None:
 
 
 class Consumer(celery.worker.consumer.Consumer):  # type: ignore[misc]  # Celery has no types
-    """Celery's, which looks at a message's size before anybody parses it, and says nothing of what is in one
-    that is no task.
-    """
+    """Celery's, which bounds a message before it is parsed, and never quotes what is no task."""
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
         return self.bounded(super().create_task_handler(*args, **options))
@@ -315,9 +307,7 @@ WATCH = Watch()
 
 
 def waited(request: Any) -> float | None:
-    """Seconds since the task could have begun: since it was sent, or since the time that it was to wait
-    for.
-    """
+    """Seconds since the task could have begun: since it was sent, or since its ``eta``."""
     sent, eta = getattr(request, PUBLISHED_AT, None), getattr(request, "eta", None)
     if not isinstance(sent, int | float):
         return None
@@ -341,11 +331,9 @@ def install_meters() -> None:
 
 
 class Heartbeat:
-    """Beats from :meth:`start` to :meth:`stop`.
+    """Beats from :meth:`start` to :meth:`stop`, through Valkey.
 
-    Celery's remote control does the same by broadcasts that anybody with the broker's address may send, and
-    that can also shut workers down; so it is off, and what workers have to say or to be told goes through
-    Valkey.
+    Celery's remote control is off: anybody with the broker's address may broadcast, a shutdown too.
     """
 
     def __init__(self, name: str, queues: Sequence[str], modes: Modes | None = None) -> None:
@@ -425,11 +413,11 @@ def install_heartbeat() -> None:
 
 
 class Watchdog:
-    """Counts what the worker runs and remembers when it last received something.
+    """Ends a worker that believes to be connected and receives nothing.
 
-    After its broker restarted, a Celery worker can believe that it is connected and yet receive nothing
-    (celery #8030, #9054 and others; our smoke test with two restarts in a row met it). Seen from outside it
-    is idle while messages wait: exactly that is what this looks for, on a connection of its own.
+    That happens after a broker's restart (celery #8030, #9054; our smoke test met it): it is idle while
+    messages
+    wait, as seen on a connection of its own.
     """
 
     def __init__(self) -> None:

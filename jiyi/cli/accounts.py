@@ -1,8 +1,4 @@
-"""``jiyi keys create`` and ``rotate``, ``jiyi people add`` and ``set_password``: what makes secrets, or asks
-for passwords.
-
-Secrets are made and passwords hashed here; only what the service may know travels.
-"""
+"""``jiyi keys`` and ``people``: makes secrets and hashes passwords here, so that neither travels."""
 
 from __future__ import annotations
 
@@ -94,9 +90,7 @@ def add_person(
     ] = False,
     generate: Generate = False,
 ) -> Shown:
-    """Add somebody, with --groups or --all-groups unless they are an operator. Asks for the password,
-    twice.
-    """
+    """Add somebody, with --groups or --all-groups unless an operator. Asks for the password, twice."""
     access = {"groups": groups or None, "all_groups": all_groups}
     checked(
         AddPerson, name=name, role=role, password_hash=hash_password("only to look at the rest"), **access
@@ -110,9 +104,7 @@ def add_person(
 
 @shows
 def set_password(client: Client, name: Name, generate: Generate = False) -> Shown:
-    """A new password. Whoever is signed in under the name is signed out; a lock after wrong passwords
-    opens.
-    """
+    """A new password. Signs out who is signed in under the name, and opens a lock after wrong passwords."""
     password = _password(generate=generate)
     return _done(
         client.people.set_password(name, password),

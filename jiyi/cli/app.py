@@ -1,8 +1,6 @@
-"""All commands in one place. ``jiyi SUBJECT VERB`` is the action ``subject.verb``; what does more is written
-by hand.
+"""All commands. ``jiyi SUBJECT VERB`` is the action ``subject.verb``; what does more is written by hand.
 
-Nothing of a command is loaded before it is run: its help is in ``commands.json``, which ``tools.commands``
-writes.
+No command is loaded before it is run: ``tools.commands`` writes all help to ``commands.json``.
 """
 
 from __future__ import annotations
@@ -77,9 +75,7 @@ class Verbs(TyperGroup):
 
 
 class Commands(Root):
-    """The root: what is written by hand, and all subjects. An action's alias is a command, too, which is not
-    listed.
-    """
+    """The root: what is written by hand, and all subjects. Aliases of actions are commands too, unlisted."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)

@@ -1,6 +1,4 @@
-"""``jiyi connect HOST``: writes what a host needs to remember, after it has shown the difference, and takes
-it away again.
-"""
+"""``jiyi connect HOST``: writes what a host needs, after showing the difference; ``--remove`` undoes it."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ class Host(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Where the service is, and with which key, whose memory and, unless the agent's zone does, whose days it
-    is asked for.
-    """
+    """Address and key of the service, whose memory, and the zone of its days unless the agent has one."""
 
     url: str
     key: str
@@ -158,9 +154,7 @@ def _hook_config(_text: str, wanted: Wanted | None) -> str:
 
 
 def _standalone(module: str) -> str:
-    """A module of :mod:`jiyi.integrations` with what it imports of Jiyi in it, for a host in whose
-    environment Jiyi is not installed.
-    """
+    """A module of :mod:`jiyi.integrations` with what it imports of Jiyi in it: the host has no Jiyi."""
     source, common = (
         (INTEGRATIONS / f"{name}.py").read_text(encoding="utf-8") for name in (module, "plug_ins")
     )
@@ -308,9 +302,7 @@ def connect(
 
 
 def _show(name: str, before: str, after: str) -> None:
-    """The difference, without the keys in it: ours, whichever it was, and those of others in the lines
-    around.
-    """
+    """The difference, with all keys masked: ours, and those of others in the lines around."""
     for line in difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm=""):
         typer.echo(_SECRET.sub(r"\g<name>" + MASK, masked(line)))  # with its indentation
 
@@ -329,9 +321,7 @@ def _tell(host: Host, wanted: Wanted | None) -> None:
 
 
 def _open_webui(wanted: Wanted | None, url: str, key: str, *, yes: bool) -> None:
-    """Its functions are kept in its database: they are written by its API, and their valves hold the
-    service's address and key.
-    """
+    """Open WebUI keeps functions in its database: its API writes them; their valves hold address and key."""
     if not key:
         raise SettingsError(
             "OPEN_WEBUI_KEY: set it to an administrator's API key (Settings → Account → API keys in Open"
@@ -393,9 +383,7 @@ def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> 
 
 
 def _change(path: Path, edit: Edit, wanted: Wanted | None) -> tuple[str, str] | None:
-    """The file's text before and after; None if it stays as it is. Raises :class:`SettingsError` for a file
-    that cannot be read.
-    """
+    """The file's text before and after; None: no change. Raises :class:`SettingsError`."""
     try:
         before = path.read_text(encoding="utf-8") if path.exists() else ""
         after = edit(before, wanted)

@@ -1,10 +1,7 @@
-"""``jiyi hook EVENT``: what a host runs before an answer and after it (``jiyi connect``). Small, since a host
-waits for it.
+"""``jiyi hook EVENT``: what a host runs before an answer and after it (``jiyi connect``).
 
-It reads what the host says on its standard input, and answers in the host's form. A service that is away, or
-anything else that goes wrong, is silence: the host goes on without memory. What was said meanwhile is
-published by a later hook of the session, or at the beginning of another one: how far each transcript has been
-read is noted in :func:`places`. Nothing outside the standard library is imported.
+Whatever goes wrong is silence: the host goes on without memory. A later hook publishes what was said
+meanwhile (:func:`places`). A host waits for it, so only the standard library is imported.
 """
 
 from __future__ import annotations
@@ -38,9 +35,7 @@ Event = dict[str, Any]
 
 
 class Place(TypedDict):
-    """What is noted of a transcript: where it is, its session, bytes published, bytes there were at the last
-    hook, and under which key.
-    """
+    """Of a transcript: its session, bytes published, bytes seen by the last hook, and under which key."""
 
     transcript: str
     session: str
@@ -55,9 +50,7 @@ def config_path() -> Path:
 
 
 def places() -> Path:
-    """The folder with a file a session: its transcript, and how far that has been published. To lose it only
-    costs time.
-    """
+    """The folder with a file a session: how far its transcript is published. Losing it only costs time."""
     return config_path().with_name("published")
 
 
@@ -83,9 +76,7 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
 
 
 def _recall(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """What belongs before the answer to a prompt; days are those of this machine's clock, which is the
-    user's.
-    """
+    """What belongs before the answer to a prompt; days are those of this machine's clock."""
     from datetime import datetime
 
     asked = {
@@ -162,9 +153,7 @@ def _publish(config: Mapping[str, Any], file: Path, place: Place, until: float) 
 
 
 def _batch(transcript: IO[bytes], session: str, agent: str) -> tuple[list[Event], int]:
-    """The turns of the next lines, and the bytes of those that are whole: the last one may be written still,
-    and is read again.
-    """
+    """The turns of the next lines, and the bytes of the whole ones: the last may still be written."""
     turns: list[Event] = []
     read = 0
     for _ in range(LINES):
@@ -182,9 +171,7 @@ def _batch(transcript: IO[bytes], session: str, agent: str) -> tuple[list[Event]
 
 
 def _send(config: Mapping[str, Any], turns: list[Event]) -> None:
-    """Events are stored together or not at all: of those that are refused each half goes by itself, until the
-    wrong ones show.
-    """
+    """Events are stored together or not at all: what is refused is halved until the wrong ones show."""
     if not turns:
         return
     try:
@@ -274,8 +261,7 @@ def storable(text: str) -> str:
 
 
 def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """What the service answers; ``jiyi connect`` writes this function into plug-ins, too, so that it imports
-    all that it needs.
+    """What the service answers. Imports all that it needs: ``jiyi connect`` copies it into plug-ins.
 
     Raises:
         OSError: the service is away.

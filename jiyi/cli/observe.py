@@ -1,6 +1,4 @@
-"""``jiyi observe`` and ``end-session``: publishing what happened, with progress, and waiting for the
-effect.
-"""
+"""``jiyi observe`` and ``end-session``: publish what happened, and wait for the effect."""
 
 from __future__ import annotations
 
@@ -135,10 +133,10 @@ def publish(client: Client, events: Sequence[Event]) -> None:
 
 
 def wait_for(client: Client, events: Sequence[Event], timeout: float) -> None:
-    """Return when every event has its effect; the first to come are asked about first.
+    """Return when every event has its effect.
 
     Raises:
-        EventRejected, IdReused: the service refused some; raised when nothing else is left to wait for.
+        EventRejected, IdReused: the service refused some; raised when all others are done.
         NoAnswer: some are not done after ``timeout`` seconds.
     """
     owners = {event.event_id: event.group_id for event in events}

@@ -1,6 +1,4 @@
-"""``jiyi jobs run``, ``reembed`` and ``prompts show``: what is waited for until it has ended, and what an LLM
-would be asked.
-"""
+"""``jiyi jobs run`` and ``reembed``, which wait for an end; what ``prompts show`` prints."""
 
 from __future__ import annotations
 
@@ -88,10 +86,7 @@ def reembed(
 
 
 def steps(client: Client, **fields: Any) -> Iterator[MoveState]:
-    """Every step's state, until the move is done.
-
-    Raises what the last of several failures in a row was.
-    """
+    """Every step's state, until the move is done. Raises the last of several failures in a row."""
     failures = 0
     phase = ""
     while True:

@@ -76,9 +76,7 @@ def block(text: str) -> str:
 
 
 def table(title: str, *columns: str, right: Iterable[str] = (), grow: Iterable[str] = ()) -> Table:
-    """A table in the house style: ``right``-aligned columns, and those that may wrap (``grow``); the others
-    never do.
-    """
+    """A table: ``right``-aligned columns, and those that may wrap (``grow``)."""
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     if title:
         drawn.title, drawn.title_justify = Text(plain(title), "bold"), "left"
@@ -132,9 +130,7 @@ def cell_text(value: object) -> Text:
 
 
 def words_of(value: Any) -> str:
-    """A value for people: times as they are here, numbers with commas, the parts of a list or a mapping in a
-    row.
-    """
+    """A value for people: local times, numbers with commas, the parts of a list or a mapping in a row."""
     words = str(value)
     if isinstance(value, bool):
         words = "yes" if value else "no"
@@ -204,10 +200,7 @@ PARTS = {"recency": RECENCY, "relevance": RELEVANCE, "importance": IMPORTANCE}
 
 
 def lengths(contributions: Sequence[float], best: float, width: int) -> list[int]:
-    """Cells for each part, such that ``best`` would fill ``width``.
-
-    The ends are rounded, not the parts: the whole bar is never off by more than half a cell.
-    """
+    """Cells for each part, such that ``best`` fills ``width``; the ends are rounded, not the parts."""
     if best <= 0 or not math.isfinite(best):
         return [0] * len(contributions)
     ends, total = [0], 0.0

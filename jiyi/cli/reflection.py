@@ -113,9 +113,7 @@ def _came(reason: Memory) -> str:
 
 
 def _nearest(found: Reasons) -> set[tuple[UUID, UUID]]:
-    """For each memory beneath the top the one (what rests on it, it) by which it is reached first, level by
-    level.
-    """
+    """For each memory below the top the pair (what rests on it, it) that reaches it first, by level."""
     met, order, edges = {found.node_id}, [found.node_id], set()
     for node_id in order:  # grows while it is walked through
         for evidence in found.nodes[node_id].evidence:

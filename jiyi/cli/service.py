@@ -1,7 +1,4 @@
-"""``jiyi up``, ``backup``, ``restore``, ``mcp`` and ``doctor``: running the service and checking it.
-
-The first three run from a checkout, on the service's machine: its code is not in the client's wheel.
-"""
+"""``jiyi up``, ``backup``, ``restore`` and ``doctor``, which need a checkout; ``mcp`` and ``proxy``."""
 
 from __future__ import annotations
 
@@ -146,9 +143,7 @@ def mcp(
 
 
 def own_stdout() -> TextIOWrapper:
-    """What was standard output, for the protocol alone: whatever a dependency prints from now on goes to
-    standard error.
-    """
+    """What was stdout, for the protocol alone: what a dependency prints from now on goes to stderr."""
     sys.stdout.flush()
     kept = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -156,9 +151,7 @@ def own_stdout() -> TextIOWrapper:
 
 
 def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
-    """Serve an ASGI application until it is interrupted. Raises :class:`SettingsError` if the address cannot
-    be had.
-    """
+    """Serve an ASGI application until interrupted. Raises :class:`SettingsError`."""
     import uvicorn
 
     from jiyi.cli.listening import SWITCH_INTERVAL, Impatient

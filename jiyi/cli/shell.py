@@ -1,13 +1,4 @@
-"""What all commands share: the session, the options ``--json`` and ``--group``, errors in one line, functions
-of a client as commands.
-
-Example::
-
-    @shows
-    def reflect(client: Client, agent: Annotated[str, typer.Argument()]) -> Shown:
-        state = client.reflect(agent)
-        return Shown(state, lambda: reflection_view(state))
-"""
+"""What all commands share: the session, ``--json``, ``--group``, errors in one line, :func:`shows`."""
 
 from __future__ import annotations
 
@@ -93,9 +84,7 @@ class Root(TyperGroup):
 
 
 def _as_elsewhere(error: Any) -> Exception:
-    """An option that there is not, in the words that every other door has for it; any other error as it
-    is.
-    """
+    """An unknown option, in the words that REST and MCP use for one; any other error unchanged."""
     if not hasattr(error, "possibilities") or error.ctx is None:
         return error  # type: ignore[no-any-return]
     known = {
@@ -170,11 +159,7 @@ def loaded(place: str) -> Any:
 
 
 def connect(ctx: typer.Context, group: str | None = None) -> Client:
-    """A client for the session's group.
-
-    Raises:
-        SettingsError: an address is missing or cannot be one.
-    """
+    """A client for the session's group. Raises :class:`SettingsError` for an address that is none."""
     from jiyi.client.client import Client  # here, because help needs nothing of it
 
     settings = get_settings()
@@ -234,9 +219,7 @@ class Shown:
 
 
 def shows(command: Callable[..., Shown]) -> Callable[..., None]:
-    """Make a function of a client a command: it is given one for the session's group, and has the option
-    ``--json``.
-    """
+    """Make a function of a client a command: gives it one for the session's group, and adds ``--json``."""
     client, *own = inspect.signature(command, eval_str=True).parameters.values()
     assert client.name == "client", f"{command.__name__}: its first parameter is the client"
 

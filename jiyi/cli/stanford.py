@@ -58,11 +58,7 @@ def node_uuid(group_id: str, agent_id: str, node_id: str) -> UUID:
 
 
 def read(folder: Path) -> Memory:
-    """The memory saved in ``folder``.
-
-    Raises:
-        InvalidRequest: the folder holds no such memory, or a broken one; says which file and why.
-    """
+    """The memory saved in ``folder``. Raises :class:`InvalidRequest` with the file and what is wrong."""
     home = next((place for place in _places(folder) if (place / "nodes.json").is_file()), None)
     if home is None:
         raise InvalidRequest(
@@ -102,14 +98,10 @@ def read(folder: Path) -> Memory:
 def events(
     memory: Memory, group_id: str, agent_id: str, *, embedding_model: str | None = ORIGINAL_MODEL
 ) -> list[Event]:
-    """The memory as events: one a node in its order, and last the agent's settings and counters. What of it
-    cannot be kept is left out (:func:`left_out`).
+    """The memory as events: one a node, and last the agent's settings and counters, without what is left out.
 
-    The saved vectors go along as ``embedding_model``'s; with None they stay behind, and the service embeds
-    the texts.
-
-    Raises:
-        InvalidRequest: a node lacks a field or has a wrong one; says which.
+    The vectors go along as ``embedding_model``'s; None: the service embeds the texts. Raises
+    :class:`InvalidRequest` for a node with a missing or wrong field.
     """
     collected: list[Event] = []
     for node in what_fits(memory.nodes)[0]:
@@ -231,9 +223,9 @@ MAX_SHOWN_CHARS = 40
 
 
 def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[JsonObject], list[str]]:
-    """The nodes as far as they can be stored, and a sentence for each value, or node, that is left out.
+    """The nodes as far as they can be stored, and a sentence for each value or node left out.
 
-    What is missing or of another type than the original writes stays as it is, to be refused by name.
+    What is missing or of a wrong type stays, to be refused by name.
     """
     left_out: list[str] = []
     empty = {node["node_id"] for node in nodes if _is_blank(node.get("description"))}

@@ -1,7 +1,4 @@
-"""``jiyi SUBJECT VERB``: a command for each action of the table, made of the fields of its request.
-
-What a request cannot do without are arguments, and so are the ids that it names; the rest are options.
-"""
+"""``jiyi SUBJECT VERB``: a command for each action: required fields and ids are arguments, others options."""
 
 from __future__ import annotations
 
@@ -47,9 +44,7 @@ DISCARD = "discard"
 
 
 def callback_of(name: str) -> Any:
-    """The function that is the command of an action: asks it with the words of the command line, shows the
-    answer.
-    """
+    """The function that is the command of an action: asks it, and shows the answer."""
     action = TABLE[name]
     fields = {_variable(field): field for field in action.request.model_fields}
 
@@ -166,9 +161,7 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
 
 
 def _decoded(request: type[BaseModel], given: Mapping[str, Any]) -> JsonObject:
-    """The values with what is written in JSON read; a word that is no JSON stays one: the request's check
-    knows it.
-    """
+    """The values with JSON read; a word that is no JSON stays one: the request's check knows it."""
     in_json = {field for field in given if _kind(request.model_fields[field].annotation)[0] is None}
     return {field: _json(value) if field in in_json else value for field, value in given.items()}
 

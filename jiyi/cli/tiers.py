@@ -1,6 +1,4 @@
-"""``jiyi ingest`` and ``recall``: what workflows' nodes say, and what the group knows
-(``docs/workflows.md``).
-"""
+"""``jiyi ingest`` and ``recall``: what nodes of workflows say, and what the group knows."""
 
 from __future__ import annotations
 

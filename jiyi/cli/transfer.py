@@ -100,9 +100,7 @@ def import_stanford(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: Json = False,
 ) -> None:
-    """A persona's memory as saved by the original Generative Agents simulation. What of it cannot be kept is
-    left out, and told.
-    """
+    """A persona's memory as saved by the original Generative Agents simulation. Says what it leaves out."""
     memory = stanford.read(folder)
     with connect(ctx) as client:
         model = None if embed_anew else embedding_model
@@ -149,9 +147,7 @@ def _refuse(read_lines: Lines, name: str, *, told: bool, skip_bad: bool) -> None
 
 
 def group_of(client: Client) -> str:
-    """The group that a client speaks for. Over HTTP the key says which it is, and the service names it with
-    each answer.
-    """
+    """The group that a client speaks for. Over HTTP the key decides; each answer names it."""
     return _answered_for(client) or client.group
 
 
@@ -167,12 +163,7 @@ def _answered_for(client: Client) -> str | None:
 def _clients(
     ctx: typer.Context, client: Client, events: Sequence[Event]
 ) -> Iterator[list[tuple[Client, list[Event]]]]:
-    """Who publishes which events. Over HTTP a client speaks for one group: there is one for each that the
-    events are of.
-
-    Raises:
-        NotAllowed: the key does not speak for one of them; nothing was published.
-    """
+    """Who publishes which events: over HTTP a client for each group. Raises NotAllowed, before any."""
     if not isinstance(client.transport, HttpTransport):
         yield [(client, list(events))]
         return
@@ -249,9 +240,7 @@ def export_all(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write memories to files. With --all: events and what came of them, as `jiyi import jsonl` takes them
-    back.
-    """
+    """Write memories to files. With --all: events and what came of them, for `jiyi import jsonl`."""
     if ctx.invoked_subcommand is not None:
         if everything:
             raise typer.BadParameter("give either --all or a command")
@@ -307,9 +296,7 @@ def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterat
 
 
 def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
-    """Events, then what came of them that is in force: what was taken from conversations, and thoughts; each
-    after what it rests on.
-    """
+    """Events, then the current memories from conversations and thoughts, each after what it rests on."""
     yield from exported(client, None, with_vectors=with_vectors)
     group = group_of(client)
     ids = [
@@ -391,10 +378,10 @@ class Target(BaseModel, frozen=True):
     keep_ids: bool = False
 
     def place(self, event: JsonMapping) -> JsonObject:
-        """The event, put in the target's group (and agent), under an id of its own there if it moved.
+        """The event in the target's group (and agent), under an id of its own there if it moved.
 
-        Ids are unique in the whole service, and a known one changes nothing: a copy needs its own. It follows
-        from the old one, so that importing the same file again changes nothing either.
+        Ids are unique in the whole service; the new one follows from the old, so a second import changes
+        nothing.
         """
         group = event.get("group_id", self.default_group) if self.keep_group else self.default_group
         agent = self.agent if self.agent is not None else event.get("agent_id")
@@ -456,12 +443,7 @@ def _bounded(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def event_of(text: bytes, target: Target, line: str) -> Event:
-    """The event of one line; without an id of its own it gets one that follows from ``line``, so that a
-    second import changes nothing.
-
-    Raises:
-        InvalidEvent: with a sentence per wrong field.
-    """
+    """The event of one line; an id that it lacks follows from ``line``. Raises :class:`InvalidEvent`."""
     if len(text) > limits.MAX_MESSAGE_BYTES:
         raise InvalidEvent([f"the line has more than {limits.MAX_MESSAGE_BYTES:,} bytes"])
     try:
@@ -499,9 +481,7 @@ def _renamed(event: JsonMapping, place: str) -> JsonObject:
 
 
 def _new_id(old: Any, place: str) -> Any:
-    """The id of an event's copy in another place. A UUIDv7 keeps its time, and with it its place in the
-    order.
-    """
+    """The id of an event's copy in another place. A UUIDv7 keeps its time, so its place in the order."""
     try:
         before = UUID(old)
     except (ValueError, TypeError, AttributeError):

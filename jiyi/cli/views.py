@@ -1,7 +1,4 @@
-"""What actions answer, by its form: rows as a table, a prompt as its text, other things as lines.
-
-Lists inside of a thing are tables, too.
-"""
+"""What actions answer, by its form: rows as a table, a prompt as its text, other things as lines."""
 
 from __future__ import annotations
 
@@ -95,9 +92,7 @@ def _rows(title: str, rows: Sequence[Any]) -> None:
 
 
 def _cells(row: Any) -> Iterator[tuple[str, Any]]:
-    """Names of columns and values, without what is empty; a model inside of a row has a column for each
-    field.
-    """
+    """Columns and values, without the empty ones; a model inside of a row has a column for each field."""
     for name, value in dict(row or {}).items():
         if isinstance(value, BaseModel):
             yield from ((f"{name} {inner}", each) for inner, each in _cells(value))
@@ -115,10 +110,7 @@ def _width(name: str, cells: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _that_fit(columns: Sequence[str], cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The columns for which the terminal has room.
-
-    First the first one and the longest text, then those whose rows differ, then the others.
-    """
+    """The columns for which there is room: the first, the longest text, those that differ, then others."""
     widths = {name: _width(name, cells) for name in columns}
     texts = [name for name in columns if any(isinstance(row.get(name), str) for row in cells)]
     longest = max(texts, key=widths.__getitem__, default="")

@@ -1,6 +1,4 @@
-"""``jiyi import mem0|zep|letta|langmem|chatgpt|claude|open-webui|openclaw``: memories from other services and
-programs.
-"""
+"""``jiyi import mem0|zep|letta|langmem|chatgpt|claude|open-webui|openclaw``"""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A source: what it is, where from, its file read and parsed, by what one of its values is known, and the
-    service it may be instead.
-    """
+    """A source: how its file is read and parsed, what tells a value of it, its service if it has one."""
 
     about: str
     given: str
@@ -111,11 +107,7 @@ WAYS = {
 
 
 def _drafts(values: Iterator[Any], source: str, where: str, user_at: int | None = None) -> Drafts:
-    """What a source's values say.
-
-    Raises:
-        typer.BadParameter: they are another source's, or have no form that is known.
-    """
+    """Drafts of a source's values. Raises :class:`typer.BadParameter` if they are another source's."""
     way, known, problem = WAYS[source], False, ""
     assert way.parse is not None
     for value in values:

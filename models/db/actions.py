@@ -62,9 +62,7 @@ class Context:
         return self.actor.group_id
 
     def audit(self, target: str, *, group_id: str | None = "", **details: Any) -> None:
-        """Record who did what, in this transaction. ``group_id``: the actor's, unless the action concerns
-        another group or none.
-        """
+        """Record who did what, in this transaction. ``group_id``: the actor's unless given."""
         whose = self.group_id if group_id == "" else group_id
         audit.record(
             self.connection,
@@ -80,9 +78,7 @@ class Context:
         pending_work.enqueue(self.connection, kind, subjects)
 
     def after_commit(self, tell: Callable[[], object]) -> None:
-        """Do this when the transaction is committed: news, caches. Whatever it raises is logged, and fails
-        nothing.
-        """
+        """Do this after the commit. What it raises is logged, and fails nothing."""
         after_commit(self.connection, tell)
 
 
@@ -110,11 +106,7 @@ class Action(Generic[Q, R]):
     erases: bool = False
 
     def perform(self, actor: Actor, request: Q, *, timeout_ms: int | None = None) -> R:
-        """Do it in a transaction of its own, each statement of which may take ``timeout_ms``.
-
-        Raises:
-            JiyiError: it is refused; nothing is changed.
-        """
+        """Do it in its own transaction; ``timeout_ms``: of each statement. Raises JiyiError: refused."""
         assert self.function is not None, f"{self.name} is for workers"
         everything = self.whole_service or (self.across_groups and actor.operator)
         with whole_service() if everything else narrowed_to(actor.group_id, user_of(request)):
@@ -133,11 +125,9 @@ REGISTERED: dict[str, Action[Any, Any]] = {}
 
 
 def action(name: str, *, doc: str | None = None) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
-    """Make a function of a context and a request the action ``name`` of the table
-    (:mod:`jiyi.protocol.actions`).
+    """Make a function the action ``name`` of the table (:mod:`jiyi.protocol.actions`).
 
-    It is annotated with the request and the result that the table has; ``doc``: its words, unless they are
-    its docstring.
+    It is annotated with the table's request and result; ``doc``: its words, unless they are its docstring.
     """
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
@@ -154,17 +144,12 @@ def action(name: str, *, doc: str | None = None) -> Callable[[Callable[[Context,
 
 
 def by_worker(name: str) -> Action[Any, Any]:
-    """An action that needs what only workers have, such as a model. ``tasks`` implement it with
-    ``tasks.framework.rpc.implements``.
-    """
+    """An action that needs a worker, such as for a model; ``tasks.framework.rpc.implements`` does it."""
     return _registered(TABLE[name], None, TABLE[name].doc)
 
 
 def read(*, scope: KeyScope) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
-    """Make a function a read that one door serves in a form of its own, such as REST a list with cursors.
-
-    It is asked like an action, and has no name: it is not in the table, and no other door has it.
-    """
+    """Make a function a read that one interface alone serves, such as REST a list with cursors."""
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
         hints = get_type_hints(function)

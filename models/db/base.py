@@ -1,6 +1,4 @@
-"""What every table shares: the declarative base, column types and defaults. Tables stand in
-``models/<subject>/tables.py``.
-"""
+"""What every table (``models/<subject>/tables.py``) shares: base, column types, defaults."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Asking things that may be dead or hang: every question has a time limit, and the reason is kept.
+"""Asking what may be dead or hang: every question has a time limit, and the reason is kept.
 
-PostgreSQL has time limits of its own (for connecting, for a free connection, for a statement), so it is asked
-in the thread of the request. The others are asked in threads of theirs: redis-py tries again after each
-time-out, some ask several times.
+PostgreSQL has time limits of its own, so it is asked in the request's thread, others in threads of theirs.
 """
 
 from __future__ import annotations
@@ -55,18 +53,14 @@ class Reading(Generic[T]):
 
 
 class Source:
-    """Something outside this process, without a time limit of its own. Its threads are its own, so that a
-    hanging one holds up no other.
-    """
+    """Something outside without a time limit. It has its own threads, so a hanging one delays no other."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._threads = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix=f"ask-{name}")
 
     def begin(self, question: Callable[[], T], patience: float | None = None) -> Callable[[], T]:
-        """Ask now, and wait ``patience`` seconds, :data:`PATIENCE` unless given; the answer is fetched by
-        calling what is returned, which raises :class:`Unanswered`.
-        """
+        """Ask now; call the result for the answer, or :class:`Unanswered` after ``patience`` seconds."""
         patience = PATIENCE if patience is None else patience
         future = self._threads.submit(copy_context().run, question)  # who asks, and for whom, goes along
         deadline = time.monotonic() + patience
@@ -87,9 +81,7 @@ class Source:
 
 
 def ask(name: str, question: Callable[[], T]) -> T:
-    """The answer to a question that ends by itself. Raises :class:`Unanswered` with the source's name if it
-    fails.
-    """
+    """The answer to a question that ends by itself. Raises :class:`Unanswered` if it fails."""
     try:
         return question()
     except FAILURES as error:
@@ -111,9 +103,7 @@ def source(name: str) -> Source:
 
 
 def reading(question: Callable[[Connection], T], timeout: float | None = None) -> Callable[[], T]:
-    """The question, asked in a short read-only transaction of its own; ``timeout``: seconds for each
-    statement.
-    """
+    """The question in a read-only transaction of its own; ``timeout``: seconds for each statement."""
 
     def read() -> T:
         with base.engine().connect() as connection, connection.begin():
@@ -133,9 +123,7 @@ def _limit(timeout: float | None) -> dict[str, str]:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of the underlying error: without SQLAlchemy's statement, parameters and links, and
-    without a file's path.
-    """
+    """The first line of the underlying error, without SQLAlchemy's statement and without a path."""
     cause = getattr(error, "orig", None) or error
     if isinstance(cause, OSError) and cause.filename is not None:
         return cause.strerror or type(cause).__name__

@@ -86,17 +86,13 @@ def engine() -> Engine:
 
 @once
 def session_engine() -> Engine:
-    """For what needs a session of its own: locks without a transaction, indexes made concurrently,
-    migrations. Not for each request.
-    """
+    """For what needs its own session: locks outside transactions, concurrent indexes, migrations."""
     return _transactions(get_settings().database_direct_url) if is_pooled() else engine()
 
 
 @once
 def reading_engine() -> Engine:
-    """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes
-    time.
-    """
+    """:func:`engine` without transactions: to switch a connection back and forth takes time."""
     # Nor is there anything to roll back when a connection comes back to the pool.
     connections = _engine(
         get_settings().need("database_url"), _READING, isolation_level="AUTOCOMMIT", pool_reset_on_return=None
@@ -112,11 +108,10 @@ def is_pooled() -> bool:
 
 
 def check_sessions() -> None:
-    """For processes that begin: the sessions that they are to have for themselves (:func:`session_engine`)
-    are nobody else's.
+    """Check at start that :func:`session_engine`'s sessions are nobody else's.
 
-    A server names its process when a session begins, and a PgBouncer names none that there is. Whether it
-    pools transactions shows when what one session is told is known in another, as a tenant's scope would be.
+    PgBouncer names no process that there is; it pools transactions if another session knows what one was
+    told.
 
     Raises:
         SettingsError: they are shared; says which address to give.
@@ -192,9 +187,7 @@ def _prepare(connection: psycopg.Connection, record: ConnectionPoolEntry) -> Non
 
 
 def _json(text: str | bytes) -> Any:
-    """Faster than json.loads, and all JSON that we store is shallow. Of its strings none is kept but names of
-    fields.
-    """
+    """Faster than json.loads: all JSON that we store is shallow. Caches names of fields only."""
     return from_json(text, cache_strings="keys")
 
 
@@ -266,9 +259,7 @@ def _settings_of(scope: Scope) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Following:
-    """What follows the commit of a transaction: functions, each called once with all the arguments that it
-    was given.
-    """
+    """What follows a commit: functions, each called once with all the arguments that it was given."""
 
     news: dict[Callable[..., object], list[Any]] = field(default_factory=dict)
     #: Behind the news: what workers then do is news that comes later.
@@ -290,11 +281,7 @@ class Following:
 
 @contextmanager
 def unit_of_work(follow: Callable[[Following], object] = Following.__call__) -> Iterator[Connection]:
-    """One transaction: committed at the end of the block, rolled back when it raises. Then comes what follows
-    (:func:`after_commit`).
-
-    ``follow`` does that, or has it done.
-    """
+    """One transaction, rolled back if the block raises; after the commit ``follow`` does what follows it."""
     following = Following()
     with engine().begin() as connection:
         connection.info[_FOLLOWING] = following
@@ -306,11 +293,9 @@ def unit_of_work(follow: Callable[[Following], object] = Following.__call__) -> 
 def after_commit(
     connection: Connection, function: Callable[..., object], *arguments: object, last: bool = False
 ) -> None:
-    """Have a function called when the transaction of a unit of work is committed; once, with all the
-    arguments that it is given.
+    """Have a function called after the unit of work's commit, once, with all arguments that it is given.
 
-    What it raises is logged, and fails nothing. ``last``: behind all that is not. Nothing follows in another
-    transaction.
+    What it raises is logged. ``last``: behind all that is not. Nothing happens in other transactions.
     """
     following: Following | None = connection.info.get(_FOLLOWING)
     if following is not None:
@@ -319,11 +304,7 @@ def after_commit(
 
 @contextmanager
 def snapshot() -> Iterator[Connection]:
-    """For questions of several statements that complete each other: all see what was committed when the first
-    one began.
-
-    No trip more than :func:`unit_of_work`; what is written in it may be refused.
-    """
+    """For several statements that must see the same state; as cheap as :func:`unit_of_work`. Do not write."""
     with (
         engine().connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         connection.begin(),
@@ -333,10 +314,7 @@ def snapshot() -> Iterator[Connection]:
 
 @contextmanager
 def reading() -> Iterator[Connection]:
-    """For questions: each statement stands alone, which saves BEGIN and COMMIT, two trips to the server.
-
-    At our isolation level (read committed) each sees what is committed when it begins in a transaction, too.
-    """
+    """For single statements: saves BEGIN and COMMIT, two trips to the server (read committed anyway)."""
     if is_pooled():  # what a session was told would be gone, or another's, with the next statement
         with unit_of_work() as connection:
             yield connection
@@ -346,11 +324,9 @@ def reading() -> Iterator[Connection]:
 
 
 def read_beside(read: Callable[[Connection], T], connection: Connection) -> Callable[[], T]:
-    """Begin to read on another connection, while the caller reads on this one; gives what waits for the
-    result.
+    """Read on another connection while the caller reads on this one; call the result to wait for it.
 
-    PostgreSQL takes one processor for a statement. If all threads for this are busy, it is read on the
-    caller's connection, once the result is asked for: nobody waits for a connection while they hold one.
+    If all threads are busy it is read on the caller's, then: nobody waits for a connection while holding one.
     """
     if not _BESIDE.acquire(blocking=False):
         return lambda: read(connection)

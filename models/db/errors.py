@@ -111,9 +111,7 @@ def state_of_database(error: BaseException) -> State | None:
 
 
 def outage(error: BaseException) -> JiyiError | None:
-    """The error as what is away, or None if that is not what it says. Its sentence quotes no statement, value
-    or address.
-    """
+    """The error as what is away, or None. Its sentence quotes no statement, value or address."""
     sentence = sentence_of(error)
     if sentence is None:
         return None
@@ -125,9 +123,7 @@ def outage(error: BaseException) -> JiyiError | None:
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """What is the matter with the database, the broker or Valkey, without its name; None if the error says
-    that it works.
-    """
+    """What is the matter with the database, the broker or Valkey; None if the error says that it works."""
     if isinstance(error, redis.RedisError | BrokerError | AMQPError):
         state = state_of_valkey(error)
         answered = isinstance(error, redis.ResponseError) and state == "away"  # the command was wrong
@@ -137,12 +133,9 @@ def sentence_of(error: BaseException) -> str | None:
 
 
 def refused_value(error: BaseException | None) -> InvalidRequest | None:
-    """The error as what is wrong with the request, or None if it is not of a value. The sentence quotes no
-    statement and no value.
+    """The error as what is wrong with the request's value, or None; quotes no statement and no value.
 
-    What a request's model can say of a value, it says earlier and better. This is for what is left: a number
-    that a request may hold and a column may not, a text that becomes too long for an index once it is
-    normalised.
+    For what a request's model cannot check: a number too large for a column, a text too long for an index.
     """
     if isinstance(error, DBAPIError):
         error = error.orig
@@ -160,19 +153,13 @@ def refused_value(error: BaseException | None) -> InvalidRequest | None:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether the transaction was ended in favour of another, and may succeed when it is tried again as a
-    whole.
-    """
+    """Whether the transaction was ended in favour of another, and may succeed when tried again."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     return isinstance(cause, psycopg.Error) and cause.sqlstate in _CONFLICTS
 
 
 def tried_again(transaction: Callable[[], R]) -> R:
-    """What ``transaction`` gives, a function that begins and ends one and does nothing besides; after
-    conflicts it is called again.
-
-    Raises what the last of :data:`TRIES` calls raised.
-    """
+    """Call ``transaction`` (one transaction, nothing else), again after conflicts. Raises the last error."""
     for attempt in range(1, TRIES):
         try:
             return transaction()

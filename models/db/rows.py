@@ -1,10 +1,7 @@
-"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written
-twice; conditions of lists.
+"""Typed rows (a SELECT reads what a row type declares), conditions of lists, and COPY.
 
-COPY is the fastest way into a table: many rows in one round trip, in the caller's transaction. PostgreSQL
-refuses to COPY into a table under row-level security, and the ways around that (a temporary table and INSERT
-… SELECT) store a third fewer events a second. So the owner copies, and each row's group is compared with the
-scope here, by the rule that row-level security has for INSERT.
+PostgreSQL refuses COPY under row-level security, and the ways around store a third fewer events a second. So
+the owner copies, and each row's group is compared with the scope here, by the policy's rule for INSERT.
 """
 
 from __future__ import annotations
@@ -48,13 +45,9 @@ _TEXT_OID = 25
 def columns(
     row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any] | None
 ) -> list[ColumnElement[Any]]:
-    """What to select for ``row``: for each field what ``computed`` says, else the column of its name in the
-    first table that has it.
+    """What to select for ``row``: by field ``computed``, else the first table's column of that name.
 
-    A field of which ``computed`` says None is not read, and keeps its default.
-
-    Raises:
-        LookupError: a field is neither.
+    A field computed as None is not read. Raises LookupError if a field is neither.
     """
     named = {name: computed[name] if name in computed else _column(name, tables) for name in row.model_fields}
     return [column.label(name) for name, column in named.items() if column is not None]
@@ -89,9 +82,7 @@ def records(connection: Connection, statement: Executable, **parameters: Any) ->
 
 
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
-    """A page of a list, of which one row too many was read, with the place at which it ends unless it is the
-    last one.
-    """
+    """A page of a list that was read with one row too many, and the place where it ends if there are more."""
     more = len(rows) > limit
     return Rows.model_construct(
         rows=rows[:limit], next=encode_cursor(place(rows[limit - 1])) if more else None
@@ -134,11 +125,8 @@ class ForeignRowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Rows for a table, whose values are those of ``columns``. Other columns get the table's defaults.
-
-    What is a uuid, jsonb, text[], timestamptz or vector is given as bytes: ``UUID.bytes``,
-    :func:`packed_json`, :func:`packed_texts`,
-    :func:`packed_time`, :func:`packed_vector`.
+    """Rows for a table; columns that are not named get its defaults. uuid, jsonb, text[], timestamptz and
+    vector are bytes: ``UUID.bytes`` and the ``packed_…`` functions make them.
     """
 
     table: type[Base]
@@ -173,11 +161,7 @@ def packed_vector(values: Float32) -> bytes:
 
 
 def copy_rows(connection: psycopg.Connection, copies: Sequence[Copy]) -> None:
-    """Append to the tables, in this order, by binary COPY. Every row has a ``group_id``.
-
-    Raises:
-        ForeignRowError: the current scope does not allow one of the groups.
-    """
+    """Append by binary COPY, in this order. Raises :class:`ForeignRowError` for a group not in the scope."""
     wanted = [copy for copy in copies if copy.rows]
     for copy in wanted:
         _check(copy)

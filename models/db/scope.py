@@ -1,13 +1,8 @@
-"""Whose rows a piece of work may see: PostgreSQL's row-level security lets it see no others
-(``docs/tenants.md``).
+"""Whose rows a piece of work may see: row-level security shows no others (``docs/tenants.md``).
 
-Whoever begins a piece of work says for whom: an answer, a web request or a batch of work for its groups, a
-scheduled job for the whole service. What says nothing sees nothing. ``models.db.connection`` tells PostgreSQL
-at the start of each transaction.
-
-The tables belong to the database user of the address. That user would see every row: PostgreSQL exempts
-owners and superusers. So each connection of the service changes to the role ``jiyi_service``, which may read
-and write rows, and neither empty nor alter a table.
+Whoever begins work says for which groups, or for the whole service; without that nothing is seen.
+``models.db.connection`` tells PostgreSQL at the start of each transaction. Owners and superusers are exempt
+from policies, so each connection changes to the role ``jiyi_service``, which only reads and writes rows.
 """
 
 from __future__ import annotations
@@ -38,9 +33,7 @@ _REVOKES = (
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """``groups`` may be seen; or everything, with ``whole_service``. For a ``user`` less: nothing that only
-    another user is told.
-    """
+    """``groups`` may be seen, or everything; with ``user``, nothing that is only for another user."""
 
     groups: tuple[str, ...] = ()
     whole_service: bool = False
@@ -57,9 +50,7 @@ def for_groups(*group_ids: str, user: str | None = None) -> AbstractContextManag
 
 
 def narrowed_to(group_id: str, user: str | None = None) -> AbstractContextManager[None]:
-    """What is done within is done for this group and user; if the current scope has others only, for those:
-    it is never widened.
-    """
+    """For this group and user; if the current scope has others only, for those: it is never widened."""
     begun = current()
     return (
         within(begun)
@@ -69,10 +60,7 @@ def narrowed_to(group_id: str, user: str | None = None) -> AbstractContextManage
 
 
 def whole_service() -> AbstractContextManager[None]:
-    """What is done within may look across groups: scheduled jobs, claims of work, the operator's overview.
-
-    ``tests/unit/db/test_scope.py`` names the modules that may call it.
-    """
+    """For work across groups: jobs, claims, the operator's overview. ``test_scope.py`` lists its callers."""
     return within(Scope(whole_service=True))
 
 
@@ -103,9 +91,9 @@ def confine(connection: psycopg.Connection) -> bool:
 
 @contextmanager
 def as_owner(connection: Connection) -> Iterator[None]:
-    """For what needs the owner: making an index, a migration. No row-level security within.
+    """For what needs the owner (indexes, migrations): no row-level security within.
 
-    For a connection that is in no transaction, or whose transaction will not be rolled back.
+    The connection is in no transaction, or in one that will not be rolled back.
     """
     role = connection.exec_driver_sql("SELECT current_setting('role')").scalar_one()  # ROLE or none
     connection.exec_driver_sql("SET ROLE NONE")
@@ -127,11 +115,7 @@ def as_owner_within(connection: psycopg.Connection) -> Iterator[None]:
 
 
 def establish(connection: psycopg.Connection) -> None:
-    """Make the role if there is none, and let it do what it is there for. May be repeated.
-
-    Raises:
-        RoleError: the database user may not make it; says what an administrator has to run.
-    """
+    """Make the role if missing, with its rights. Raises :class:`RoleError` with what an admin has to run."""
     user = connection.info.user
     try:
         connection.execute(_CREATE)
@@ -147,9 +131,7 @@ def establish(connection: psycopg.Connection) -> None:
 
 
 def withdraw(connection: psycopg.Connection) -> None:
-    """Take back what :func:`establish` gave in this database. The role stays: others may have it in
-    theirs.
-    """
+    """Take back what :func:`establish` gave in this database. The role stays: other databases use it."""
     for statement in _REVOKES:
         connection.execute(statement)
 
@@ -161,9 +143,7 @@ def is_secured(connection: psycopg.Connection) -> bool:
 
 
 def isolate(table: str) -> list[str]:
-    """What puts a table with a ``group_id`` under row-level security, for its migration. NULL is the whole
-    service's.
-    """
+    """Puts a table with a ``group_id`` under row-level security. NULL is the whole service's."""
     return [
         f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
         f"CREATE POLICY tenants ON {table} USING ({POLICY}) WITH CHECK ({POLICY})",
@@ -171,11 +151,7 @@ def isolate(table: str) -> list[str]:
 
 
 def hide_from_others(table: str, condition: str) -> str:
-    """What hides from a user, where work is done for one, the rows of a table that do not fulfil
-    ``condition``, for its migration.
-
-    ``{user}`` in the condition is the user for whom work is done.
-    """
+    """Hides rows that fail ``condition`` from the user for whom work is done (``{user}``); for migrations."""
     asked = "(SELECT current_setting('jiyi.user', true))"
     shown = f"coalesce({asked}, '') = '' OR {condition.format(user=asked)}"
     return f"CREATE POLICY people ON {table} AS RESTRICTIVE USING ({shown}) WITH CHECK ({shown})"

@@ -1,6 +1,4 @@
-"""Spans of statements and of commands to Valkey, as parts of what is traced: what they do, never with which
-values.
-"""
+"""Spans of statements and of commands to Valkey: what they do, never with which values."""
 
 from __future__ import annotations
 

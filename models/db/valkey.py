@@ -1,7 +1,4 @@
-"""The connection to Redis/Valkey, one pool a process; and counts within a time, by the package ``limits``.
-
-Counting may raise ``redis.RedisError``; whoever counts knows whether to go on without.
-"""
+"""The connection to Redis/Valkey, one pool a process; and counts within a time, which raise RedisError."""
 
 from __future__ import annotations
 
@@ -29,9 +26,7 @@ def valkey() -> redis.Redis:
 
 
 def retry_unless_late(retries: int = RETRIES) -> Retry:
-    """For a client: try again when the connection is refused or broken. A server that hangs is waited for
-    once, not each time anew.
-    """
+    """Try again if the connection is refused or broken. A server that hangs is waited for once."""
     return Retry(ExponentialWithJitterBackoff(LAST_PAUSE, FIRST_PAUSE), retries, (redis.ConnectionError,))
 
 

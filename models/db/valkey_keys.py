@@ -173,9 +173,7 @@ def stream(group_id: str) -> str:
 
 
 def meters(minute: int | str) -> str:
-    """``minute``: minutes since the epoch; ``*``: the pattern of all, to which ``METERS_TOTAL`` belongs,
-    too.
-    """
+    """``minute``: since the epoch; ``*``: the pattern of all, ``METERS_TOTAL`` included."""
     return f"jiyi:meters:{minute}"
 
 

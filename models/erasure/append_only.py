@@ -21,11 +21,7 @@ _UNDER_WAY = "in progress"
 def rewrite(begun: list[str], seconds: float) -> dict[str, str] | None:
     """Have each server rewrite its file: server → how it went; None if that takes longer.
 
-    Call it again then, with ``begun``, the servers that were asked; what one of them began earlier has to end
-    first.
-
-    Raises:
-        redis.ConnectionError: a server is away.
+    Call again then, with ``begun``, the servers that were asked. Raises redis.ConnectionError.
     """
     until, went = time.monotonic() + seconds, {}
     for name, client in _servers():

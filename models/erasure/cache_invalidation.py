@@ -1,8 +1,6 @@
-"""Orders to all workers to drop what their memory has of what is erased: given in Valkey, carried out and
-answered there.
+"""Orders in Valkey to all workers to drop what they remember of what is erased, and clearing Valkey.
 
-Each worker looks for orders with its heartbeat. An order names agents, so whoever gave it withdraws it when
-it is answered.
+Workers look for orders with each heartbeat. Orders name agents: they are withdrawn once answered.
 """
 
 from __future__ import annotations
@@ -55,19 +53,13 @@ def answers(order_id: str) -> dict[str, dict[str, int]]:
 
 
 def missing_workers(answered: Iterable[str]) -> list[str]:
-    """Workers that live and have not answered yet.
-
-    One that has been silent for ``heartbeats.COUNTS_SECONDS`` is waited for no longer: it has died, or drops
-    all that it has before it looks for orders again (``workers.worker_setup``).
-    """
+    """Workers that live and have not answered yet. One that was silent for longer has died, or drops all."""
     alive = {worker.worker_id for worker in signs_of_life.workers() if worker.counts}
     return sorted(alive - set(answered))
 
 
 def carry_out(worker_id: str, known: set[str], forget: Forget) -> set[str]:
-    """Do what this worker has not done yet; ``known`` are the orders that it did. Returns those among them
-    that still stand.
-    """
+    """Carry out orders that are not ``known``; returns the ids of all that still stand."""
     standing = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.ORDERS))
     for order_id, order in ((name.decode(), told) for name, told in standing.items()):
         if order_id in known:
@@ -98,11 +90,7 @@ def worker_id() -> str:
 
 
 def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom: Whom) -> dict[str, int]:
-    """Take the memories and the agents' names out of every buffer. Safe to repeat: what is gone is not found.
-
-    The accesses of other memories are written to the database first: nobody is asked twice what was accessed
-    when.
-    """
+    """Take the memories and names out of every buffer; other memories' accesses are written first."""
     access.flush()
     gone = {
         "access_buffer": 0,

@@ -1,7 +1,4 @@
-"""What an erasure has noted goes, in batches: each leaves the rest as if it had never been there.
-
-Locks are taken in one order, as the tasks take them: work owed, agents, memories.
-"""
+"""What an erasure has noted goes, in batches. Locks in the tasks' order: work, agents, memories."""
 
 from __future__ import annotations
 
@@ -134,9 +131,7 @@ SCRUBBED_CONVERSATIONS: tuple[Scrubbed, ...] = (
 def delete_noted(
     connection: Connection, erasure_id: UUID, group_id: str, after: UUID
 ) -> tuple[UUID | None, Counter[str], set[str]]:
-    """The next batch: where it ends (None: there was none), how many rows of what went, and whose memories
-    they were.
-    """
+    """The next batch: where it ends (None: there was none), rows that went by table, and their agents."""
     page = {"erasure": erasure_id, "group": group_id, "after": after, "limit": BATCH}
     ids = list(connection.execute(_NOTED, page).scalars())
     if not ids:
@@ -163,9 +158,7 @@ def delete_noted(
 
 
 def _forget_focal_points(connection: Connection, these: dict[str, Any]) -> int:
-    """What agents asked themselves after these memories were stored, which they may have started from; of how
-    many reflections.
-    """
+    """What agents asked themselves since these memories, which may come of them; of how many reflections."""
     reflections = list(connection.execute(_FORGET_FOCAL_POINTS, these).scalars())
     if reflections:
         about = {"group": these["group"], "reflections": list(map(str, reflections))}
@@ -177,9 +170,7 @@ def _forget_focal_points(connection: Connection, these: dict[str, Any]) -> int:
 def erase_repetitions(
     connection: Connection, erasure_id: UUID, group_id: str, after: int
 ) -> tuple[int | None, int]:
-    """Events of the next page that only repeated something noted; where the page ends (None: at the end), how
-    many.
-    """
+    """Events of a page that only repeated something noted: where the page ends (None: last), how many."""
     parameters = {"erasure": erasure_id, "group": group_id, "after": after, "limit": EVENTS_PAGE}
     row = connection.execute(_ERASE_REPETITIONS, parameters).one()
     return row.last, row.erased
@@ -200,10 +191,9 @@ def delete_agent(connection: Connection, name: AgentName) -> Counter[str]:
 
 
 def recount(connection: Connection, group_id: str, agent_id: str) -> None:
-    """What is counted of an agent that lost memories, beside its keywords.
+    """Correct the counts of an agent that lost memories: fewer events since its last reflection.
 
-    Numbers of memories are never given out twice, so those stay. Of the events since the last reflection no
-    more can be left than there are and have been counted; how much importance has added up stays as it is.
+    Numbers of memories are never given out twice; the sum of importance stays.
     """
     parameters: dict[str, Any] = {"group": group_id, "agent": agent_id, "kinds": NOT_ACCUMULATED_YET}
     connection.execute(_DELETE_EMPTY_TERMS, parameters)
@@ -213,9 +203,7 @@ def recount(connection: Connection, group_id: str, agent_id: str) -> None:
 
 
 def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> Counter[str]:
-    """Go through the smaller tables for what still names whom it is about. Letters go, other rows lose their
-    texts.
-    """
+    """Look for names in the smaller tables. Dead letters go, other rows lose their texts."""
     gone: Counter[str] = Counter()
     for scrubbed in (
         *SCRUBBED,
@@ -239,9 +227,7 @@ def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> C
 
 
 def _scrub(name: str, key: str, content: str, whose: str, change: str) -> tuple[Select[str, str], TextClause]:
-    """A table's rows as (key, content), and what becomes of those that are found. Keys as text: they only
-    have to sort.
-    """
+    """A table's rows as (key, content), and the change of those found. Keys as text: they only sort."""
     place = literal_column(key, Text)
     look = (
         select(
@@ -257,12 +243,9 @@ def _scrub(name: str, key: str, content: str, whose: str, change: str) -> tuple[
 
 
 def delete_beside_memories(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
-    """What rests on these memories, while they are still there.
+    """What rests on these memories, while they are still there; links to and from them are cut.
 
-    What they superseded stays superseded, by nobody; what replaced them no longer says what it replaced.
-
-    What was told by an erased turn goes with it: memories name their turns. A profile does not; it goes if
-    anything does that was said in a conversation with its user, or taken from one.
+    A profile goes with anything said in a conversation with its user, or taken from one.
     """
     these = {"group": group_id, "ids": list(ids)}
     newer = list(connection.execute(_REPLACED_BY, these).scalars())

@@ -1,8 +1,7 @@
-"""What an erasure is about: memories, events and reflections, found page by page, noted by their ids, or
-previewed.
+"""What an erasure is about: memories, events and reflections, noted by their ids, or previewed.
 
-Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.Names`):
-what PostgreSQL takes for a word, or for the lower case of a letter, depends on how the database was made.
+Names are looked for in Python, as in the proof (:class:`engine.erasure.Names`): PostgreSQL's words and
+lower case depend on the database's collation.
 """
 
 from __future__ import annotations
@@ -95,9 +94,7 @@ def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids
 def note_events(
     connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: int
 ) -> int | None:
-    """Those of the next page of events that name the person, and what became of them; the last position, None
-    at the end.
-    """
+    """Note those events of the next page that name the person; the last position, None at the end."""
     rows = page_of_events(connection, group_id, after)
     event_ids = [row.event_id for row in rows if names.found_in(row.content)]
     note_ids(connection, erasure_id, group_id, StoredEvent.event_id, event_ids)
@@ -107,19 +104,14 @@ def note_events(
 def note_named(
     connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: tuple[str, int]
 ) -> tuple[str, int] | None:
-    """Those of the next page of memories that name the person; where the page ends, None at the end of
-    all.
-    """
+    """Note those memories of the next page that name the person; where it ends, None at the end."""
     rows = page_of_nodes(connection, group_id, after)
     note_nodes(connection, erasure_id, group_id, [row.node_id for row in rows if names.found_in(row.content)])
     return (rows[-1].agent_id, rows[-1].node_count) if len(rows) == PAGE else None
 
 
 def note_resting(connection: Connection, erasure_id: UUID, group_id: str) -> int:
-    """What rests on something noted, one level: call it until it finds nothing.
-
-    Evidence of a thought, and of what came of a reflection on a conversation that is noted.
-    """
+    """What rests on something noted, one level; call until 0: evidence, and what reflections led to."""
     connection.execute(_LONG_STATEMENT_TIMEOUT)
     noted = connection.execute(_NOTE_RESTING, {"erasure": erasure_id, "group": group_id}).rowcount
     return noted + sum(part.note_resting(connection, erasure_id, group_id) for part in parts())

@@ -1,8 +1,4 @@
-"""What optional subjects add to an erasure: each registers it here, with the tables that it has.
-
-It is done whether a subject is on or off: an erasure leaves nothing behind in tables that stay when a subject
-is switched off.
-"""
+"""What optional subjects, on or off, add to an erasure: each registers it here, with its tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """An erasure under way: asked for, carried on step by step by a worker, finished with a report.
 
-A list of erasures stands beside the backups: a restored backup holds what was erased after it was made, and
-no trace of that.
+A list of erasures stands beside the backups, since a restored backup holds what was erased later.
 """
 
 from __future__ import annotations
@@ -136,11 +135,9 @@ def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: 
 
 
 def pending(connection: Connection, group_id: str, kind: Kind, what: Stored) -> ErasureState | None:
-    """The erasure that was asked for with the same words and is not done, so that it need not be asked for
-    again; None if there is none.
+    """The same erasure, asked for before and not done; others who ask wait for this transaction.
 
-    Of an agent or a person there may be more when it has begun, so only one that no worker has begun. Whoever
-    asks at the same time waits until this transaction ends.
+    Of an agent or a person only one that has not begun: there may be more since.
     """
     connection.execute(_ONE_AT_A_TIME, {"group": group_id})
     erasure_id = connection.execute(
@@ -184,9 +181,7 @@ def save(connection: Connection, progress: Progress) -> None:
 
 
 def forget_names(connection: Connection, progress: Progress, report: ErasureReport) -> None:
-    """Nothing was found left: names and ids go, before a backup is made that would hold them; the report is
-    not complete yet.
-    """
+    """Nothing was left: names and ids go, before a backup that would hold them is made."""
     delete_backups = progress.asked is not None and progress.asked.delete_backups
     progress.place = {"report": to_jsonable_python(report), "delete_backups": delete_backups}
     progress.advance()
@@ -261,9 +256,7 @@ def path() -> Path:
 
 
 def note(progress: Progress, at: datetime) -> None:
-    """Write an erasure down: of names only the hashes. Safe to repeat because a second line of the same id is
-    skipped.
-    """
+    """Write an erasure down, names as hashes. Safe to repeat: a second line of an id is skipped."""
     names = progress.what.get("names", [])
     entry = Entry(
         erasure_id=progress.erasure_id, group_id=progress.group_id, kind=progress.kind, at=at, names=names
@@ -286,11 +279,9 @@ def since(moment: datetime) -> list[Entry]:
 
 
 def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
-    """Owe the erasures of agents once more after a backup of that moment was restored; counts of what was
-    found.
+    """Owe erasures of agents once more after a restore of a backup of that moment; counts.
 
-    Names of persons are not known any more, and neither are single memories, or agents' names hashed with
-    another secret: those have to be asked for again.
+    Others have to be asked for again: their names are not known, or hashed with another secret.
     """
     counts = {"agents": 0, "others": 0}
     for entry in since(moment):
@@ -303,9 +294,7 @@ def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
 
 
 def _may_be_told(entry: Entry) -> bool:
-    """Whether a worker can tell the names from their hashes: not if the service has had another secret
-    since.
-    """
+    """Whether a worker can know the names by their hashes: not if the service's secret changed."""
     marks = {mark for _, _, mark in (name.partition(OF_KEY) for name in entry.names) if mark}
     return not get_settings().secret_key or marks <= {mark_of(name_key())}
 

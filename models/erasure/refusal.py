@@ -1,6 +1,4 @@
-"""What must not come back: events that arrive about what is being erased, and thoughts that rest on what
-was.
-"""
+"""What must not come back: events about what is being erased, and thoughts that rest on it."""
 
 from __future__ import annotations
 
@@ -31,11 +29,9 @@ class _UnderWay(TypedDict):
 
 @refuses_events
 def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
-    """Keys of the events that are to be kept as erased, and nothing more.
+    """Keys of the events to be kept as erased: about whom is being erased, or resting on erased evidence.
 
-    Those about an agent or a person whose erasure is under way, and thoughts whose evidence was erased: a
-    reflection takes minutes, and what it started from may go meanwhile. The caller's transaction may go on to
-    store the others: an erasure waits for it before it looks for what there is.
+    An erasure waits for the caller's transaction before it looks for what there is.
     """
     connection.execute(_STORING, {"key": STORING})
     evidence = {

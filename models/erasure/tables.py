@@ -14,9 +14,7 @@ from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
 
 
 class ErasureRow(Base):
-    """An erasure, under way or done (``models.erasure.progress``). At its end nothing is left of names but
-    their hashes.
-    """
+    """An erasure, open or done. At its end nothing is left of names but their hashes."""
 
     __tablename__ = "erasures"
     __table_args__ = (

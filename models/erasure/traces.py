@@ -1,12 +1,7 @@
-"""Traces of what was erased, in every table, every key in Valkey, the log files, the backups: blanked, and
-proved to be gone.
+"""Traces of what was erased, in tables, Valkey, logs and backups: blanked, and proved to be gone.
 
-The tables come from the database's own catalogue, so that a new one cannot be forgotten; those that are not
-looked through are named here, with the reason.
-
-Whoever writes may mention any id, so no table can be left out. A mention is no reason to delete the row that
-it stands in. Columns that name things by names that programs choose (keys, sessions, correlations) are no
-references, even where a name has the form of an id.
+Tables come from the catalogue, so none is forgotten; :data:`NOT_MEMORIES` gives reasons for exceptions. Any
+row may mention an id, which is no reason to delete it. Names that programs choose are no references.
 """
 
 from __future__ import annotations
@@ -114,10 +109,9 @@ def tables(connection: Connection) -> dict[str, list[tuple[str, str]]]:
 def look_through_tables(
     connection: Connection, proof: Proof, group_id: str, whom: Whom, ids: set[str]
 ) -> None:
-    """Rows of the group, and of the whole service, as text; ids of what was erased in columns of ids.
+    """Rows of the group and of the whole service, as text.
 
-    A tombstone has the id of its event: that is what it is there for. A name that a program chose for
-    something is no id, whatever it looks like (``models.erasure.traces``).
+    A tombstone keeps its event's id. A name that a program chose is no id, whatever its form.
     """
     ids_of = names(connection)
     for table, columns in tables(connection).items():
@@ -140,9 +134,7 @@ def look_through_tables(
 def _rows(
     connection: Connection, table: str, columns: list[tuple[str, str]], names: Collection[str], group_id: str
 ) -> Iterator[Any]:
-    """(place, agent, names, text) of each row. Read by a cursor of the server: a table may be larger than
-    memory.
-    """
+    """(place, agent, names, text) of each row, by a server's cursor: tables may exceed memory."""
     known = {name for name, _ in columns}
     left_out = NOT_TEXTS | OWN_IDS.get(table, set())
     texts = [name for name, kind in columns if name not in left_out and kind not in ("vector", "bytea")]
@@ -203,10 +195,7 @@ def log_files() -> list[Path]:
 
 
 def blank_logs(whom: Whom) -> int:
-    """Overwrite lines that name the person, from before logs held no names; returns how many.
-
-    In place and of the same length: other processes go on writing at the end.
-    """
+    """Overwrite lines that name the person (of older versions); how many. In place: others are appending."""
     blanked = 0
     for path in log_files() if whom.person is not None else []:
         with suppress(PermissionError), path.open("r+b") as file:
@@ -222,9 +211,7 @@ def blank_logs(whom: Whom) -> int:
 
 
 def look_through_logs(proof: Proof, whom: Whom) -> None:
-    """The log files of the embedded copy, where this process can read them. Agents' names are no secret
-    there.
-    """
+    """The embedded copy's log files, where readable. Agents' names are no secret there."""
     for path in log_files() if whom.person is not None else []:
         proof.log_files += 1
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -239,9 +226,7 @@ def backups_before(moment: datetime) -> list[Path]:
 
 
 def backups_left(before: Collection[Path]) -> BackupsLeft:
-    """How many of those of before are there, and when the last of them will have gone by itself; those of
-    other names stay.
-    """
+    """How many of those backups are left, and when the last goes by itself; chosen names stay."""
     left, others = [path for path in before if path.exists()], backups.others()
     settings = get_settings()
     later = len(backups.existing()) - len(left)
@@ -268,9 +253,7 @@ def columns(connection: Connection) -> dict[str, list[Column]]:
 
 
 def names(connection: Connection) -> dict[str, frozenset[str]]:
-    """Table → its columns of names that programs choose: those of :data:`NAMES`, and texts that are part of a
-    key.
-    """
+    """Table → columns of names that programs choose: :data:`NAMES`, and texts that are part of a key."""
     known: dict[str, set[str]] = {}
     for table, name in driver(connection).execute(_NAME_COLUMNS, {"names": sorted(NAMES)}):
         known.setdefault(table, set()).add(name)
@@ -280,11 +263,7 @@ def names(connection: Connection) -> dict[str, frozenset[str]]:
 def blank(
     connection: Connection, group_id: str, ids: Collection[str], besides: Collection[str]
 ) -> Counter[str]:
-    """Take the ids out of all rows of the group, but for the tables ``besides``. Returns how many rows were
-    changed, by table.
-
-    Safe to repeat because what was taken out is no longer found. Reads every row that mentions any id.
-    """
+    """Take the ids out of all rows of the group, but for the tables ``besides``; rows changed, by table."""
     changed: Counter[str] = Counter()
     for table, holding in columns(connection).items():
         if table not in besides:

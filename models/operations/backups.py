@@ -61,15 +61,10 @@ def folder() -> Path:
 
 
 def make(path: Path | None = None, *, keep: int | None = None, seconds: float | None = None) -> Backup:
-    """Copy the whole database to a new file, read it back, and only then give it its name.
+    """Copy the database to a new file (in the folder of backups by default), and read it back.
 
-    Args:
-        path: where to; a file named after the time, in the folder of backups, unless given.
-        keep: delete the oldest of more backups than this in that folder; none unless given.
-        seconds: give up after so long.
-
-    Raises:
-        BackupError: it cannot be made, or there is such a file already.
+    ``keep``: delete the oldest of more backups than this there. ``seconds``: give up after so long. Raises
+    :class:`BackupError` if it cannot be made, or the file exists.
     """
     at = datetime.now(UTC).replace(microsecond=0)
     path = path or _free_name(at)
@@ -144,11 +139,7 @@ def _free_name(at: datetime) -> Path:
 
 
 def verify(path: Path) -> int:
-    """Read a backup as far as that needs no database; returns the number of its tables.
-
-    Raises:
-        BackupError: it is not what was written, or ``pg_restore`` cannot read it, or it holds no memories.
-    """
+    """Read a backup without a database; the number of its tables. Raises :class:`BackupError`."""
     if not path.is_file():
         raise BackupError(f"there is no file {path}: give the path of a backup, as `jiyi backup` names it")
     noted = path.with_name(path.name + CHECKSUM)
@@ -238,10 +229,7 @@ class BackupError(JiyiError):
 
 
 def conninfo() -> tuple[str, dict[str, str]]:
-    """The database's address for libpq without its password, and an environment that has it.
-
-    A command line can be read by everybody on the machine, an environment only by its user.
-    """
+    """The address for libpq without its password, and an environment with it, which only its user sees."""
     parts = {name: str(value) for name, value in conninfo_to_dict(_address()).items() if value is not None}
     password = parts.pop("password", None)
     environment = {**os.environ, "PGCONNECT_TIMEOUT": str(CONNECT_SECONDS)}
@@ -249,9 +237,7 @@ def conninfo() -> tuple[str, dict[str, str]]:
 
 
 def connect() -> psycopg.Connection:
-    """A connection of its own, without the time limits of the service's; every statement is its own
-    transaction.
-    """
+    """A connection without the service's time limits; every statement is its own transaction."""
     try:
         return psycopg.connect(_address(), autocommit=True, connect_timeout=CONNECT_SECONDS)
     except psycopg.OperationalError as error:
@@ -259,11 +245,9 @@ def connect() -> psycopg.Connection:
 
 
 def program(name: str, server_major: int | None = None) -> Path:
-    """The program of the server's own version, else of the next later one; without a server, the latest there
-    is.
+    """The program of the server's version or the next later one; without a server, the latest.
 
-    Raises:
-        BackupError: there is none: an earlier one refuses to read a later server.
+    Raises :class:`BackupError` if there is none: an earlier one refuses to read a later server.
     """
     tools = {
         version: path for path in reversed(list(_candidates(name))) if (version := _major(path)) is not None
@@ -280,11 +264,7 @@ def program(name: str, server_major: int | None = None) -> Path:
 
 
 def run(command: Sequence[str | Path], environment: Mapping[str, str], seconds: float | None = None) -> str:
-    """Its output. Files that it makes are the user's alone.
-
-    Raises:
-        BackupError: with what it said.
-    """
+    """Its output; files that it makes are private. Raises :class:`BackupError` with what it said."""
     name = Path(command[0]).name
     try:
         done = subprocess.run(

@@ -1,9 +1,7 @@
-"""Budgets for the LLM, of the deployment and of each group, by the calendar month (UTC): they warn, then they
-stop.
+"""Budgets for the LLM, of the deployment and of each group, by calendar month (UTC).
 
-A question that a spent budget stops fails as if the vendor were away: the work that asks it stays pending,
-attempts uncounted, until there is money again. What is in hand goes on, so a month may cost a few questions
-more than its budget.
+A spent budget is like a vendor that is away: work waits, attempts uncounted. What is in hand goes on, so a
+month may cost a few questions more.
 """
 
 from __future__ import annotations

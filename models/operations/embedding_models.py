@@ -73,13 +73,10 @@ def active_model(connection: Connection) -> ActiveModel | None:
 
 
 def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None:
-    """Before vectors are stored: make sure, until the transaction ends, that they are the active model's.
+    """Before vectors are stored: they are the active model's until the transaction ends; the first make it
+    so.
 
-    The first vectors of all make their model the active one.
-
-    Raises:
-        EmbeddingUnavailable: another model has become active meanwhile, or this one's vectors had another
-        size.
+    Raises :class:`EmbeddingUnavailable` if another model is active now, or the size differs.
     """
     row = connection.execute(_HOLD).one_or_none()
     if row is None:
@@ -96,9 +93,7 @@ def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None
 
 
 def owes_vectors(kind: str) -> Callable[[OweVectors], OweVectors]:
-    """Have a function owe work of a kind after a move to another model: for what a subject embeds besides
-    memories.
-    """
+    """Have a function owe work of a kind after a move: for what a subject embeds besides memories."""
 
     def register(function: OweVectors) -> OweVectors:
         _OWE[kind] = function
@@ -108,9 +103,7 @@ def owes_vectors(kind: str) -> Callable[[OweVectors], OweVectors]:
 
 
 def owe_vectors(connection: Connection, model: str) -> list[str]:
-    """After a move: owe vectors to all that subjects embed, also to what is of subjects that are off; returns
-    the kinds of work.
-    """
+    """After a move: owe vectors of all subjects, on or off; returns the kinds of work."""
     subjects.load_always()
     for owe in _OWE.values():
         owe(connection, model)
@@ -124,10 +117,9 @@ def set_size(connection: Connection, model: str, dimensions: int) -> None:
 
 
 def drop_misfits(connection: Connection, model: str, dimensions: int) -> int:
-    """Free memories of vectors of another size, which callers gave them under the model's name before its
-    size was known.
+    """Free memories whose vectors, given by callers before the size was known, have another size.
 
-    They owe vectors of the service's own from now on. Returns how many they are, in all groups.
+    They owe vectors of the service's own. Returns how many, in all groups.
     """
     with whole_service():
         tell_scope(connection)
@@ -154,9 +146,7 @@ def default_size() -> dict[str, int]:
 
 
 def all_models(connection: Connection) -> list[EmbeddedByModel]:
-    """Every model that is known or has vectors, with how many memories have one by it; those with most
-    first.
-    """
+    """Every model that is known or has vectors, with its number of memories; the most first."""
     return [EmbeddedByModel.model_validate(dict(row)) for row in connection.execute(_ALL).mappings()]
 
 
@@ -193,9 +183,7 @@ def begin(connection: Connection, model: str, spec: str, replaces: str, *, every
 
 
 def cancel(connection: Connection) -> str | None:
-    """End a move that has not switched, as if it had never begun; the model's name, None if there was
-    none.
-    """
+    """End a move that has not switched; the model's name, None if there was none."""
     model: str | None = connection.execute(_CANCEL).scalar_one_or_none()
     if model is not None:
         connection.execute(_DROP_VECTORS, {"model": model})
@@ -213,9 +201,7 @@ def left(connection: Connection, move: Reembedding) -> int:
 
 
 def to_embed(connection: Connection, move: Reembedding, limit: int, after: UUID = FIRST) -> list[TextToEmbed]:
-    """Nodes without the new model's vector, in order of their ids; ``reuse`` names one with the same text
-    that has it.
-    """
+    """Nodes without the new model's vector, by id; ``reuse`` has it for the same text."""
     rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit})
     return [
         TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id)
@@ -235,9 +221,7 @@ def put(
     vectors: Sequence[tuple[TextToEmbed, Float32]],
     copies: Sequence[TextToEmbed],
 ) -> None:
-    """Store vectors beside their nodes, and copies of those to ``reuse``; what was erased meanwhile is left
-    out.
-    """
+    """Store vectors beside their nodes, and copies of ``reuse``'s; erased nodes are left out."""
     if vectors:
         rows = [
             {"id": copied.node_id, "group": copied.group_id, "model": move.model, "vector": vector}
@@ -266,10 +250,7 @@ def hold_move(connection: Connection) -> None:
 
 
 def switch(connection: Connection, move: Reembedding) -> list[str]:
-    """Make the new model the active one; only under :func:`hold`, with nothing left to embed.
-
-    What other subjects embed is owed anew, and found by its words until then; returns the kinds of work.
-    """
+    """Make the new model active, under :func:`hold` with nothing left to embed; kinds of work now owed."""
     connection.execute(_RETIRE)
     connection.execute(_ACTIVATE, {"model": move.model})
     return owe_vectors(connection, move.model)

@@ -1,6 +1,4 @@
-"""Is it healthy? Each part gets one of four states with a sentence; what is not known is called unknown.
-Servers have a named state.
-"""
+"""Is it healthy? Each part gets one of four states, with a sentence; servers have named states."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ NAMES = {"database": "the database", "valkey": "Valkey", "broker": "the broker"}
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Whether a queue is read. ``silent_seconds``: since the last sign of life of whoever reads it; None:
-    there was none.
-    """
+    """Whether a queue is read. ``silent_seconds``: since its reader's last sign of life; None: never."""
 
     queue: str
     state: State
@@ -109,9 +105,8 @@ def intake(
     living: Sequence[float] | None = None,
     oldest: float | None = None,
 ) -> Check:
-    """``living``: seconds since the last word of each intake that is known to live; None: not known.
-
-    ``oldest``: seconds since the message was sent that is next.
+    """``living``: seconds since each living intake's last word, None: unknown; ``oldest``: the next message's
+    age.
     """
     name = Translatable("Intake")
     if depths.value is None:
@@ -146,11 +141,10 @@ def intake(
 
 
 def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) -> Reader:
-    """Whether anybody reads one of Celery's queues.
+    """Whether anybody reads one of Celery's queues. ``workers`` None: heartbeats are not known.
 
-    A worker that lives but has not run a canary for too long may be deaf, which needs attention: it may also
-    be at a long task. What nobody was ever seen to read is unknown: its worker may just be starting.
-    ``workers`` None: heartbeats are not known.
+    A worker that lives without running canaries may be deaf, or at a long task: attention. What nobody was
+    ever seen to read is unknown: its worker may be starting.
     """
     known = [worker for worker in workers or [] if queue in worker.queues]
     mine = [worker.seen_seconds_ago for worker in known if worker.told.mode == "running"]
@@ -180,9 +174,7 @@ def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) 
 def intake_reader(
     queue: str, living: Sequence[float] | None, waiting: int | None, oldest: float | None
 ) -> Reader:
-    """The same of the intake's queue. ``living``: seconds since the last word of each intake; those that died
-    are not among them.
-    """
+    """The same of the intake's queue. ``living``: seconds since each living intake's last word."""
     if living is None:
         return Reader(queue, "unknown", None)
     silent = min(living, default=None)
@@ -197,9 +189,7 @@ def workers(
     canaries: Mapping[str, Canary] | None = None,
     oldest: Mapping[str, float | None] | None = None,
 ) -> Check:
-    """As well off as the queue that is read worst. ``oldest``: seconds since the message was sent that is
-    next, by queue.
-    """
+    """As well off as the queue that is read worst. ``oldest``: the age of the next message, by queue."""
     name = Translatable("Workers")
     readers = [reader(queue, found.value, (canaries or {}).get(queue)) for queue in task_queues()]
 
@@ -228,9 +218,7 @@ def workers(
 
 
 def _deaf(readers: Sequence[Reader]) -> str:
-    """Which queues nobody reads because somebody wants it, who that is, and since when; else since when there
-    was no sign of life.
-    """
+    """Which queues are stopped or paused, by whom and since when; else since when they were silent."""
     stopped = [reader for reader in readers if reader.wished == "stopped"]
     held = stopped or [reader for reader in readers if reader.wished == "paused"]
     if not held:
@@ -245,9 +233,7 @@ def _deaf(readers: Sequence[Reader]) -> str:
 
 
 def _stopped(readers: Sequence[Reader], oldest: Mapping[str, float | None]) -> str:
-    """Which queues nobody reads any more, since when, and how long the message has waited that would be
-    next.
-    """
+    """Which queues nobody reads, since when, and how long the next message has waited."""
     told = {"queues": _named(readers), "age": age(max(reader.silent_seconds or 0 for reader in readers))}
     waits = max(
         (seconds for reader in readers if (seconds := oldest.get(reader.queue)) is not None), default=None
@@ -325,9 +311,7 @@ def schedule(
 
 
 def provider(found: ProviderHealth) -> Check:
-    """The embedder, the LLM, the reranker or the web search: one that is switched off is no reason to
-    look.
-    """
+    """The embedder, the LLM, the reranker or the web search; to be switched off is ok."""
     names = {
         "embedder": Translatable("Embedder"),
         "llm": Translatable("LLM"),
@@ -359,10 +343,9 @@ class ServerState:
 
 
 def ask_servers() -> Callable[[], dict[str, ServerState]]:
-    """Ask all now; the answer, by server, is fetched by calling what is returned.
+    """Ask all now; call the result for the states by server.
 
-    Valkey and the broker are written to: one that has no memory left, or no room on its disk, still answers
-    every question.
+    Valkey and the broker are written to: without memory or disk they still answer questions.
     """
     settings = get_settings()
     asked = {

@@ -1,6 +1,4 @@
-"""Durations in classes, for Prometheus: counted since the beginning, not by minute; with a trace of each
-class as an example, if any.
-"""
+"""Durations in classes, for Prometheus, since the beginning; with a trace as an example of each class."""
 
 from __future__ import annotations
 
@@ -82,9 +80,7 @@ ALL = (HTTP, RUN, QUEUED, RETRIEVABLE, MODEL)
 
 
 def quantiles(histogram: Histogram, shares: tuple[float, ...]) -> dict[str, tuple[float | None, ...]]:
-    """First label → for each share the seconds that so many of its durations stay below, since the counters
-    began.
-    """
+    """First label → for each share the seconds that so many of its durations stay below."""
     classes: dict[str, list[float]] = {}
     for name, number in totals().items():
         kind, key, place, *labels = [*name.split(SEPARATOR), "", "", ""]

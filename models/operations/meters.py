@@ -1,8 +1,7 @@
 """How much was done, how fast, and how much failed: by minute, for plots and for Prometheus.
 
-On the way of the work a number in this process's memory grows, no more. One thread carries what has gathered
-to Valkey every second. While Valkey is away the numbers gather; if its answer is lost on the way they may be
-counted twice.
+Numbers grow in this process; a thread carries them to Valkey every second. While it is away they gather; if
+its answer is lost they may be counted twice.
 """
 
 from __future__ import annotations
@@ -162,9 +161,7 @@ def retrieved(seconds: float) -> None:
 
 
 def task(name: str, outcome: str, seconds: float, waited: float | None) -> None:
-    """A task came to its end (``done``, ``failed`` or ``retried``), ``waited`` seconds after it was sent
-    (None: unknown).
-    """
+    """A task ended (``done``, ``failed`` or ``retried``), ``waited`` seconds after it was sent."""
     own = f"{TASK}|{name}|"
     sums, greatest = {own + outcome: 1.0, own + "s": seconds}, {f"{own}s|{GREATEST}": seconds}
     if waited is not None:
@@ -174,9 +171,7 @@ def task(name: str, outcome: str, seconds: float, waited: float | None) -> None:
 
 
 def failing() -> None:
-    """What this thread is running has failed, though it ends without an error: it took care of that
-    itself.
-    """
+    """What this thread runs has failed, though without an error: it took care of that itself."""
     _run.failed = True
 
 
@@ -199,11 +194,9 @@ def has_failed() -> bool:
 
 
 def series(minutes: int = 60, step: int = 1) -> Series:
-    """What was done in the last ``minutes`` (at most a day), in steps of so many minutes, as columns for
-    plots.
+    """The last ``minutes`` (at most a day) in steps, as columns; the last step is not over yet.
 
-    The last step is not over yet. Steps begin at whole multiples, so that a plot that is asked for again does
-    not tremble; so the first may begin earlier than asked.
+    Steps begin at whole multiples, so that a refreshed plot does not tremble.
     """
     return counted(minutes, step)
 
@@ -289,9 +282,7 @@ def counted(minutes: int, step: int) -> Series:
 
 
 def quantile(counts: list[float], share: float, bounds: Sequence[float] = BOUNDS_MS) -> float | None:
-    """The duration, in the unit of the bounds, below which that share of the durations is, taken as spread
-    evenly over its class.
-    """
+    """The duration below which that share is, in the bounds' unit; even within each class."""
     total = sum(counts)
     if not total:
         return None

@@ -1,8 +1,6 @@
-"""The service in numbers, for Prometheus (``docs/operations.md``): what the database, the broker and Valkey
-know when they are asked.
+"""The service in numbers, for Prometheus (``docs/operations.md``); what is not known is left out.
 
-Numbers are the whole service's: names of groups are their own affair, and there may be any number. What is
-not known is left out.
+Of the whole service, not by group: there may be any number of groups, and their names are private.
 """
 
 from __future__ import annotations
@@ -248,9 +246,7 @@ def _retrievals(totals: dict[str, float]) -> Metric:
 def _metric(
     kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, told: str, values: Any, *labels: str
 ) -> Metric:
-    """One value, or with labels a mapping from theirs to values. What is not known is left out: it is no
-    number.
-    """
+    """One value, or with labels a mapping from theirs to values. None is left out: it is no number."""
     metric = kind(name, told, labels=labels or None)
     for key, value in (values if labels else {(): values}).items():
         if value is not None:

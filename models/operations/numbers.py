@@ -1,6 +1,4 @@
-"""The service in numbers: counts of a group, dead letters, runs of jobs, what LLMs used; and old rows that
-nothing needs any more.
-"""
+"""Counts of a group, dead letters, runs of jobs, what LLMs used; and deleting old rows."""
 
 from __future__ import annotations
 
@@ -54,9 +52,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class FirstSteps:
-    """What whoever begins with a group has done: made a key for a program, told an event, asked a
-    question.
-    """
+    """What has been done in a new group: a key made, an event sent, a question asked."""
 
     key: bool
     event: bool
@@ -64,9 +60,7 @@ class FirstSteps:
 
 
 def counts(connection: Connection, group_id: str) -> GroupStats:
-    """What is stored of a group. Erased events do not count; letters of no known group do, for whoever may
-    see them.
-    """
+    """What is stored of a group, without erased events, with letters of no known group."""
     return GroupStats.model_validate(dict(connection.execute(_COUNTS, {"group": group_id}).mappings().one()))
 
 
@@ -113,11 +107,7 @@ def _job_state(job: Job, last: Tick | None, settings: Settings, now: datetime) -
 
 
 def record_usage(used: Usage) -> None:
-    """Count one question, in a transaction of its own: what was spent stays spent if the work around it
-    fails.
-
-    Never raises: an answer that was paid for is not thrown away because it could not be counted.
-    """
+    """Count one question in its own transaction: it stays spent if the work around it fails. Never raises."""
     try:
         # Threads that ask have no scope of their own; what was asked for no group is the whole service's.
         with for_groups(used.group_id) if used.group_id else whole_service(), unit_of_work() as connection:
@@ -143,18 +133,15 @@ def usage_since(connection: Connection, group_id: str, first_day: date) -> list[
 def usage_by(
     connection: Connection, group_id: str | None, first_day: date, by: UsageKey
 ) -> list[dict[str, Any]]:
-    """Usage from a day (UTC) on, of a group or of all that may be seen, by what it is to be told by: months
-    newest first, else by cost.
+    """Usage from a day (UTC) on, of a group or of all in sight, by ``by``: newest month, or highest cost,
+    first.
     """
     rows = records(connection, _BY, group=group_id, day=first_day, by=by)
     return sorted(rows, key=itemgetter("key"), reverse=True) if by == "month" else rows
 
 
 def delete_old(connection: Connection, table: str, before: datetime, limit: int) -> int:
-    """Delete up to ``limit`` of them; returns how many.
-
-    Safe to repeat because a row that is gone is not found.
-    """
+    """Delete up to ``limit`` of them; how many. Safe to repeat: a row that is gone is not found."""
     return connection.execute(_delete_batch(table, _OLD[table]), {"before": before, "limit": limit}).rowcount
 
 
@@ -166,9 +153,7 @@ def _delete_batch(name: str, old: str) -> Delete:
 
 
 def prunes(table: str, old: str, days: int) -> None:
-    """Have rows of a subject's table deleted after so many days: those that are ``old``, a condition, at the
-    time ``:before``.
-    """
+    """Have rows of a subject's table deleted after so many days: ``old``, an SQL condition on ``:before``."""
     _OLD[table], OTHER_AGES[table] = old, days
 
 

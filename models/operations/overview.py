@@ -1,6 +1,4 @@
-"""Is all well, and what is going on? All sources are asked at once, each allowed to be silent; queues and who
-reads them.
-"""
+"""Is all well, and what is going on? All sources are asked at once, and each may be silent."""
 
 from __future__ import annotations
 
@@ -220,9 +218,7 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One queue; None is what is not known. ``alive_seconds``: since the last sign of life of who reads
-    it.
-    """
+    """One queue; None is unknown. ``alive_seconds``: since the last sign of life of its reader."""
 
     queue: str
     reads: str | None
@@ -257,9 +253,7 @@ def begin(settings: Settings) -> Callable[[], Liveness]:
 
 
 def address_of(settings: Settings) -> str:
-    """The broker's, as Redis writes it. Raises :class:`Unanswered` for one that tells nothing about
-    itself.
-    """
+    """The broker's, as Redis writes it. Raises :class:`Unanswered` for another kind of broker."""
     address = broker_queues.redis_address(settings.need("broker_url"))
     if address is None:
         raise Unanswered("broker", "only a Redis-like broker tells its queue depths here")

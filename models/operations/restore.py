@@ -38,15 +38,10 @@ NO_DATA = {"alembic_version", "embedding_models", "job_ticks"}
 
 
 def restore(path: Path, *, force: bool = False) -> dict[str, int]:
-    """Put a backup's content in the place of the database's; returns the number of rows of each table.
+    """Put a backup's content in the place of the database's; rows by table.
 
-    Args:
-        path: the backup's file.
-        force: also if there is data: a backup of it is made first, and then it is replaced.
-
-    Raises:
-        BackupError: the file is no sound backup, somebody is connected, or there is data. Nothing was
-        changed.
+    ``force``: replace data, after a backup of it. Raises :class:`BackupError`, with nothing changed: no sound
+    backup, somebody connected, or data there.
     """
     backups.verify(path)
     with backups.connect() as connection:

@@ -1,9 +1,6 @@
-"""Signs of life: beat sends each of Celery's queues a tiny task again and again, its worker notes that it
-ran; workers write heartbeats.
+"""Signs of life: beat sends each of Celery's queues canaries, tiny tasks; workers write heartbeats.
 
-A heartbeat says that a process runs; the canary says that its queue is read. What is not known is None. A
-busy worker runs its canary later: how long a silence is normal is decided in
-``models.operations.health_checks``.
+A heartbeat says that a process runs, a canary that its queue is read. What is not known is None.
 """
 
 from __future__ import annotations
@@ -58,10 +55,7 @@ class Canary:
 
 
 def due(queue: str) -> bool:
-    """Whether beat is to send one now; counts it as sent. Also notes that beat lives.
-
-    Of two beats one sends. Raises what Valkey raises.
-    """
+    """Whether beat is to send one now, which then counts as sent. Notes that beat lives."""
     now = time.time()
     return bool(
         valkey().eval(
@@ -105,11 +99,9 @@ def beat_age() -> float | None:
 
 
 def intake_ages(address: str, queue: str, heartbeat_seconds: float) -> list[float]:
-    """Seconds since each living intake of the queue last said so, the latest first. One that has died is not
-    among them.
+    """Seconds since each living intake of the queue last said so, the latest first.
 
-    ``address`` is what :func:`models.queue.broker_queues.redis_address` gave; ``heartbeat_seconds`` how long
-    its word counts.
+    ``heartbeat_seconds``: how long its word counts.
     """
     client: redis.Redis = broker_client(address)
     names = sorted(cast("set[bytes]", client.smembers(valkey_keys.intakes(queue))))
@@ -180,9 +172,7 @@ def forget(worker_id: str) -> None:
 
 
 def workers() -> list[Worker]:
-    """The workers by name, those included that have been silent for some minutes; what is older is
-    deleted.
-    """
+    """The workers by name, also those silent for some minutes; older ones are deleted."""
     alive, gone = [], []
     for worker_id, told in cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.WORKERS)).items():
         worker = _worker(worker_id.decode(), told)

@@ -14,9 +14,7 @@ from models.db.base import HOT, NOW, Base, Timestamp
 
 
 class EmbeddingModel(Base):
-    """A model that has embedded memories of this deployment, or is about to
-    (``models.operations.embedding_models``).
-    """
+    """A model that has embedded memories, or is about to (``models.operations.embedding_models``)."""
 
     __tablename__ = "embedding_models"
     __table_args__ = (
@@ -45,9 +43,7 @@ class EmbeddingModel(Base):
 
 
 class NextVector(Base):
-    """A node's vector by the model that the deployment moves to, until it takes the old one's place in the
-    node.
-    """
+    """A node's vector by the model of a move, until it replaces the old one in the node."""
 
     __tablename__ = "next_vectors"
     __table_args__ = (

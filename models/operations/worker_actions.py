@@ -38,13 +38,10 @@ KEPT_SECONDS, LATER = 30 * 86_400, 0.001
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What operators want of a worker, which reads it with its heartbeat (``workers.worker_setup``).
+    """What operators want of a worker, by its name, which it reads with its heartbeat.
 
-    It is of a worker's name, so that a process which is started anew in the place of another one still knows
-    of it, and signed with the service's secret, with its date: whoever can write to Valkey or to the broker
-    stops nobody. An older one that is written back says nothing to a worker that has read a newer one, nor to
-    one that finds a newer one in the audit log (``workers.worker_setup.Modes``); after :data:`KEPT_SECONDS`
-    it says nothing at all.
+    Signed with the service's secret and dated, so that whoever can write to Valkey stops nobody. An older one
+    that is written back loses against one read before, or in the audit log (``workers.worker_setup.Modes``).
     """
 
     mode: WorkerMode = "running"
@@ -55,9 +52,7 @@ class Wish:
 
 
 def write_wish(worker: str, mode: WorkerMode, by: str = "") -> str:
-    """The worker of this name shall run, pause, drain or stop. When that was, as the wish has it. Raises what
-    Valkey raises.
-    """
+    """Write what the worker of this name shall do; its date, as written. Raises what Valkey raises."""
     # later than the last, also where that host's clock is ahead
     at = f"{max(time.time(), find_wish(worker).at + LATER):.3f}"
     told = {"mode": mode, "at": at, "by": by, "signature": _signature(worker, mode, at, by)}

@@ -118,11 +118,9 @@ class _Event:
 
 
 def replay_events(connection: Connection, group_id: str, closed: Sequence[ClosedLetter]) -> list[str | None]:
-    """Store the events of closed letters. What is still refused gets a new letter; the groups that these are
-    of come back.
+    """Store the events of closed letters; what is refused gets a new letter. Returns those letters' groups.
 
-    Events of another group than ``group_id``, for which they are replayed, are refused: who signed them has
-    no part in it.
+    Events of another group than ``group_id`` are refused: their signers have no part in the replay.
     """
     good: list[_Event] = []
     refused: list[str | None] = []

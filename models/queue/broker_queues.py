@@ -1,7 +1,6 @@
-"""Queues of the broker: their names, how full they are and what is inside, where that is cheap to know
-(Redis/Valkey).
+"""Queues of the broker: names, lengths and contents, where that is cheap to know (Redis/Valkey).
 
-Of a message only what kind it is, its id, age and size are read, inside the broker: never what it says.
+Of a message only kind, id, age and size are read, inside the broker.
 """
 
 from __future__ import annotations
@@ -47,9 +46,7 @@ SCANNED, SCANNED_BYTES = 1_000, 8 * 1024 * 1024
 
 
 def lists_of(queue: str) -> list[str]:
-    """The lists of a queue on Redis and Valkey, one a priority, the most urgent first: 0, which nearly all
-    messages have.
-    """
+    """A queue's lists on Redis, one a priority, most urgent first: 0, which nearly all messages have."""
     return [queue, *(f"{queue}{Channel.sep}{priority}" for priority in PRIORITIES[1:])]
 
 
@@ -147,10 +144,9 @@ def lengths(client: redis.Redis, queues: Sequence[str]) -> dict[str, int]:
 
 
 def messages_ready(broker_url: str, queues: Sequence[str], timeout: float) -> int:
-    """Messages of Celery's queues that no worker has taken, on any broker, by a connection of their own.
+    """Messages of Celery's queues that wait, on any broker, by a connection of their own.
 
-    Raises :data:`jiyi.protocol.wire.broker.BROKER_ERRORS`, at the latest after ``timeout`` seconds for each
-    answer.
+    Raises :data:`BROKER_ERRORS`, after ``timeout`` seconds for each answer.
     """
     address = redis_address(broker_url)
     if address is not None:
@@ -182,9 +178,7 @@ def states() -> Queues:
 
 
 def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
-    """A look into a queue: two bounded scans inside the broker, which give no more than names, ids and
-    sizes.
-    """
+    """A look into a queue: two bounded scans inside the broker, which give names, ids and sizes."""
     client, lists = broker_client(address), lists_of(queue)
     with client.pipeline(transaction=False) as pipe:
         for name in lists:
@@ -206,9 +200,7 @@ def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
 
 
 def oldest(address: str, queues: Sequence[str]) -> dict[str, float | None]:
-    """By queue: seconds since the oldest message of any priority was sent; None if none waits, or none
-    says.
-    """
+    """By queue: seconds since the oldest message of any priority was sent; None: none, or unknown."""
     with broker_client(address).pipeline(transaction=False) as pipe:
         for queue in queues:
             pipe.eval(_LOOK, len(PRIORITIES), *lists_of(queue), len(PRIORITIES), SCANNED_BYTES, -1, 1)
@@ -241,13 +233,7 @@ def unacknowledged(client: redis.Redis, queue: str) -> int:
 
 
 def in_flight(held: int, looked_at: Sequence[tuple[bytes, bytes]]) -> InFlight:
-    """What workers hold of Celery's messages.
-
-    Args:
-        held: how many.
-        looked_at: of those delivered first when that was, by the consumer's clock, and the task's ``eta``,
-        empty without one.
-    """
+    """Of ``held`` messages; ``looked_at``: of those delivered first when that was, and the task's ``eta``."""
     now, later, since = time.time(), 0, []
     for delivered, eta in looked_at:
         at = _timestamp(eta.decode())

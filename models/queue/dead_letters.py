@@ -1,8 +1,6 @@
-"""Dead letters: what could not be done, kept with the reason until somebody decides; among them events that
-are refused.
+"""Dead letters: what could not be done, kept with the reason until somebody decides.
 
-Those of no known group (a message that is no event) are among every group's for whoever may see them:
-operators.
+Those of no known group (a message that is no event) are seen by operators, in every group.
 """
 
 from __future__ import annotations
@@ -81,9 +79,7 @@ def add_message_once(connection: Connection, body: str, reason: str, subject_id:
 
 
 def letters(connection: Connection, group_id: str, wanted: LettersRequest) -> list[DeadLetter]:
-    """One more than asked for, if there are more: newest first. ``words``: whatever their upper and lower
-    case.
-    """
+    """Newest first, one more than asked for if there are more. ``words``: in any case."""
     query = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(
         _D.state == wanted.state, _in_sight(group_id)
     )
@@ -114,10 +110,7 @@ def kinds(connection: Connection, group_id: str) -> dict[str, int]:
 def close(
     connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, state: str
 ) -> list[ClosedLetter]:
-    """Close open letters: those named, or up to ``MAX_RESOLVED`` of a kind.
-
-    Safe to repeat because only an open letter is closed, once.
-    """
+    """Close open letters: those named, or up to ``MAX_RESOLVED`` of a kind. Safe to repeat."""
     parameters = {
         "group": group_id,
         "ids": list(letter_ids),
@@ -154,9 +147,7 @@ class ReusedIds(IdReused):
 def find_reused(
     connection: Connection, again: Sequence[Event], first: Mapping[EventKey, Event]
 ) -> list[Event]:
-    """Those of the events ``again`` that say something else than what is stored under their ids, or else
-    ``first`` in their batch.
-    """
+    """Those of ``again`` that differ from what is stored under their ids, or is ``first`` in their batch."""
     if not again:
         return []
     stored = _stored(connection, again)
@@ -177,9 +168,7 @@ def reason_of(event: Event) -> str:
 
 
 def add_reused(connection: Connection, events: Iterable[Event]) -> list[str]:
-    """Keep them as dead letters, each content once while its letter is open; the groups of the new
-    letters.
-    """
+    """Keep them as dead letters, each content once while open; the groups of the new letters."""
     return [
         event.group_id
         for event in events
@@ -257,12 +246,11 @@ class MisfitVectors(InvalidEvent):
 
 
 def find_misfits(connection: Connection, events: Iterable[Event]) -> list[Misfit]:
-    """Those of the events whose vectors have another size than their models'.
+    """Events whose vectors have another size than their models'.
 
-    A model's size is what the service has recorded for it (``embedding_models``), or what is known of the
-    embedder that the settings name. It never comes from an event. Of a model that only callers use nothing is
-    known, and vectors of any size are stored: whoever asks by such a model brings a vector, and is answered
-    from those of the same size.
+    Sizes are the service's records, or of the embedder in the settings; of other models any size is stored,
+    and
+    found by vectors of the same size.
     """
     given = [event for event in events if type(event) is MemoryObserved and event.payload.vector is not None]
     if not given:

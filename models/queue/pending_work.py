@@ -34,9 +34,7 @@ _last_served: dict[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Subjects of one group that this worker may work on until their lease runs out; ``attempts`` counts this
-    one.
-    """
+    """Subjects of one group that this worker has until the lease ends; ``attempts`` counts this one."""
 
     subject_ids: list[UUID]
     attempts: int
@@ -48,9 +46,7 @@ class Claim:
 
 
 def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
-    """Owe ``kind`` for each (subject_id, group_id); what is owed already stays as it is. Workers are woken
-    after the commit.
-    """
+    """Owe ``kind`` to each (subject_id, group_id), once; wakes workers after the commit."""
     # In one order: two that owe the same subjects wait for each other's rows.
     trace = tracing.current()
     rows = [
@@ -110,9 +106,7 @@ def alone(kind: str) -> Iterator[bool]:
 
 
 def lock_owed(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> list[UUID]:
-    """Those of the subjects that are still owed, locked, in the order given: the others were settled
-    elsewhere.
-    """
+    """Those of the subjects that are still owed, locked, in the given order."""
     owed = set(connection.execute(_LOCK, {"kind": kind, "ids": list(subject_ids)}).scalars())
     return [subject_id for subject_id in subject_ids if subject_id in owed]
 
@@ -124,11 +118,9 @@ def extend(
     dues: Sequence[datetime],
     lease_seconds: float,
 ) -> datetime | None:
-    """This worker is still at it: its claim, known by the ends that it has had, runs out later. Returns the
-    new end.
+    """This worker is still at it: its claim, known by its ends, runs out later. Returns the new end.
 
-    What is locked is being settled, and needs no more time. What is due at another time by now was given
-    back, is owed anew or was made due by somebody: so a renewal that comes late takes nothing back.
+    What is locked is being settled. What is due at another time was given back or owed anew meanwhile.
     """
     parameters = {"kind": kind, "ids": list(subject_ids), "dues": list(dues), "lease": lease_seconds}
     return connection.execute(_EXTEND, parameters).scalars().first()
@@ -168,9 +160,7 @@ def retry_later(
 def postpone(
     connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, reason: str
 ) -> None:
-    """Something that the work needs is away: due again after ``wait_seconds``, and the attempt is not
-    counted.
-    """
+    """Something is away: due again after ``wait_seconds``, and the attempt is not counted."""
     parameters = {
         "kind": kind,
         "ids": list(subject_ids),
@@ -201,9 +191,7 @@ def dead_letter_exhausted(
 
 
 def give_up(connection: Connection, kind: str, subject_id: UUID, group_id: str, reason: str) -> None:
-    """Make a dead letter of work that is not owed: what was done instead, or left, is done once more if
-    somebody replays it.
-    """
+    """A dead letter of work that is not owed; a replay does once more what was done instead."""
     letter = {
         "letter_id": uuid7(),
         "kind": kind,
@@ -215,19 +203,13 @@ def give_up(connection: Connection, kind: str, subject_id: UUID, group_id: str, 
 
 
 def retry(connection: Connection, kind: str, group_id: str | None, subject_ids: Sequence[UUID]) -> int:
-    """Make it due now: these, or up to ``MAX_RETRIED`` of the kind; returns how many. Each has all its
-    attempts again.
-
-    Safe to repeat because work is done once, however often it is due.
-    """
+    """Make it due now, with all attempts: these, or up to ``MAX_RETRIED`` of the kind; how many."""
     parameters = {"kind": kind, "group": group_id, "ids": list(subject_ids), "limit": MAX_RETRIED}
     return connection.execute(_RETRY, parameters).rowcount
 
 
 def bring_forward(connection: Connection, longest_seconds: float, limit: int) -> int:
-    """Make due what is due later than any work can be: that was told by a clock which was wrong. Returns how
-    many rows.
-    """
+    """Make due what is due too late, by a clock that was wrong. Returns how many rows."""
     return connection.execute(_BRING_FORWARD, {"longest": longest_seconds, "limit": limit}).rowcount
 
 
@@ -253,9 +235,7 @@ def by_kind(connection: Connection, group_id: str | None = None) -> list[WorkOwe
 def pending_rows(
     connection: Connection, kind: str, group_id: str | None, after: tuple[datetime, UUID] | None, limit: int
 ) -> list[PendingRow]:
-    """What is pending of a kind, the longest pending first, after that place; of all groups that may be seen,
-    or of one.
-    """
+    """Work of a kind, the oldest first, after that place; of all groups in sight, or of one."""
     wanted = select(
         *columns(PendingRow, PendingWork, overdue=PendingWork.due_at <= func.clock_timestamp())
     ).where(PendingWork.kind == kind)

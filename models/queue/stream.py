@@ -1,10 +1,7 @@
-"""What has just changed, for those who watch: a short Valkey stream for each group.
+"""What has just changed, for watchers: a short Valkey stream for each group, and the meters.
 
-Whoever changes something tells it after the commit. Only ids, names of agents, counts and durations go in,
-never the text of a memory. It is news, not truth: a Valkey that is away costs a line in the log, and nothing
-waits for it.
-
-Work that was committed is told here to those who watch, and to the meters.
+Told after the commit; only ids, names of agents, counts and durations, never texts. If Valkey is away it is
+lost, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -141,9 +138,7 @@ def publish_many(pipe: Pipeline, news: Iterable[News]) -> None:
 
 
 def read(group_id: str, after: str, block_ms: int | None = None, count: int = KEPT) -> list[Entry]:
-    """A group's entries after an id (``0``: all there are), oldest first; waits up to ``block_ms`` for the
-    first.
-    """
+    """Entries after an id (``0``: all), oldest first; waits up to ``block_ms`` for the first."""
     return read_groups({group_id: after}, block_ms, count).get(group_id, [])
 
 
@@ -181,9 +176,7 @@ def counted(agents: Mapping[str, int]) -> dict[str, int]:
 
 
 class TooManyWatchers(Exception):  # noqa: N818 – its name says what happened
-    """``of_this_one``: the asker, or everybody at the asker's address, has too many streams open; else the
-    whole process has.
-    """
+    """``of_this_one``: the asker, or the address, has too many streams open; else the process has."""
 
     def __init__(self, limit: int, *, of_this_one: bool) -> None:
         self.limit, self.of_this_one = limit, of_this_one
@@ -222,10 +215,9 @@ class Watcher:
 
 
 class Hub:
-    """The watchers of one process. Thread-safe.
+    """The watchers of one process; thread-safe. One connection to Valkey reads for all.
 
-    Each watcher is a request's thread; were each to wait in Valkey by itself, each would hold a connection. A
-    watcher that does not keep up is cut off when its queue is full: it comes back and goes on where it was.
+    A watcher that does not keep up is cut off when its queue is full: it comes back where it was.
     """
 
     def __init__(self) -> None:
@@ -236,12 +228,7 @@ class Hub:
         self._thread: threading.Thread | None = None
 
     def join(self, group_id: str, owner: str, address: str = "") -> Watcher:
-        """Watch a group from now on; to be left in the end.
-
-        Raises:
-            TooManyWatchers: nobody is turned away who is there already.
-            RedisError: Valkey is away.
-        """
+        """Watch a group from now on; to be left in the end. Raises :class:`TooManyWatchers`, RedisError."""
         self._refuse_too_many(owner, address)
         newest = ends(group_id)[1]
         with self._changed:
@@ -355,9 +342,7 @@ def retrievable(nodes: Sequence[Node]) -> None:
 
 
 def refused(groups: Iterable[str | None]) -> None:
-    """Events became dead letters, of the groups that they say they are of (None: of none that can be
-    read).
-    """
+    """Events became dead letters, of these groups (None: of none that can be read)."""
     counts = Counter(groups)
     meters.add("events", "rejected", number=counts.total())
     opened(INTAKE, {group_id: count for group_id, count in counts.items() if group_id is not None})

@@ -1,12 +1,8 @@
 """Runs of scheduled jobs: a row a slot, so that of several beats one wins.
 
-A run is ``running`` until it is ``done`` or ``failed``. One that is running after its ``due_by`` has died,
-and is seen as failed. A slot is begun again when its run failed a while ago, or did not get through (its
-summary holds ``more``); that is how a job goes on where it was stopped.
-
-Slots are told by the database's clock. A tick that lies ahead was made while that clock was wrong: it is
-none, and goes with the job's next run, so that a clock which is put right again silences no job until the
-wrong time has come.
+One that is ``running`` after ``due_by`` has died, and counts as failed. A slot is begun again a while after
+it failed, or when it did not get through (``more`` in its summary). Ticks ahead of the database's clock were
+made while it was wrong, and are deleted: they must not silence a job.
 """
 
 from __future__ import annotations
@@ -71,10 +67,9 @@ class Attempt:
 def begin(
     connection: Connection, job: str, slot: datetime, limit_seconds: float, *, alone: bool = True
 ) -> Attempt | None:
-    """The first who asks for this slot gets it, or who asks again when it is to be begun again.
+    """Begin the run of a slot, or again if it is to be; None if another has it.
 
-    A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is
-    under way.
+    A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another one runs.
     """
     connection.execute(_ONE_AT_A_TIME, {"job": job})
     connection.execute(

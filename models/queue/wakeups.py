@@ -1,6 +1,4 @@
-"""Wake-ups: messages that tell workers to look for work of a kind. Sent by workers, the intake and the web
-alike.
-"""
+"""Wake-ups: messages that tell workers to look for work of a kind."""
 
 from __future__ import annotations
 
@@ -55,10 +53,7 @@ def task_name(kind: str) -> str:
 
 
 def wake(*kinds: str) -> None:
-    """Tell the workers that there is work of these kinds, after the commit that made it.
-
-    Never raises for a broker that is down: the reconciler wakes what stays overdue.
-    """
+    """Tell workers of work of these kinds, after the commit. If the broker is away, the reconciler will."""
     try:
         for kind in _asleep([kind for kind in kinds if kind in QUEUES]):
             _app().send_task(
@@ -77,10 +72,7 @@ def wake(*kinds: str) -> None:
 
 
 def wake_at(kind: str, due: datetime) -> None:
-    """Tell the workers when work of a kind gets due; once for what gets due at about the same time.
-
-    Never raises for a broker that is down, as :func:`wake`.
-    """
+    """Tell workers when work of a kind gets due, once for about the same time; as :func:`wake`."""
     if due <= datetime.now(UTC):
         wake(kind)
         return
@@ -111,11 +103,7 @@ def _wake_at_first(*dues: tuple[str, datetime]) -> None:
 
 
 def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:
-    """Have a worker of the queue do a task, unless it takes more than ``expires`` seconds until one is free.
-
-    Raises:
-        BrokerUnavailable: the broker cannot be reached; nothing was sent.
-    """
+    """Have a worker do a task within ``expires`` seconds. Raises :class:`BrokerUnavailable`: not sent."""
     try:
         _app().send_task(
             task,

@@ -1,6 +1,4 @@
-"""Jobs that keep the service itself in order, and the canary of each queue: that it runs is all there is to
-it.
-"""
+"""Jobs that keep the service in order, and the canary of each queue."""
 
 from __future__ import annotations
 
@@ -55,11 +53,9 @@ TIME_LIMIT = 10
 
 @job("reconcile")
 def reconcile(run: Run) -> None:
-    """Wake what is overdue, make dead letters of what used up its attempts, write what was buffered and left
-    behind.
+    """Wake what is overdue, make dead letters of exhausted attempts, write what was left buffered.
 
-    Safe to repeat because waking is harmless, and what became a dead letter or was written is no longer
-    there.
+    Safe to repeat because what became a dead letter or was written is no longer there.
     """
     with run.transaction() as connection:
         run.summary.update(summary(overdue := pending_work.due_counts(connection)))

@@ -1,6 +1,4 @@
-"""Moving to another embedding model, a step at a time: whoever asks for the steps (``jiyi reembed``) may stop
-anywhere.
-"""
+"""Moving to another embedding model step by step; ``jiyi reembed`` may stop anywhere."""
 
 from __future__ import annotations
 
@@ -127,9 +125,7 @@ def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
 
 
 def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[TextToEmbed, Float32]]:
-    """Each node's vector by the new model; equal texts are embedded once, and none whose old vector can be
-    converted.
-    """
+    """Each node's vector by the new model: converted if possible, equal texts embedded once."""
     vectors = _converted(begun, found)
     texts = {item.key_hash: item.embedding_key for item in found if item.key_hash not in vectors}
     if texts:
@@ -163,9 +159,7 @@ def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveSta
 
 
 def _switch(actor: Actor, begun: Reembedding) -> MoveState:
-    """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the
-    active one.
-    """
+    """At the end of a round: embed what came in meanwhile, and make the new model active."""
     with unit_of_work() as connection:
         embedding_models.hold_move(connection)
         current = embedding_models.filling(connection)
@@ -200,9 +194,7 @@ def _as_move(used: ActiveModel, last: Reembedding | None, *, everything: bool) -
 
 
 def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
-    """After the switch: fold, then see whether a memory came in with the old model's vector at the last
-    moment.
-    """
+    """After the switch: fold, then embed memories that came in with the old model's vector."""
     with unit_of_work() as connection:
         unfolded = embedding_models.unfolded(connection, last.model)
     if unfolded:
@@ -220,9 +212,7 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
 
 
 def _fold(last: Reembedding, request: ReembeddingStep, unfolded: int) -> MoveState:
-    """Put a batch of vectors in their places, as soon as nobody waits for an answer by the old model any
-    more.
-    """
+    """Put a batch of vectors in their places, once nobody waits for an answer by the old model."""
     with unit_of_work() as connection:
         wait = get_settings().request_timeout - embedding_models.seconds_since_switch(connection)
         if wait > 0:

@@ -20,11 +20,7 @@ def make_traversable() -> int:
 
 
 def private_folder(path: Path, mode: int = 0o700, *, check_owner: bool = True) -> None:
-    """Make a folder, or correct its mode.
-
-    Raises:
-        StackError: it is somebody else's, or not a folder.
-    """
+    """Make a folder, or correct its mode. Raises :class:`StackError` if it is somebody else's, or none."""
     path.mkdir(mode=0o700, exist_ok=True)
     status = path.lstat()  # not stat: a link in the temporary folder may be somebody else's doing
     if check_owner and (not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid()):
@@ -37,11 +33,7 @@ def private_folder(path: Path, mode: int = 0o700, *, check_owner: bool = True) -
 
 
 def private_home(home: Path) -> None:
-    """Make the home folder, or take away what others may do in one that is there.
-
-    Not of folders that are no home of Jiyi's alone (the user's own, a shared one such as ``/tmp``): what is
-    private below it is in folders of its own.
-    """
+    """Make the home private, but not a shared folder (the user's own, ``/tmp``): its folders are, then."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = home.stat()
     shared = status.st_mode & stat.S_ISVTX or home in (Path.home(), Path(home.anchor))
@@ -51,15 +43,9 @@ def private_home(home: Path) -> None:
 
 
 def socket_folder(home: Path, run_dir: Path, longest: str) -> Path:
-    """Make the sockets' folder: ``run``, or a private temporary one when that path is long or unusual.
+    """The sockets' folder: ``run``, or a private temporary one if a path in it is too long or unusual.
 
-    Args:
-        home: the home folder, after which a temporary folder is named.
-        run_dir: where sockets live if possible.
-        longest: the longest path of a socket below it.
-
-    Raises:
-        StackError: the temporary folder's path is too long as well, or the folder is somebody else's.
+    ``longest``: the longest path of a socket below it. Raises :class:`StackError`.
     """
     folder, path = run_dir, os.fsencode(run_dir / longest)
     # Commas separate hosts in PostgreSQL's addresses, and parsers differ about quoting: plain paths only.
@@ -77,13 +63,7 @@ class StackError(RuntimeError):
 
 
 class HomeInUse(StackError):  # noqa: N818 – its name says what happened
-    """Another running copy owns this home.
-
-    Args:
-        home: the folder asked for.
-        pid: process id of the running copy, if it is known.
-        admin_url: address of its admin page, if it has announced one.
-    """
+    """Another running copy owns this home; ``pid`` and ``admin_url`` as far as they are known."""
 
     def __init__(self, home: Path, pid: int | None, admin_url: str | None) -> None:
         self.home, self.pid, self.admin_url = home, pid, admin_url
@@ -99,11 +79,7 @@ LOCK_BYTES = 4096  # the file holds a process id and one address.
 
 
 class HomeLock:
-    """Held from its making to :meth:`release`. The file says who holds it, and where its admin page is.
-
-    Raises:
-        HomeInUse: another running copy holds it.
-    """
+    """Held from its making to :meth:`release`; the file says by whom. Raises :class:`HomeInUse`."""
 
     def __init__(self, home: Path, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # not inherited: no child keeps the lock

@@ -1,6 +1,4 @@
-"""The embedded PostgreSQL with pgvector, on a unix socket; its data folder is made whole or not at all, and
-checked before use.
-"""
+"""The embedded PostgreSQL with pgvector on a unix socket; its data folder is made whole, and checked."""
 
 from __future__ import annotations
 
@@ -120,11 +118,7 @@ class Postgres(Server):
         return False
 
     def create_database(self) -> None:
-        """Create the service's database, unless it exists.
-
-        Raises:
-            StackError: the server refuses.
-        """
+        """Create the service's database, unless it exists. Raises :class:`StackError`."""
         try:
             with psycopg.connect(
                 host=str(self._sockets),
@@ -142,13 +136,9 @@ class Postgres(Server):
 
 
 def server_user(data: Path, sockets: Path) -> struct_passwd | None:
-    """Under root: make PostgreSQL's user, and let it reach its programs, its data and its sockets' folder.
+    """Under root: make PostgreSQL's user, and let it reach programs, data and sockets; else None.
 
-    Returns:
-        That user, or None where PostgreSQL runs as whoever runs Jiyi.
-
-    Raises:
-        StackError: the data belongs to somebody else, or the user cannot be made or let in.
+    Raises :class:`StackError`: the data belongs to somebody else, or the user cannot be made or let in.
     """
     if os.geteuid() != 0:
         _check_owner(data, os.geteuid())
@@ -211,14 +201,9 @@ def unfinished_folder(data: Path) -> Path:
 
 
 def make_cluster(server: Server, user: struct_passwd | None) -> None:
-    """Create the server's cluster, unless there is one: beside its place, then moved there whole.
+    """Create the server's cluster beside its place, and move it there whole, unless there is one.
 
-    Args:
-        server: whose data folder and log are used. It must not be running.
-        user: the system user that it runs as, if that is not ours.
-
-    Raises:
-        StackError: the cluster is another version's, or cannot be made.
+    ``user``: as whom it runs. Raises :class:`StackError`: another version's, or it cannot be made.
     """
     data = server.data
     if (data / "PG_VERSION").is_file():

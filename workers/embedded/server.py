@@ -1,6 +1,4 @@
-"""What the embedded servers have in common: programs out of wheels, a process with a log, awaited until it
-answers; leftovers ended.
-"""
+"""What the embedded servers share: programs out of wheels, a process with a log, ending leftovers."""
 
 from __future__ import annotations
 
@@ -37,12 +35,7 @@ SERVER_SIGNALS = {"postgres": signal.SIGINT, "initdb": signal.SIGINT, "valkey-se
 
 
 class Server(ABC):
-    """One embedded server.
-
-    Args:
-        data: its data folder.
-        log_dir: where its log file is written.
-    """
+    """One embedded server with its data folder; its log is ``log_dir/<name>.log``."""
 
     name: ClassVar[str]
     start_seconds: ClassVar[float]
@@ -59,15 +52,11 @@ class Server(ABC):
         """Start the server without waiting for it."""
 
     def restart(self) -> None:
-        """Start it again in the same data folder, without waiting for it. Nothing of the server that ended is
-        left.
-        """
+        """Start it again in the same folder, without waiting. Nothing of the one that ended is left."""
         self.start()
 
     def end_leftovers(self) -> None:
-        """End what a server that was killed has left in its data folder (PostgreSQL's helpers take a
-        moment).
-        """
+        """End what a killed server has left in its data folder (PostgreSQL's helpers take a moment)."""
         end_servers([self.data])
 
     @abstractmethod
@@ -77,9 +66,7 @@ class Server(ABC):
     def run(
         self, command: Sequence[str], folder: Path, user: struct_passwd | None = None
     ) -> subprocess.Popen[bytes]:
-        """Begin a program in ``folder``, where a later start finds it after a crash, with its output in the
-        log.
-        """
+        """Begin a program in ``folder``, by which a later start finds it; its output goes to the log."""
         # LC_ALL keeps messages in English; PG… variables of the user's shell would change the server.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
         with open_log(self.log) as output:
@@ -99,11 +86,7 @@ class Server(ABC):
         return self.child
 
     def await_answers(self) -> None:
-        """Wait until the started server answers.
-
-        Raises:
-            StackError: it ends, or takes too long.
-        """
+        """Wait until the server answers. Raises :class:`StackError` if it ends, or takes too long."""
         child = self.child
         assert child is not None
         answering = wait_until(lambda: child.poll() is not None or self.answers(), self.start_seconds)
@@ -121,11 +104,7 @@ class Server(ABC):
 
 
 def pgserver() -> ModuleType:
-    """The package that brings PostgreSQL and pgvector.
-
-    Raises:
-        StackError: it is not installed.
-    """
+    """The package that brings PostgreSQL and pgvector. Raises :class:`StackError` without it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it looks for a runtime folder that we do not use, and complains
@@ -195,11 +174,9 @@ class ProcessNotes:
 
 
 def end_leftovers(notes: ProcessNotes, folders: Iterable[Path]) -> None:
-    """End what a crashed copy has left. Only for who holds the home's lock: it proves that nobody needs them.
+    """End what a crashed copy has left: noted applications, and servers that work in the folders.
 
-    Args:
-        notes: the applications that it had started.
-        folders: the servers are those that work in one of these.
+    Only for who holds the home's lock, which proves that nobody needs them.
     """
     applications = {process: number for note in notes.read() for process, number in _session(note).items()}
     if applications:

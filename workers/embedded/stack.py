@@ -54,11 +54,7 @@ class Urls:
 
 
 class Stack:
-    """The two servers of one home folder, from :meth:`start` to :meth:`stop`. Also a context manager.
-
-    Args:
-        home: folder for everything: ``postgres``, ``valkey``, ``run`` (lock, sockets), ``log``.
-    """
+    """The two servers of one home (``postgres``, ``valkey``, ``run``, ``log``); a context manager."""
 
     def __init__(self, home: Path) -> None:
         self.home = Path(os.path.realpath(home.expanduser()))
@@ -88,13 +84,10 @@ class Stack:
         return self._urls
 
     def start(self) -> Urls:
-        """Start both servers and wait until they answer.
-
-        Returns:
-            The addresses of the database, of Redis and of the Celery broker.
+        """Start both servers, wait until they answer, and return their addresses.
 
         Raises:
-            HomeInUse: another running copy owns the home folder.
+            HomeInUse: another running copy owns the home.
             StackError: the folder cannot be used, or a server does not start.
         """
         if self._lock is not None:
@@ -138,26 +131,13 @@ class Stack:
         self._lock = None
 
     def track(self, pid: int, role: str = "application") -> None:
-        """Note a process, begun in its own session, so that the next start ends what a crash leaves of it.
-
-        Args:
-            pid: the session's leader.
-            role: what it is, for people who read ``processes.json``.
-
-        Raises:
-            StackError: the stack is not started.
-        """
+        """Note a session's leader, so that the next start ends what a crash leaves of it."""
         if self._lock is None:
             raise StackError(f"The stack in {self.home} is not started: call start() before track().")
         self._notes.add(pid, role)
 
     def watch(self, say: Callable[[str], None], give_up: Callable[[str], None]) -> None:
-        """Start a server again that ends by itself, until :meth:`stop`.
-
-        Args:
-            say: is told in one line that a server ended, and that it is back.
-            give_up: is told in one sentence that a server cannot live.
-        """
+        """Restart servers that end, until :meth:`stop`; ``say`` and ``give_up`` get lines for people."""
         self._watch = ServerWatch(self._servers, say, give_up)
 
     def announce(self, admin_url: str) -> None:
@@ -184,13 +164,7 @@ class Stack:
 
 
 class ServerWatch:
-    """A thread for each server, from the making to :meth:`stop`.
-
-    Args:
-        servers: they have been started, and answer.
-        say: is told in one line when a server ended and is started again.
-        give_up: is told in one sentence that a server cannot live; called at most once for each.
-    """
+    """A thread for each running server, until :meth:`stop`, as :meth:`Stack.watch` says."""
 
     def __init__(
         self, servers: Iterable[Server], say: Callable[[str], None], give_up: Callable[[str], None]

@@ -1,8 +1,7 @@
 """The intake: events from the exchange into the database, in batches, acknowledged after the commit.
 
-Take up to 256 messages, open them, store what they hold (``models.memory.ingest``), acknowledge. Several
-intakes open batches at the same time; they store them in the order in which they were taken, each shard of
-agents for itself (``workers.intake.sources``).
+Several intakes open batches at the same time, and store them in the order in which they were taken, each
+shard of agents for itself (``workers.intake.sources``).
 """
 
 from __future__ import annotations
@@ -65,11 +64,7 @@ class Storing:
 
 
 class Intake:
-    """Reads one queue until told to stop.
-
-    While one thread stores a batch, the other takes and opens the next one; so a busy queue fills batches by
-    itself, and a quiet one is not kept waiting.
-    """
+    """Reads one queue until stopped: one thread stores a batch, the other takes and opens the next."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -123,9 +118,7 @@ class Intake:
         return open_messages(batch.messages, self._signatures)
 
     def _store(self, source: Source, batch: Batch, opened: Opened) -> bool:
-        """In the other thread, shard by shard, each in its turn. False: not stored, because the intake is to
-        stop.
-        """
+        """In the other thread, shard by shard, each in its turn. False: the intake is to stop."""
         for shard, events in enumerate(by_shard(opened.events, self.settings.retrieval_shards)):
             step = partial(store_part, opened, events, shard)
             if not (
@@ -148,9 +141,7 @@ class Intake:
         return False
 
     def _store_again(self, source: Source, batch: Batch) -> bool:
-        """A batch of which an intake may have died, message by message, so that it is seen of which one. It
-        is nobody else's turn.
-        """
+        """A batch of which an intake may have died, one by one, to see of which message."""
         signatures = Signatures(self.settings)  # the other thread is using its own
         if not self._until_done(
             "signatures wait", lambda: signatures.look_up(batch.messages)
@@ -171,9 +162,7 @@ class Intake:
         return True
 
     def _until_done(self, meanwhile: str, step: Callable[[], object]) -> bool:
-        """Repeat a step for as long as the database is away. False: not done, because the intake is to
-        stop.
-        """
+        """Repeat a step while the database is away. False: the intake is to stop."""
         pauses = self._pauses()
         while not self.stopping:
             try:
@@ -209,9 +198,7 @@ def store(
     ready: Prepared | None = None,
     traces: Mapping[EventKey, str] = NO_TRACES,
 ) -> Stored:
-    """Store everything of a batch; an event that the database refuses becomes a dead letter. Raises as
-    :meth:`Ingestor.ingest`.
-    """
+    """Store a batch; refused events become dead letters. Raises as :meth:`Ingestor.ingest`."""
     with tracing.batch("process events", traces, "stored"):
         return INGESTOR.ingest([Part([event]) for event in events], rejected, ready)
 

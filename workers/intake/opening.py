@@ -1,6 +1,4 @@
-"""What the messages of a batch hold: events, and what is no event or not of its sender's group, with the
-reason.
-"""
+"""What a batch's messages hold: events; and what is none, or not of its sender's group, and why."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ class Opened:
 
 
 def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
-    """Decode messages whose signers ``signatures`` has looked up. Raises nothing, whatever a message
-    holds.
-    """
+    """Decode messages whose signers ``signatures`` has looked up. Raises nothing."""
     opened = Opened()
     for packed in messages:
         try:
@@ -84,9 +80,7 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
 
 
 def refused(message: Taken, problem: str, *, believed: bool = True) -> Rejected:
-    """A message that is not decoded. Of one that is too much only the beginning is kept: dead letters must
-    not fill the database.
-    """
+    """A message that is not decoded. Of a large one only the beginning is kept, to spare the database."""
     body = message.body
     if len(body) > limits.MAX_MESSAGE_BYTES or event_bodies.excess_of(body):
         body = body[:KEPT_OF_TOO_LARGE]
@@ -98,9 +92,7 @@ def refused(message: Taken, problem: str, *, believed: bool = True) -> Rejected:
 
 
 def plain(message: Taken, limit: int) -> Taken:
-    """The message with its body decompressed, which is what was signed. Raises
-    :class:`UnreadableBodyError`.
-    """
+    """With its body decompressed, which is what was signed. Raises :class:`UnreadableBodyError`."""
     if not message.compression:
         return message
     return replace(message, body=decompressed(message.body, message.compression, limit))
@@ -164,9 +156,7 @@ class Signatures:
         self._known = self._keys.get_many(key_id for key_id in ids if ID.fullmatch(key_id))
 
     def problem(self, message: Taken) -> str:
-        """Why the message is refused before it is opened; empty if it is not. Its keys have been looked
-        up.
-        """
+        """Why the message is refused unopened; empty if not. Its keys have been looked up."""
         signature = message.signature
         if signature is None:
             return UNSIGNED if self._required else ""
@@ -181,9 +171,7 @@ class Signatures:
         return "" if "publish" in key.scopes else f"signed with the key {key.key_id}, which may not publish"
 
     def group(self, message: Taken) -> str | None:
-        """The one group that an accepted message is signed for; None: any, it is an operator's or not
-        signed.
-        """
+        """The group that an accepted message is signed for; None: any (an operator's, or unsigned)."""
         if message.signature is None:
             return None
         if message.signature.key_id == SERVICE:

@@ -1,13 +1,8 @@
 """Where the intake takes its messages from, such that none is lost whatever dies when.
 
-kombu's consumer on Redis pops a message first and notes that it has it afterwards; a process that is killed
-in between takes the message along (kombu #305; our smoke test met it). So on Redis the intake reads the list
-of kombu's queue itself: messages *move* to a list of the intake's own, in one step and many at a time, and
-leave it when they are stored. Other brokers acknowledge properly; there kombu's consumer does.
-
-kombu itself would decompress whatever it delivers, however much that gives. After :func:`limit_kombu` it
-keeps to the limit, and after
-:func:`leave_to_intake` it leaves the bodies as they are, for the intake, which opens them one by one.
+kombu's consumer on Redis loses a message if it is killed between popping and noting it (kombu #305). So on
+Redis the intake moves messages from the queue's list to a list of its own, many in one step, until they are
+stored. On other brokers kombu's consumer acknowledges properly. Bodies are decompressed here, within a limit.
 """
 
 from __future__ import annotations
@@ -104,9 +99,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages taken together; ``receipt`` is the source's own. ``again``: an intake that died had some of
-    them in hand.
-    """
+    """Messages taken together; ``receipt`` is the source's. ``again``: a dead intake had some in hand."""
 
     messages: list[Taken]
     receipt: Any
@@ -121,11 +114,9 @@ class Source(Protocol):
         ...
 
     def turn(self, batch: Batch, shard: int) -> bool | Batch:
-        """Whether the batch's events of this shard may be stored: those of earlier batches are. The shards
-        before it are stored.
+        """Whether the batch's events of this shard may be stored: those of earlier batches are.
 
-        A batch instead, where the one that all wait for was a dead intake's: it is to be stored first, and
-        acknowledged.
+        A batch instead, of a dead intake, that all wait for: to be stored and acknowledged first.
         """
         ...
 
@@ -151,13 +142,12 @@ def open_source(settings: Settings) -> Source:
 
 
 class RedisSource:
-    """Reads the list behind kombu's queue. Several intakes may share it; each holds what it took in lists of
-    its own.
+    """Reads the list behind kombu's queue, which intakes may share; each holds what it took in own lists.
 
-    It has two lists, for a batch being stored and one being taken. Batches are numbered as they are taken,
-    and stored in that order, shard by shard, whoever took them. What a dead intake held keeps its place: the
-    next one stores it. To take a living one for dead does no harm: a batch is stored to its end before the
-    next one's turn comes, and the database stores each event once.
+    Two of them: a batch being stored, and one being taken. Batches are stored in the order in which they were
+    taken, shard by shard; a dead intake's keep their place, and the next intake stores them. To take a living
+    one
+    for dead does no harm: the database stores each event once.
     """
 
     #: Names of those of this process that are open.
@@ -212,9 +202,7 @@ class RedisSource:
         return cast("list[bytes]", self._take(keys=keys, args=[limit, BATCH_BYTES, COMPRESSED_BYTES]))
 
     def _wait(self, wait: float) -> bool:
-        """For a message of the usual priority, which stays where it is; one of another priority is seen when
-        the time is up.
-        """
+        """For a message of the usual priority, which stays; others are seen when the time is up."""
         try:
             return self._redis.blmove(self._queue, self._queue, wait, "RIGHT", "RIGHT") is not None  # type: ignore[arg-type]  # BLMOVE takes fractions
         except redis.OutOfMemoryError:  # full, perhaps of these very events: what is stored makes room
@@ -239,9 +227,7 @@ class RedisSource:
         self._redis.close()
 
     def _stay_alive(self) -> str:
-        """Say that this intake lives, and which queue it reads; now and then look after dead ones. Returns
-        the first list in hand.
-        """
+        """Say that this intake lives; now and then look after dead ones. Returns the first list in hand."""
         seconds = self._settings.intake_redelivery_seconds
         keys = [
             bindings % EXCHANGE for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)
@@ -254,9 +240,7 @@ class RedisSource:
         return (first or b"").decode()
 
     def _look_after_dead(self) -> None:
-        """Forget the names of those that held nothing, and give a place to what has none: a version that knew
-        no order held it.
-        """
+        """Forget dead ones that held nothing; give a place to lists that a version without order held."""
         for name in list(self._redis.sscan_iter(valkey_keys.intakes(self._queue), count=100))[:MAX_INTAKES]:
             intake = name.decode()
             if self._redis.exists(valkey_keys.intake_alive(intake)):
@@ -270,9 +254,7 @@ class RedisSource:
                 self._redis.srem(valkey_keys.intakes(self._queue), intake)
 
     def _is_orphan(self, hold: str) -> bool:
-        """Whether the intake that holds it is dead. One of this machine need not be waited for until its sign
-        of life is gone.
-        """
+        """Whether the intake that holds it is dead. On this machine its process tells at once."""
         intake = hold.split(":")[-2]
         host, _, rest = intake.partition("/")
         pid = int(rest.partition("/")[0] or 0)
@@ -291,9 +273,9 @@ class RedisSource:
 class KombuSource:
     """kombu's own consumer, for brokers that acknowledge properly (RabbitMQ).
 
-    One intake reads at a time, which keeps the order; others stand by. Who reads owns an exclusive queue,
-    which goes with its connection. (A queue's own ``x-single-active-consumer`` would have to be declared by
-    all publishers, too.)
+    One intake reads, which keeps the order, and others stand by: an exclusive queue of its connection is the
+    lock
+    (``x-single-active-consumer`` would have to be declared by all publishers).
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -365,9 +347,7 @@ class KombuSource:
 
 
 def begin_again(message: Taken) -> int:
-    """Which intake begins with a message that was delivered again: 1 for the first after the one that
-    died.
-    """
+    """Which intake begins with a redelivered message: 1 for the first after the one that died."""
     return int(valkey().eval(_BEGIN, 1, _attempts_at(message), ATTEMPTS_SECONDS))
 
 
@@ -381,9 +361,7 @@ def _attempts_at(message: Taken) -> str:
 
 
 def _opened(raw: bytes) -> Taken:
-    """A message in kombu's form. One that is not (somebody pushed to the list by hand) is passed on as it
-    is.
-    """
+    """A message in kombu's form. Another one (pushed by hand) is passed on unchanged."""
     try:
         ENVELOPE.check(raw)
         message = json.loads(raw)
@@ -431,12 +409,7 @@ class _Decompressor(Protocol):
 
 
 def decompressed(body: bytes, name: str, limit: int) -> bytes:
-    """The body as it was before ``name`` compressed it.
-
-    Raises:
-        UnreadableBodyError: it is more than ``limit`` bytes, is not whole, or was compressed by something
-        else.
-    """
+    """Decompress a body. Raises :class:`UnreadableBodyError`: too large, not whole, unknown compression."""
     make = _DECOMPRESSORS.get(name)
     if make is None:
         raise UnreadableBodyError(
@@ -465,9 +438,7 @@ def decompressed(body: bytes, name: str, limit: int) -> bytes:
 
 
 def limit_kombu(limit: int) -> None:
-    """Make kombu decompress no body to more than ``limit`` bytes in this process: not that of a task
-    either.
-    """
+    """Make kombu decompress no body to more than ``limit`` bytes in this process, tasks' included."""
     _replace_decoders(lambda name: partial(decompressed, name=name, limit=limit))
 
 

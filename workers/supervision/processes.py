@@ -59,12 +59,7 @@ def end_processes(processes: Mapping[psutil.Process, int | None], seconds: float
 
 
 def lower_priority(by: int) -> None:
-    """Let others go first: other processes, and other sessions unless this process shares its own with
-    somebody's terminal.
-
-    Args:
-        by: as of ``nice``, 1 to 19.
-    """
+    """Let others go first, ``by`` as of ``nice``; other sessions, too, unless this is a terminal's."""
     os.nice(by)
     if AUTOGROUP.exists() and psutil.Process().terminal() is None:
         try:
@@ -84,9 +79,7 @@ TAIL_BYTES = 16 * 1024  # read at most this much to find those lines.
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log file for appending, its owner's alone; one that has grown past LOG_BYTES becomes
-    ``<name>.1`` first.
-    """
+    """Open a private log file for appending; one past LOG_BYTES becomes ``<name>.1`` first."""
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size > LOG_BYTES:
             path.replace(path.with_name(path.name + ".1"))

@@ -21,14 +21,7 @@ class Restarts:
         self._backoff = BACKOFF_FIRST_SECONDS
 
     def pause(self, code: int, began: float, now: float) -> float | None:
-        """Seconds to wait before it is started again; None if it has crashed too often, and is to be given
-        up.
-
-        Args:
-            code: how it ended. A clean exit (0) is no crash: whoever asked for it only has it started anew.
-            began: when it was started, by ``time.monotonic``.
-            now: when it ended, by the same clock.
-        """
+        """Seconds to wait before the next start; None: it crashed too often. ``code`` 0 is no crash."""
         if code:
             self._crashes.append(now)
             if len(self._crashes) == MAX_CRASHES and now - self._crashes[0] <= CRASH_WINDOW_SECONDS:

@@ -1,8 +1,7 @@
-"""Start the service's processes, start again those that end by themselves, and end them all together.
+"""Start the service's processes, restart those that end, and end them all together.
 
-honcho gives the look of the output. Its ``Manager`` is not used: it forks a reader for each process (forks
-would keep the home's lock after a crash), it starts nothing again, it takes no second Ctrl-C, and nobody but
-a signal can stop it. A thread for each process does the reading and the restarts here.
+honcho prints. Its ``Manager`` is not used: it forks readers, which keep the home's lock after a crash,
+restarts nothing, takes no second Ctrl-C, and only a signal can stop it.
 """
 
 from __future__ import annotations
@@ -45,18 +44,12 @@ T = TypeVar("T")
 
 
 class Supervisor:
-    """Runs named commands, each started again when it ends by itself; when one crashes too often, all are
-    ended.
+    """Runs named commands, each restarted when it ends; when one crashes too often, all end.
 
-    Everything but :meth:`start` may be called from any thread. In the main thread, :meth:`start` also takes
-    over SIGINT, SIGTERM and SIGHUP until :meth:`wait` returns: the first ends all, a second kills at once.
-
-    Args:
-        commands: name → program and arguments.
-        env: the processes' whole environment.
-        quiet: keep output out of the terminal; the log files have it anyway.
-        stack: the running embedded servers, which learn the processes' ids, and whose ``log`` folder is used.
-        log_dir: where ``<name>.log`` go when there is no stack; None: no log files.
+    All but :meth:`start` may be called from any thread. In the main thread :meth:`start` takes over the stop
+    signals until :meth:`wait` returns: the first ends all, a second kills at once. ``stack`` learns the
+    process
+    ids and has the logs; without it ``log_dir``, None: no logs. ``quiet``: nothing on the terminal.
     """
 
     def __init__(
@@ -92,11 +85,7 @@ class Supervisor:
         return self._stopping.is_set()
 
     def start(self) -> None:
-        """Start every process.
-
-        Raises:
-            OSError: a log file cannot be made; processes already started are ended first.
-        """
+        """Start every process. Raises OSError, with all ended again, if a log file cannot be made."""
         self._interrupts.take()
         threading.Thread(target=self._watch, name="supervisor-watch", daemon=True).start()
         try:
@@ -114,16 +103,9 @@ class Supervisor:
             raise
 
     def foreground(self, work: Callable[[], T]) -> T | None:
-        """Do something in the calling thread while the processes run.
+        """Do ``work`` in the calling thread while the processes run; None if it was interrupted.
 
-        In the main thread, a signal or a process that gives up interrupts the work with
-        KeyboardInterrupt, which ends here.
-
-        Args:
-            work: what to do.
-
-        Returns:
-            What the work has returned, or None if it was interrupted.
+        In the main thread a signal or a process that gives up interrupts it.
         """
         try:
             # Looked at inside: a process that gives up from then on interrupts the work.
@@ -133,11 +115,7 @@ class Supervisor:
             return None
 
     def stop(self, returncode: int = 0) -> None:
-        """Ask every process to end. Without effect when that has been asked before.
-
-        Args:
-            returncode: what :meth:`wait` shall return.
-        """
+        """Ask every process to end, once; :meth:`wait` then gives ``returncode``."""
         with self._stop_guard:
             if self.ending:
                 return
@@ -155,10 +133,8 @@ class Supervisor:
             _kill_session(child)
 
     def wait(self) -> int:
-        """Wait until every process has ended; does not itself ask for it.
-
-        Returns:
-            The code given to :meth:`stop`, 130 or 143 after a signal, or that of the process that gave up.
+        """Wait until all have ended: 130 or 143 after a signal, or the code of :meth:`stop` or of who gave
+        up.
         """
         for thread in list(self._threads.values()):
             # A daemon that has left its session may hold the output open for ever: do not wait for that one.
@@ -266,19 +242,11 @@ def run(
     on_started: Callable[[], int | None] | None = None,
     stack: Stack | None = None,
 ) -> int:
-    """Run processes until they are asked to end (Ctrl-C, SIGTERM), one gives up, or ``on_started`` says so.
+    """Run processes until Ctrl-C, SIGTERM, one gives up, or ``on_started`` returns a number.
 
-    Args:
-        commands: name → program and arguments.
-        env: the processes' whole environment.
-        quiet: keep their output out of the terminal.
-        on_started: foreground work, done in the main thread once all have been started. If it returns a
-            number, that ends all and is the result; None keeps them running. An exception ends them too.
-        stack: the running embedded servers, which this restarts when they end by themselves, and does not
-        stop.
-
-    Returns:
-        130 or 143 after a signal, ``on_started``'s number, or the exit code of the process that gave up.
+    ``on_started``: work in the main thread once all are started; its exceptions end them, too. ``stack``: its
+    servers are restarted, and not stopped. Returns 130 or 143 after a signal, that number, or the code of the
+    process that gave up.
     """
     supervisor = Supervisor(commands, env, quiet=quiet, stack=stack)
     supervisor.start()
@@ -305,12 +273,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Has SIGINT, SIGTERM and SIGHUP from :meth:`take` to :meth:`give_back`; outside the main thread,
-    nothing.
-
-    Args:
-        on_signal: called in the main thread with the number of each signal.
-    """
+    """Has the stop signals from :meth:`take` to :meth:`give_back` if this is the main thread."""
 
     def __init__(self, on_signal: Callable[[int], None]) -> None:
         self._on_signal = on_signal
@@ -362,12 +325,7 @@ SYSTEM = "system"  # name before the supervisor's own lines.
 
 
 class Output:
-    """The terminal, shared by the threads that read from the processes.
-
-    Args:
-        names: the processes' names.
-        quiet: print nothing; the log files have it anyway.
-    """
+    """The terminal, shared by the processes' readers. ``quiet``: print nothing but what is always said."""
 
     def __init__(self, names: Iterable[str], *, quiet: bool) -> None:
         self._quiet = quiet

@@ -1,6 +1,4 @@
-"""How many requests of one caller the web's threads answer at a time, so that those of others find a
-thread.
-"""
+"""How many requests of one caller are answered at a time, so that others find a thread."""
 
 from __future__ import annotations
 
@@ -21,12 +19,7 @@ class _Requests(Generic[T]):
 
 
 class Callers(Generic[T]):
-    """Requests by caller. Thread-safe.
-
-    Args:
-        at_once: those of one caller that are being answered.
-        most_waiting: those of one caller that wait; more are refused.
-    """
+    """Requests by caller; thread-safe. ``at_once`` are answered, ``most_waiting`` wait, more are refused."""
 
     def __init__(self, at_once: int, most_waiting: int) -> None:
         self._at_once, self._most_waiting = at_once, most_waiting

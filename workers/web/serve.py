@@ -1,10 +1,7 @@
 """``python -m workers.web.serve``: the web, one process with many threads.
 
-The HTTP server is waitress, whose one loop reads whole requests before a thread sees them, and sends what
-threads leave to it. What a client may take its time with is bounded here: sending a request, being idle,
-reading an answer. However many are slow, the threads answer those that are not. waitress itself bounds
-headers and bodies, and has no limit on how slowly they come. A caller that asks again at once for what was
-refused as too much is answered a second later, so that it gains nothing and takes no thread from others.
+waitress reads whole requests before a thread sees them, and sends answers; slow clients, which it does not
+bound, are bounded here. A caller that asks again at once for what was refused as too much waits a second.
 """
 
 from __future__ import annotations
@@ -73,11 +70,7 @@ ROOM_FOR_413 = 1024 * 1024
 
 
 def listen(settings: Settings) -> socket.socket:
-    """The listening socket, made first of all: a port that is taken is said in one sentence.
-
-    Raises:
-        SettingsError: the address is taken or cannot be used; names the variable that chooses another.
-    """
+    """The listening socket. Raises :class:`SettingsError`, with the variable that chooses another."""
     family = socket.AF_INET6 if ":" in settings.web_host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -111,9 +104,7 @@ def somebody_signs_in() -> bool:
 
 
 def warm_up(app: Flask) -> None:
-    """Make what the first requests would all wait for, some of it with Python's lock held: documents, types
-    of bodies, Chinese words.
-    """
+    """Make what the first requests would all wait for: documents, types of bodies, Chinese words."""
     with app.app_context():
         docs.make()
     for operation in OPERATIONS:
@@ -123,9 +114,7 @@ def warm_up(app: Flask) -> None:
 
 
 def serve(sock: socket.socket) -> None:
-    """Serve until told to stop; whoever watches is let go at once, and requests under way get some
-    seconds.
-    """
+    """Serve until stopped; streams end at once, and requests under way get some seconds."""
     app = create_app()
     warm_up(app)
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -218,9 +207,7 @@ class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
 
 
 class _Up(Task):  # type: ignore[misc]
-    """The answer of ``/healthz``, as the application would give it; the loop gives it, however busy the
-    threads are.
-    """
+    """The answer of ``/healthz``, given by the loop, however busy the threads are."""
 
     complete = True
 
@@ -337,15 +324,9 @@ class _Begun:
 
 
 class Server(TcpWSGIServer):  # type: ignore[misc]
-    """Serves a WSGI application on a listening socket, with threads.
+    """Serves a WSGI application on a bound, listening socket, with threads.
 
-    Args:
-        application: WSGI.
-        sock: bound and listening.
-        threads: requests answered at a time.
-        max_body: bytes of a request's body.
-        patience: seconds that a client may leave an answer unread.
-        proxies: reverse proxies in front, whose word on where a request comes from counts.
+    ``patience``: seconds that a client may leave an answer unread; ``proxies``: trusted reverse proxies.
     """
 
     channel_class = Connection
@@ -439,9 +420,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         wasyncore.close_all(self._map, ignore_all=True)
 
     def handle_accept(self) -> None:
-        """Take all connections that wait. The base takes one a turn, and a turn is long while many threads
-        compute: a probe would wait as many turns as there are connections before it.
-        """
+        """Take all that wait: the base takes one a turn, which under load is long, and probes would wait."""
         for _ in range(BACKLOG):
             before = len(self.active_channels)
             super().handle_accept()
@@ -449,9 +428,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
                 return
 
     def maintenance(self, now: float) -> None:
-        """Close connections whose clients have used up their time, and of too many those that can best be
-        spared.
-        """
+        """Close connections whose clients are too slow, and of too many the idlest."""
         self.refused = {
             caller: until for caller, until in self.refused.copy().items() if until > time.monotonic()
         }
@@ -468,9 +445,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
                 connection.handle_close()
 
     def _turn(self, seconds: float) -> None:
-        """Read and write what can be, wait for more if there is nothing; threads see what was held for long
-        enough.
-        """
+        """Read and write what can be, or wait; hand on what was held for long enough."""
         if self._held:
             seconds = min(seconds, max(0.0, self._held[0][0] - time.monotonic()))
         wasyncore.loop(seconds, use_poll=True, map=self._map, count=1)
