@@ -230,8 +230,7 @@ def corpus_of(agent: Agent, vectors: TextVectors) -> Corpus:
     table = np.stack([vectors.passage(memory.text) for memory in memories])
     step = max(1, 1 << max(len(memories).bit_length() - CENTRE_STEPS.bit_length(), 0))
     words = lexicon.Lexicon()
-    for memory in memories:
-        words.add(tokens(memory.text))
+    words.extend(" ".join(tokens(memory.text)) for memory in memories)
     codes: dict[str, int] = {}
     return Corpus.of(
         table,

@@ -336,8 +336,7 @@ ALIKE_BY_WORDS = 0.15
 def likeness_by_words(texts: Sequence[str]) -> Floats:
     """BM25 of each text for another's words, over what it has for its own; the mean of both ways."""
     lexicon = Lexicon()
-    for text in texts:
-        lexicon.add(tokens(text[:MAX_READ]))
+    lexicon.extend(" ".join(tokens(text[:MAX_READ])) for text in texts)
     scores = np.array([lexicon.likeness(row) for row in range(len(texts))]).reshape(len(texts), len(texts))
     own = np.maximum(np.diagonal(scores), MIN_NORM)
     shares = scores / own[:, None]

@@ -6,8 +6,8 @@ Postings are kept in a few large arrays: an object for each would take ten times
 from __future__ import annotations
 
 from array import array
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count, islice
 from sys import getsizeof
 from typing import Protocol
@@ -21,9 +21,9 @@ from jiyi.text.words import fillers, is_pair
 
 Ints = NDArray[np.int32]
 
-#: So many postings that came since, or such a share of all, are looked up in short lists before they are
-#: sorted in: to sort all takes a tenth of a microsecond for each, to put one into its list half of one.
-LATE, LATE_SHARE = 1_000, 0.125
+#: So many postings that came since, or such a share of all, are looked through one by one before they are
+#: sorted in.
+LATE, LATE_SHARE = 10_000, 1 / 32
 #: How much more room than needed is made when an array is full.
 GROWTH = 1.5
 
@@ -53,10 +53,6 @@ class Ragged:
         self._starts.frombytes((ends - lengths).tobytes())
         self._lengths.frombytes(lengths.astype(np.int32, copy=False).tobytes())
         self._append(values)
-
-    def add(self, values: Iterable[int]) -> None:
-        """Append one row."""
-        self.replace(len(self._lengths), values)
 
     def replace(self, row: int, values: Iterable[int]) -> None:
         """Give a row other values; it may be the one behind the last."""
@@ -89,91 +85,54 @@ class Postings:
     """Code → rows, ascending, and how often it is in each. Rows are only added, each behind all others."""
 
     def __init__(self) -> None:
-        self._rows: Ints = np.zeros(0, np.int32)
-        self._counts: Ints = np.zeros(0, np.int32)
-        #: Where each code's part of them begins, and, one more, where the last ends.
-        self._starts = np.zeros(1, np.int64)
-        #: By code, those of rows that came since; and (codes, rows, counts) of rows that came at once, after
-        #: them.
-        self._late: dict[int, tuple[array[int], array[int]]] = {}
-        self._late_size = 0
-        self._parts: list[tuple[Ints, Ints, Ints]] = []
+        nothing: Ints = np.zeros(0, np.int32)
+        #: By code, where each one's part begins, and, one more, where the last ends.
+        self._rows, self._counts, self._starts = nothing, nothing, np.zeros(1, np.int64)
+        #: (codes, rows, counts) of what came since.
+        self._late = [(nothing, nothing, nothing)]
         self.size = 0
 
     @property
     def nbytes(self) -> int:
-        return 8 * self.size + 8 * (self._starts.size - 1) + 200 * len(self._late)
-
-    def add(self, row: int, codes: Iterable[int], counts: Iterable[int]) -> None:
-        self._settle()
-        for code, times in zip(codes, counts, strict=True):
-            self._add_late(code, row, times)
-            self.size += 1
-        if self._late_size > self._late_limit():
-            self._sort_in()
+        return 8 * self.size + 8 * (self._starts.size - 1)
 
     def extend(self, codes: Ints, rows: Ints, counts: Ints) -> None:
         """Add many at once; the rows ascend."""
-        self._parts.append((codes, rows, counts))
+        self._late.append((codes, rows, counts))
         self.size += codes.size
 
     def of(self, code: int) -> tuple[Ints, Ints]:
         """The rows that have the code, and how often."""
-        self._settle()
-        if code + 1 < self._starts.size:
-            start, end = self._starts[code], self._starts[code + 1]
-            rows, counts = self._rows[start:end], self._counts[start:end]
-        else:
-            rows, counts = self._rows[:0], self._counts[:0]
-        late = self._late.get(code)
-        if late is None:
-            return rows, counts
-        return np.concatenate([rows, np.array(late[0], np.int32)]), np.concatenate(
-            [counts, np.array(late[1], np.int32)]
+        if len(self._late) > 1:
+            self._settle()
+        start, end = self._starts[code : code + 2] if code + 1 < self._starts.size else (0, 0)
+        codes, rows, counts = self._late[0]
+        late = np.flatnonzero(codes == code)
+        if not late.size:
+            return self._rows[start:end], self._counts[start:end]
+        return (
+            np.concatenate([self._rows[start:end], rows[late]]),
+            np.concatenate([self._counts[start:end], counts[late]]),
         )
-
-    def _late_limit(self) -> float:
-        return max(LATE, LATE_SHARE * self._rows.size)
 
     def _settle(self) -> None:
-        """Before a look: what came at once goes to where it can be found."""
-        if not self._parts:
+        codes, rows, counts = self._united(self._late)
+        if codes.size <= max(LATE, LATE_SHARE * self._rows.size):
+            self._late = [(codes, rows, counts)]
             return
-        if self._late_size + sum(codes.size for codes, _, _ in self._parts) > self._late_limit():
-            self._sort_in()
-            return
-        for part in self._parts:
-            for code, row, times in zip(*(column.tolist() for column in part), strict=True):
-                self._add_late(code, row, times)
-        self._parts = []
-
-    def _add_late(self, code: int, row: int, count: int) -> None:
-        rows, counts = self._late.setdefault(code, (array("i"), array("i")))
-        rows.append(row)
-        counts.append(count)
-        self._late_size += 1
-
-    def _sort_in(self) -> None:
         before = np.repeat(np.arange(self._starts.size - 1, dtype=np.int32), np.diff(self._starts))
-        parts = [(before, self._rows, self._counts), *self._late_as_part(), *self._parts]
-        self._late, self._late_size, self._parts = {}, 0, []
-        codes, rows, counts = (np.concatenate([part[place] for part in parts]) for place in range(3))
+        codes, rows, counts = self._united([(before, self._rows, self._counts), (codes, rows, counts)])
         # Each code's rows still ascend. Code and place in one number: that is sorted many times as fast as
         # places by codes.
-        order = np.sort(codes.astype(np.int64) * codes.size + np.arange(codes.size)) % max(codes.size, 1)
+        order = np.sort(codes.astype(np.int64) * codes.size + np.arange(codes.size)) % codes.size
         self._rows, self._counts = rows[order], counts[order]
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(codes))])
+        self._late = [(codes[:0], rows[:0], counts[:0])]
 
-    def _late_as_part(self) -> list[tuple[Ints, Ints, Ints]]:
-        if not self._late:
-            return []
-        lengths = [len(rows) for rows, _ in self._late.values()]
-        codes = np.repeat(np.fromiter(self._late, np.int32, len(lengths)), lengths)
-        rows, counts = (
-            np.concatenate([np.array(late[place], np.int32) for late in self._late.values()])
-            for place in (0, 1)
-        )
-        return [(codes, rows, counts)]
+    @staticmethod
+    def _united(parts: list[tuple[Ints, Ints, Ints]]) -> tuple[Ints, Ints, Ints]:
+        codes, rows, counts = map(np.concatenate, zip(*parts, strict=True))
+        return codes, rows, counts
 
 
 class Keywords:
@@ -227,8 +186,7 @@ B = 0.5
 #: Scores of single tokens are kept while nothing is added: so many in all, and for so many times the texts
 #: there are.
 KEPT, KEPT_TIMES = 50_000, 10
-#: Parts of scores up to which those of all tokens are added up in one go: to put more of them side by side
-#: takes longer than a go each.
+#: Parts of scores up to which those of all tokens are added up in one go, which is slower for more.
 ADDED_AT_ONCE = 16_384
 
 #: The rows that a token is in, its part of each one's score, and its rarity.
@@ -278,7 +236,7 @@ class Lexicon:
         #: Which texts count, and how many; None for all.
         self._counted: NDArray[np.bool_] | None = None
         self._number: int | None = None
-        self._kept = _KeptScores()
+        self._forget()
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -286,30 +244,11 @@ class Lexicon:
     @property
     def bytes_used(self) -> int:
         """About what it takes, with some for each token's string."""
-        return (
-            self._postings.nbytes
-            + self._texts.nbytes
-            + 250 * len(self._tokens)
-            + 8 * len(self._lengths)
-            + self._kept.nbytes
-        )
+        arrays = self._postings.nbytes + self._texts.nbytes + 8 * len(self._lengths)
+        return arrays + 250 * len(self._tokens) + 12 * self._kept_size
 
-    def add(self, tokens: Sequence[str]) -> None:
-        """Append a text."""
-        position = len(self._lengths)
-        counted = Counter(tokens)
-        codes = [self._codes[token] for token in counted]
-        self._learn()
-        self._postings.add(position, codes, counted.values())
-        self._texts.add(codes)
-        self._lengths.append(len(tokens))
-        self._contents.append(sum(not self._fillers[code] for code in codes))
-        self._kept.clear()
-
-    def extend(self, texts: Sequence[str]) -> None:
-        """Append many texts, each as its tokens with spaces between: the same as :meth:`add` for each, in a
-        fraction of the time.
-        """
+    def extend(self, texts: Iterable[str]) -> None:
+        """Append texts, each as its tokens with spaces between."""
         split = list(map(str.split, texts))
         lengths = np.fromiter(map(len, split), np.int32, len(split))
         all_codes = np.fromiter(
@@ -324,15 +263,13 @@ class Lexicon:
         telling = np.array(self._fillers, dtype=bool)[codes] == 0
         self._contents.frombytes(np.bincount(rows[telling], minlength=len(split)).astype(np.int32).tobytes())
         self._lengths.frombytes(lengths.tobytes())
-        self._kept.clear()
+        self._forget()
 
     def count_only(self, counted: NDArray[np.bool_] | None) -> None:
-        """Which of the texts say how rare a token is, and how long texts are; None for all. The others are
-        scored like any.
-        """
+        """Which of the texts say how rare a token is, and how long texts are; None for all."""
         if self._counted is not None or counted is not None:
             self._counted, self._number = counted, None if counted is None else int(np.count_nonzero(counted))
-            self._kept.clear()
+            self._forget()
 
     def bm25(self, tokens: Iterable[str] | Mapping[str, float]) -> Floats:
         """The score of each text for the tokens of a question, shape ``(len(self),)``; 0 where none occurs.
@@ -347,9 +284,8 @@ class Lexicon:
                 for token, (rows, values, rarity) in scored.items()
             }
         parts = list(scored.values())
-        if (
-            0 < sum(positions.size for positions, _, _ in parts) <= ADDED_AT_ONCE
-        ):  # the same sums, in the same order
+        if 0 < sum(positions.size for positions, _, _ in parts) <= ADDED_AT_ONCE:
+            # The same sums, in the same order.
             rows = np.concatenate([positions for positions, _, _ in parts], dtype=np.intp)
             return np.asarray(
                 np.bincount(rows, np.concatenate([values for _, values, _ in parts]), len(self._lengths)),
@@ -384,6 +320,12 @@ class Lexicon:
         """BM25 of each text for the tokens of one of them."""
         return self.bm25(self.text(position))
 
+    def _forget(self) -> None:
+        """Of the tokens' scores, and how much a text's length counts."""
+        self._kept: dict[str, Scored] = {}
+        self._kept_size = 0
+        self._discounts: Floats | None = None
+
     def _learn(self) -> None:
         """Note what has to be known of tokens that were met for the first time."""
         new = len(self._codes) - len(self._tokens)
@@ -402,36 +344,35 @@ class Lexicon:
     def _scored(self, tokens: Iterable[str]) -> dict[str, Scored]:
         """Each token that occurs, with its part of the scores. A single Chinese character occurs in pairs."""
         wanted = dict.fromkeys(tokens)
-        self._kept.expect(len(self._lengths))
+        if self._kept_size > max(KEPT, KEPT_TIMES * len(self._lengths)):
+            self._forget()
         new = {
             token: where
             for token in wanted
-            if token not in self._kept.scores and (where := self._where(token)) is not None
+            if token not in self._kept and (where := self._where(token)) is not None
         }
         containing = {} if self._statistics is None else self._statistics.containing(list(new))
         for token, (positions, counts) in new.items():
-            among = (
-                len(positions) if self._counted is None else int(np.count_nonzero(self._counted[positions]))
-            )
-            rarity = self._rarity(max(containing.get(token, 0), among))
+            among = positions if self._counted is None else np.flatnonzero(self._counted[positions])
+            rarity = self._rarity(max(containing.get(token, 0), among.size))
             discount = self._length_discounts()[positions]
-            self._kept.keep(token, (positions, rarity * counts * (K1 + 1) / (counts + discount), rarity))
-        scored = {token: self._kept.scores[token] for token in wanted if token in self._kept.scores}
-        self._kept.trim()
-        return scored
+            self._kept[token] = positions, rarity * counts * (K1 + 1) / (counts + discount), rarity
+            self._kept_size += positions.size
+        return {token: self._kept[token] for token in wanted if token in self._kept}
 
     def _where(self, token: str) -> tuple[Ints, Floats] | None:
         """The texts that a token is in, and how often."""
-        parts = [self._postings.of(self._codes[part]) for part in self._occurring(token)]
+        parts = [
+            self._postings.of(self._codes[part])
+            for part in (token, *self._pairs.get(token, ()))
+            if part in self._codes
+        ]
         if not parts:
             return None
         if len(parts) == 1:
             return parts[0][0], parts[0][1].astype(np.float64)
         positions = np.unique(np.concatenate([rows for rows, _ in parts]))
         return positions, np.ones(positions.size)  # of two pairs that share it, it is the same one
-
-    def _occurring(self, token: str) -> Iterator[str]:
-        return (part for part in (token, *self._pairs.get(token, ())) if part in self._codes)
 
     def _rarity(self, containing: int) -> float:
         texts = len(self._lengths) if self._number is None else self._number
@@ -440,13 +381,13 @@ class Lexicon:
         return float(np.log1p((texts - containing + 0.5) / (containing + 0.5)))
 
     def _length_discounts(self) -> NDArray[np.float64]:
-        if self._kept.discounts is None:
+        if self._discounts is None:
             lengths = np.array(self._lengths, dtype=np.int32).astype(np.float64)
             known = self._statistics
             counted = lengths if self._counted is None else lengths[self._counted]
             average = counted.mean() if known is None else known.tokens / max(known.texts, 1)
-            self._kept.discounts = K1 * (1 - B + B * lengths / max(average, 1.0))
-        return self._kept.discounts
+            self._discounts = K1 * (1 - B + B * lengths / max(average, 1.0))
+        return self._discounts
 
 
 def _first_of_each(keys: NDArray[np.int64]) -> tuple[Order, Ints]:
@@ -454,40 +395,3 @@ def _first_of_each(keys: NDArray[np.int64]) -> tuple[Order, Ints]:
     _, first, counts = np.unique(keys, return_index=True, return_counts=True)
     order = np.argsort(first)
     return first[order], counts[order].astype(np.int32)
-
-
-class _KeptScores:
-    """Scores of single tokens that were asked for lately: of a question's words some are asked for several
-    times.
-    """
-
-    def __init__(self) -> None:
-        self.scores: OrderedDict[str, Scored] = OrderedDict()
-        self.discounts: Floats | None = None
-        self._constants = (K1, B)
-        self._size, self._limit = 0, KEPT
-
-    @property
-    def nbytes(self) -> int:
-        return 12 * self._size
-
-    def clear(self) -> None:
-        if self.scores or self.discounts is not None:
-            self.scores.clear()
-            self.discounts, self._size = None, 0
-
-    def expect(self, texts: int) -> None:
-        """Before scores are looked up."""
-        self._limit = max(KEPT, KEPT_TIMES * texts)
-        if self._constants != (K1, B):  # somebody tries others
-            self._constants = (K1, B)
-            self.clear()
-
-    def keep(self, token: str, scored: Scored) -> None:
-        self.scores[token] = scored
-        self._size += scored[0].size
-
-    def trim(self) -> None:
-        while self._size > self._limit:
-            _, (positions, _, _) = self.scores.popitem(last=False)
-            self._size -= positions.size

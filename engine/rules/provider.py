@@ -191,8 +191,7 @@ def _central(texts: list[str]) -> list[int]:
     """Places of the sentences that are most like all, without those that repeat one taken before."""
     lexicon = Lexicon()
     words = [set(tokens(sentence)) for sentence in texts]
-    for sentence in texts:
-        lexicon.add(tokens(sentence))
+    lexicon.extend(" ".join(tokens(sentence)) for sentence in texts)
     centrality = sum((lexicon.likeness(place) for place in range(len(texts))), np.zeros(len(texts)))
     taken: list[int] = []
     for place in np.argsort(-np.round(centrality, 9), kind="stable"):

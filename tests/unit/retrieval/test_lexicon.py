@@ -20,8 +20,7 @@ from jiyi.text.words import is_filler, is_pair
 
 def lexicon_of(texts: Sequence[Sequence[str]]) -> Lexicon:
     made = Lexicon()
-    for text in texts:
-        made.add(text)
+    made.extend(" ".join(text) for text in texts)
     return made
 
 
@@ -64,9 +63,9 @@ def test_what_it_takes_is_about_what_it_says() -> None:
     tracemalloc.stop()
     assert 0.5 < made.bytes_used / taken < 2
     assert taken < 400 * len(texts)
-    made.add(["word1"])
+    made.extend(["word1"])
     before = made.bytes_used
-    made.add(["word1", "new"])
+    made.extend(["word1 new"])
     assert made.bytes_used > before
 
 
@@ -131,11 +130,8 @@ def test_however_texts_are_added_scores_equal_the_plain_ones_to_the_last_bit(
         for at_once, batch in added:
             held = made.bm25(question)  # an answer that somebody still holds stays as it was
             before = held.tolist()
-            if at_once:
-                made.extend([" ".join(text) for text in batch])
-            else:
-                for text in batch:
-                    made.add(text)
+            for part in [batch] if at_once else [[text] for text in batch]:
+                made.extend([" ".join(text) for text in part])
             texts += batch
             plain = PlainLexicon(texts)
             for _ in range(2):  # scores of tokens are kept

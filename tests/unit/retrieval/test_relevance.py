@@ -49,8 +49,7 @@ def corpus_of(
     """Without sessions there are no neighbours; by default all was said a day apart."""
     size = len(texts)
     lexicon = Lexicon()
-    for text in texts:
-        lexicon.add(tokens(text))
+    lexicon.extend(" ".join(tokens(text)) for text in texts)
     return Corpus.of(
         np.array(vectors, dtype=np.float32) if vectors else np.zeros((size, 0), dtype=np.float32),
         lexicon,
