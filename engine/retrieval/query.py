@@ -79,8 +79,7 @@ def marked_sentences(text: str) -> tuple[Sentence, ...]:
 
 def describes(text: str) -> bool:
     """Whether a question describes whom or what it means (那个三月过生日的人, the man who sings): who that
-    is, another
-    memory says.
+    is, another memory says.
     """
     return _DESCRIBED.search(text) is not None
 

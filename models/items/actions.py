@@ -1,6 +1,4 @@
-"""Actions on items: what programs such as LangGraph's stores keep for themselves
-(``docs/integrations.md``).
-"""
+"""Actions on items: what programs such as LangGraph's stores keep for themselves (docs/integrations.md)."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ RECENT = 20
 UPDATES, COALESCED = "access_updates_total", "access_coalesced_total"
 #: Bound on the buffers that one call recovers.
 MAX_ORPHANS = 1_000
-#: Accesses whose memories are still to be counted, at most: without a worker that writes them the oldest are
-#: not counted, while the times of all are kept.
+#: Accesses still to be counted, at most: without a worker that writes them the oldest are not counted, while
+#: the times of all are kept.
 COUNTED = 20_000
 
 
@@ -51,9 +51,7 @@ class FlushResult:
 
 
 def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
-    """Note an access of a group's memories at ``at`` (epoch seconds). True if the caller is to queue a flush:
-    nobody else has, yet.
-    """
+    """Note an access of a group's memories at ``at`` (epoch seconds). True: queue a flush."""
     if not node_ids:
         return False
     with valkey().pipeline(transaction=False) as pipe:
@@ -62,16 +60,13 @@ def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
 
 
 def touch_with(pipe: Pipeline, group_id: str, node_ids: Sequence[UUID], at: float) -> None:
-    """The same, on its way with whatever else the pipeline has to say; its last answer is :func:`touch`'s.
-    There is at least one id.
+    """The same, in a pipeline of the caller's; its last answer is :func:`touch`'s. There is at least one id.
 
-    Counts are added up by the flush: Valkey has no command that counts many at once, and a script takes five
-    times as long.
+    Counts are added up by the flush: Valkey has no command that counts many at once.
     """
     names = [str(node_id) for node_id in node_ids]
-    pipe.zadd(
-        valkey_keys.ACCESS, {member(group_id, name): at for name in names}, gt=True
-    )  # never moves a later one back
+    # ``gt``: never moves a later one back.
+    pipe.zadd(valkey_keys.ACCESS, {member(group_id, name): at for name in names}, gt=True)
     pipe.rpush(valkey_keys.ACCESS_EACH, together(group_id, names, at))
     pipe.set(valkey_keys.ACCESS_DUE, 1, nx=True, px=int(DUE_SECONDS * 1000))
 
@@ -94,17 +89,15 @@ def together(group_id: str, node_ids: Iterable[str], at: float | str) -> str:
 def flush() -> FlushResult:
     """Write what was buffered.
 
-    Safe to repeat because the buffer is handed over under a name of its own first, and ``greatest()`` only
-    moves times forward; a flush that dies leaves its buffer to :func:`recover`.
+    Safe to repeat because the buffer is handed over under another name first, and times only move forward; a
+    flush that dies leaves its buffer to :func:`recover`.
     """
     handed_over = valkey_keys.access_flush(uuid7())
     with valkey().pipeline(transaction=True) as pipe:
         for suffix in ("", valkey_keys.EACH_SUFFIX):
             pipe.rename(valkey_keys.ACCESS + suffix, handed_over + suffix)
         answers = pipe.execute(raise_on_error=False)
-    if all(
-        isinstance(answer, redis.ResponseError) for answer in answers
-    ):  # no such keys: nothing was touched
+    if all(isinstance(answer, redis.ResponseError) for answer in answers):  # nothing was touched
         return FlushResult()
     return _write(handed_over)
 
@@ -122,16 +115,13 @@ def recover() -> FlushResult:
 
 @dataclass(frozen=True, slots=True)
 class AccessCounters:
-    """Since Valkey has its data: access times written, and accesses that were written along with a later
-    one.
-    """
+    """Since Valkey has its data: access times written, and accesses that a later one stood for."""
 
     updates: int
     coalesced: int
 
 
 def access_counters() -> AccessCounters:
-    """Raises what Valkey raises."""
     updates, coalesced = valkey().hmget(valkey_keys.COUNTERS, [UPDATES, COALESCED])
     return AccessCounters(int(updates or 0), int(coalesced or 0))
 
@@ -146,17 +136,15 @@ def _write(handed_over: str) -> FlushResult:
     times = sorted(latest.items())  # in id order: two flushes queue up instead of deadlocking
     for start in range(0, len(times), FLUSH_IDS):
         chunk = times[start : start + FLUSH_IDS]
+        parameters = {
+            "ids": [UUID(name.decode().partition(":")[0]) for name, _ in chunk],
+            "groups": [name.decode().partition(":")[2] for name, _ in chunk],
+            "times": [at for _, at in chunk],
+            "counts": [counts[name] for name, _ in chunk],
+            "recent": RECENT,
+        }
         with whole_service(), unit_of_work() as connection:  # the buffer is everybody's
-            connection.execute(
-                _WRITE,
-                {
-                    "ids": [UUID(name.decode().partition(":")[0]) for name, _ in chunk],
-                    "groups": [name.decode().partition(":")[2] for name, _ in chunk],
-                    "times": [at for _, at in chunk],
-                    "counts": [counts[name] for name, _ in chunk],
-                    "recent": RECENT,
-                },
-            )
+            connection.execute(_WRITE, parameters)
     touches = sum(counts.values())
     with valkey().pipeline(transaction=True) as pipe:
         pipe.delete(handed_over, handed_over + valkey_keys.EACH_SUFFIX)

@@ -1,6 +1,4 @@
-"""Agents: made on their first event, their settings, their numbering; and reads of them, of their keywords,
-of their memories over time.
-"""
+"""Agents: made on their first event, their settings, their numbering; and reads of them, their keywords."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ def bind_name(name: AgentName) -> dict[str, str]:
 
 @dataclass(slots=True)
 class AgentRow:
-    """An agent's row, locked by the transaction that holds it: numbers are given out in memory, written
-    once.
-    """
+    """An agent's row, locked by the transaction that holds it: numbers are given out in memory."""
 
     group_id: str
     agent_id: str
@@ -92,10 +88,7 @@ class AgentRow:
 
 
 def lock_agents(connection: Connection, names: Iterable[AgentName]) -> dict[AgentName, AgentRow]:
-    """The named agents, made if absent, locked until the transaction ends.
-
-    Always in the same order, so that two intakes with the same agents queue up instead of deadlocking.
-    """
+    """The named agents, made if absent, locked until the transaction ends; always in the same order."""
     wanted = sorted(set(names))
     locked = _select_locked(connection, wanted)
     if len(locked) < len(wanted):
@@ -148,11 +141,10 @@ class AgentRecord:
     large: bool = False
     #: The deployment's embedding model, read at the same moment; None while no memory was ever embedded.
     embedding: ActiveModel | None = None
-    #: What an index of its memories was built from: the agent itself, not one of its name that was erased,
-    #: and how often something of it was erased. None for an agent that is not there.
+    #: What an index of its memories was built from: the agent, not one of its name that was erased, and how
+    #: often something of it was erased. None for an agent that is not there.
     identity: Identity | None = None
-    #: When its memories last changed, as transactions count time, and the oldest transaction still running at
-    #: the same moment.
+    #: The transaction that last changed its memories, and the oldest one still running at the same moment.
     changed_xid: int = 0
     oldest_running: int = 0
 
@@ -203,10 +195,8 @@ def key_of(connection: Connection, group_id: str, agent_id: str) -> UUID | None:
 
 
 def known_agent(connection: Connection, group_id: str, agent_id: str, *, lock: bool = False) -> AgentName:
-    """The name of an agent that there is, locked until the transaction ends if that is wanted.
-
-    Raises:
-        NotFound: the group has no such agent.
+    """The name of an agent that there is, locked until the transaction ends if wanted. Raises
+    ``NotFound``.
     """
     name = (group_id, agent_id)
     if key_of(connection, *name) is None:
@@ -217,14 +207,11 @@ def known_agent(connection: Connection, group_id: str, agent_id: str, *, lock: b
 
 
 def no_agent(group_id: str, agent_id: str) -> NotFound:
-    """The error that says so."""
     return NotFound(f"agent_id: no agent {agent_id!r} in the group {group_id!r}; see `jiyi agents list`")
 
 
 def why_unknown(connection: Connection, group_id: str, agent_id: str) -> str:
-    """What is said of an agent that :func:`find_agents` does not know: whether there is its group, at
-    least.
-    """
+    """What is said of an agent that :func:`find_agents` does not know: is there its group, at least?"""
     if connection.execute(_GROUP, {"group": group_id}).scalar_one_or_none() is None:
         return f"no group {group_id!r}: nothing has been stored in it yet"
     return f"no agent {agent_id!r} in the group {group_id!r}: nothing has been stored of it yet"
@@ -247,10 +234,8 @@ def reflected(
 ) -> bool:
     """Count anew after a reflection that began with the counters ``seen`` under the trigger ``maximum``.
 
-    True if another one is due already.
-
-    Under the agent's lock, which :func:`models.memory.nodes.accumulate` takes before it owes a reflection: so
-    one that is called for meanwhile is either seen here or owed afterwards.
+    True if another one is due. Takes the agent's lock, as :func:`models.memory.nodes.accumulate` does before
+    it owes a reflection: one that is called for meanwhile is either seen here or owed afterwards.
     """
     agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
     maximum_now = agent.settings.over(get_settings()).importance_trigger_max
@@ -329,9 +314,7 @@ def belongings(connection: Connection, group_id: str, agent_id: str) -> dict[str
 
 
 def belonging(name: str, rows: str) -> None:
-    """Register a part of :func:`belongings`: a SELECT of rows that the agent ``:agent`` of ``:group`` has in
-    another subject.
-    """
+    """Register a part of :func:`belongings`: a SELECT of rows of the agent ``:agent`` of ``:group``."""
     _BELONGINGS[name] = rows
 
 
@@ -345,8 +328,8 @@ def keywords(
     offset: int = 0,
     after: tuple[int, str, str] | None = None,
 ) -> list[KeywordStrength]:
-    """An agent's keywords, strongest first: without the first ``offset``, or after a row's strength, keyword
-    and type.
+    """An agent's keywords, strongest first: without the first ``offset``, or after a (strength, keyword,
+    type).
 
     For a user those of the memories that the user is told, counted when asked.
     """
@@ -381,8 +364,7 @@ def timeline(
 ) -> tuple[str, list[TimelineSpan]]:
     """How many memories of each type began in each span (UTC), oldest first, and the spans' unit.
 
-    ``units`` are ``hour``, ``day``, ``week`` and ``month``, from fine to coarse, each with the longest time
-    that it is for: the first that is long enough is taken.
+    ``units`` are ``hour``, ``day``, ``week`` and ``month``, each with the longest time that it is for.
     """
     names, longest = [name for name, _ in units], [length for _, length in units]
     parameters = {

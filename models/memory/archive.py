@@ -1,16 +1,15 @@
-"""The archive: memories that no retrieval finds unless it asks for them, none of which is deleted; actions on
-memories and agents.
+"""The archive: memories that only a retrieval finds that asks for them; actions on memories and agents.
 
 An agent may live in simulated time, so its memories are measured by its own clock: the time of its newest
-memory, or now if that is earlier. What was stored only lately has not had its chance to be accessed and does
-not fade, however old the time it tells of: else an imported diary would be gone the next night.
+memory, or now if that is earlier. What was stored only lately does not fade, however old the time it tells
+of: else an imported diary would be gone the next night.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -75,19 +74,16 @@ class Rules:
     #: … and here, in real time, since before …
     stored_before: datetime
     #: … and of less importance than this. Without importance: 0.
-    below_poignancy: float
+    below: float
 
     @classmethod
-    def of(cls, clock: datetime, now: datetime, after_days: float, below_poignancy: float) -> Rules:
+    def of(cls, clock: datetime, now: datetime, after_days: float, below: float) -> Rules:
         age = timedelta(days=after_days)
-        return cls(clock, clock - age, now - age, below_poignancy)
+        return cls(clock, clock - age, now - age, below)
 
 
 def clock(connection: Connection, agent: AgentName, now: datetime) -> datetime | None:
-    """The agent's own time, or None without memories.
-
-    Accesses do not move it: whoever asks an agent that lives in simulated time may forget to say which.
-    """
+    """The agent's own time, or None without memories. Accesses do not move it."""
     newest: datetime | None = connection.execute(_NEWEST, bind_name(agent)).scalar_one()
     return None if newest is None else min(newest, now)
 
@@ -101,30 +97,19 @@ def with_expired(connection: Connection, group_id: str | None, now: datetime) ->
 
 
 def archive_expired(connection: Connection, agent: AgentName, at: datetime, limit: int, actor: str) -> int:
-    """Archive up to ``limit`` memories that expired before ``at``; returns how many.
-
-    Safe to repeat because what is archived is not found again.
-    """
+    """Archive up to ``limit`` memories that expired before ``at``; returns how many."""
     node_ids = connection.execute(_EXPIRE, {**bind_name(agent), "at": at, "limit": limit}).scalars()
     return _record(connection, agent, list(node_ids), "expired", actor, clock=at)
 
 
 def archive_faded(connection: Connection, agent: AgentName, rules: Rules, limit: int, actor: str) -> int:
-    """Archive up to ``limit`` memories that have faded, the oldest first; returns how many.
-
-    Safe to repeat because what is archived is not found again.
-    """
-    node_ids = connection.execute(_FADE, {**_bound(agent, rules), "limit": limit}).scalars()
-    return _record(
-        connection, agent, list(node_ids), "faded", actor, clock=rules.clock, below=rules.below_poignancy
-    )
+    """Archive up to ``limit`` memories that have faded, the oldest first; returns how many."""
+    node_ids = connection.execute(_FADE, {**bind_name(agent), **asdict(rules), "limit": limit}).scalars()
+    return _record(connection, agent, list(node_ids), "faded", actor, clock=rules.clock, below=rules.below)
 
 
 def archive_chosen(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[str, list[UUID]]:
-    """Archive these memories because somebody said so; returns, by agent, those that were not archived yet.
-
-    Safe to repeat because what is archived is not found again.
-    """
+    """Archive these memories because somebody said so; returns, by agent, those that were not yet."""
     return _by_agent(connection.execute(_ARCHIVE_CHOSEN, {"group": group_id, "ids": list(node_ids)}))
 
 
@@ -138,10 +123,8 @@ def restore_nodes(
 ) -> dict[str, tuple[datetime, list[UUID]]]:
     """Bring archived memories back: those named, or up to ``limit`` of an agent.
 
-    Returns, by agent, when they count as accessed (in the agent's own time), and their ids.
-
-    That counts as an access, and an expiry that has passed is taken away: they would be gone again the next
-    day. Safe to repeat because only what is archived is restored.
+    Returns, by agent, when they count as accessed (in the agent's own time), and their ids. An expiry that
+    has passed is taken away: they would be gone again the next day.
     """
     parameters = {"group": group_id, "agent": agent_id, "ids": list(node_ids), "now": now, "limit": limit}
     agents = _by_agent(connection.execute(_RESTORE, parameters))
@@ -176,26 +159,10 @@ def _record(
     return len(ids)
 
 
-def _bound(agent: AgentName, rules: Rules) -> dict[str, str | float | datetime | None]:
-    return {
-        **bind_name(agent),
-        "clock": rules.clock,
-        "accessed_before": rules.accessed_before,
-        "stored_before": rules.stored_before,
-        "below": rules.below_poignancy,
-    }
-
-
 def _locked(*which: Any) -> Select[Any]:
-    """Whoever locks many nodes does it in this order (``models.memory.nodes.lock``): nobody waits for
-    somebody who waits for him.
-    """
-    return (
-        select(MemoryNode.node_id)
-        .where(_OF_GROUP, *which)
-        .order_by(MemoryNode.node_id)
-        .with_for_update(key_share=True)
-    )
+    """In the order of ``models.memory.nodes.lock``, so that none waits in a circle."""
+    ordered = select(MemoryNode.node_id).where(_OF_GROUP, *which).order_by(MemoryNode.node_id)
+    return ordered.with_for_update(key_share=True)
 
 
 def _change(picked: Select[Any], *which: Any, **values: Any) -> Update:

@@ -1,5 +1,4 @@
-"""The rows that an event becomes, and what the tables already hold of a batch's agents, looked up once for
-the whole batch.
+"""The rows that an event becomes, and what the tables hold of a batch's agents, looked up once a batch.
 
 Each row type declares its table's columns once: COPY takes their names from it.
 """
@@ -50,7 +49,7 @@ class EventRow(NamedTuple):
 
 
 class NodeFields(NamedTuple):
-    """What of a row of ``memory_nodes`` follows from its event, but not under the name of a field of it or of
+    """What of a row of ``memory_nodes`` follows from its event, but is no field of it or of
     :class:`Derived`.
     """
 
@@ -98,9 +97,7 @@ class WorkRow(NamedTuple):
 
 
 def _columns_among(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that are columns of ``memory_nodes`` and not taken. Raises :class:`TypeError` for one that
-    has to be packed.
-    """
+    """The names that are columns of ``memory_nodes`` and not taken. ``TypeError`` for one that is packed."""
     columns = MemoryNode.__table__.columns
     among = tuple(name for name in names if name in columns and name not in taken)
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -122,13 +119,11 @@ class PreparedMemory(NamedTuple):
     node_type: str
     content_hash: bytes
     tokens: str
-    #: Kinds of work that the node owes, if nothing has to be found out first; whether that is so whatever its
-    #: agent wants.
+    #: Kinds of work that the node owes, if nothing has to be found out first; whether that is sure.
     owed: tuple[str, ...]
     owed_is_sure: bool
     owed_when_complete: Sequence[str]
-    #: Whether it asks what else is stored, whatever its agent wants: a thought, or one with evidence, an
-    #: address, or ``retention``.
+    #: Whether it asks what else is stored: a thought, or one with evidence, an address, or ``retention``.
     looks_up: bool
     #: How far it is trusted, if it rests on nothing that is trusted less.
     trust: float
@@ -150,9 +145,7 @@ def prepared(
 ) -> PreparedMemory:
     """The rows of an event and of the memory that it becomes, as far as they follow from it alone."""
     seen, keywords = memory.payload, derived.keywords
-    filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [
-        list(pair) for pair in seen.utterances
-    ]
+    filling: list[Any] = list(map(str, seen.evidence)) or list(map(list, seen.utterances))
     row = event_row(event, "stored", event.event_id.bytes)
     lowered = [keyword.lower() for keyword in keywords]
     packed, words = packed_texts(keywords), " ".join(derived.tokens)
@@ -194,9 +187,7 @@ def prepared(
 
 
 def _with_offset(provenance: dict[str, Any], event: Event) -> dict[str, Any]:
-    """With how far the speaker's clock is ahead of UTC: times are stored in UTC, and what names a day names
-    the speaker's.
-    """
+    """With how far the speaker's clock is ahead of UTC: what names a day names the speaker's."""
     offset = event.occurred_at.utcoffset()
     return {**provenance, UTC_OFFSET: int(offset.total_seconds() // 60)} if offset else provenance
 
@@ -219,19 +210,10 @@ def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> Event
 
 def erased_row(event: Event) -> EventRow:
     """What is kept of an event about something that is being erased: that it came."""
-    happened = packed_time(event.occurred_at)
-    return EventRow(
-        event.event_id.bytes,
-        event.type,
-        event.version,
-        event.group_id,
-        "",
-        None,
-        None,
-        happened,
-        EMPTY_OBJECT,
-        "erased",
+    named = EventRow(
+        event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, b"", b"", ""
     )
+    return named._replace(occurred_at=packed_time(event.occurred_at), payload=EMPTY_OBJECT, outcome="erased")
 
 
 def packed_or(value: Any, empty: bytes) -> bytes:
@@ -274,7 +256,7 @@ def twins(
 def latest(
     connection: Connection, observed: Iterable[MemoryObserved]
 ) -> dict[AgentName, deque[tuple[Triple, UUID]]]:
-    """The triples of the latest events, newest first, of the agents of which an event asks for it
+    """The triples of the latest events, newest first, of the agents that an event asks it of
     (``retention``).
     """
     most: dict[AgentName, int] = {}

@@ -131,8 +131,7 @@ def states(
     """What became of these events, one an id, in the order given.
 
     An id of ``digests`` that stands for another content is ``id_reused``; so is one without a digest under
-    which another event has been refused, while nobody has decided on that. Refused events of no known group
-    are told of to whoever may see them (row-level security).
+    which another event has been refused, while nobody has decided on that.
     """
     wanted = _select(EventState).where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(event_ids))
     states = {state.event_id: state for state in fetch(connection, EventState, wanted)}
@@ -152,15 +151,10 @@ def _reused(
     """Those of the states whose ids stand for something else, or for more than one thing."""
     reasons: dict[UUID, str] = {}
     if given := [state.event_id for state in known if state.event_id in digests and state.state != "erased"]:
-        contents = select(
-            StoredEvent.event_id,
-            StoredEvent.type,
-            StoredEvent.agent_id,
-            StoredEvent.session_id,
-            StoredEvent.payload,
-        )
+        stored = StoredEvent
+        contents = select(stored.event_id, stored.type, stored.agent_id, stored.session_id, stored.payload)
         for row in connection.execute(
-            contents.where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(given))
+            contents.where(stored.group_id == group_id, stored.event_id.in_(given))
         ):
             if digest(content(row.type, row.agent_id, row.session_id, row.payload)) != digests[row.event_id]:
                 reasons[row.event_id] = (
@@ -204,9 +198,7 @@ def events(
 
 
 def exported(connection: Connection, group_id: str, request: ExportQuery) -> list[ExportedEvent]:
-    """Stored events in order of arrival, as they came, with what an LLM, an embedder or a person has given
-    their memories since.
-    """
+    """Stored events in order of arrival, with what their memories have been given since."""
     parameters = {
         "group": group_id,
         "agent": request.agent_id,
@@ -295,10 +287,8 @@ _EXPORT = """
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
 """
 _IN_ORDER = " ORDER BY e.position LIMIT :limit"
-_EXPORTED, _EXPORTED_OF = (
-    text(_EXPORT + _IN_ORDER),
-    text(_EXPORT + " AND e.event_id = ANY(:nodes)" + _IN_ORDER),
-)
+_EXPORTED = text(_EXPORT + _IN_ORDER)
+_EXPORTED_OF = text(_EXPORT + " AND e.event_id = ANY(:nodes)" + _IN_ORDER)
 _OWED = text("""
     SELECT kind, due_at, attempts, last_error, created_at FROM pending_work
     WHERE kind = ANY(:kinds) AND subject_id = :id AND group_id = :group ORDER BY kind

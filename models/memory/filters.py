@@ -1,9 +1,9 @@
-"""The filters of memories: one table, in which each filter stands with its form for PostgreSQL, its form for
-an index in memory, and the sentence for what it leaves out. Whatever searches, lists or counts memories goes
+"""The filters of memories: one table, in which each stands with its form for PostgreSQL, its form for an
+index in memory, and the sentence for what it leaves out. Whatever searches, lists or counts memories goes
 through it.
 
-What is wanted is a mapping of the names of filters to their values; a filter that is not in it leaves nothing
-out. The same mapping holds the parameters of the SQL, in which a memory is ``n``.
+What is wanted is a mapping of the names of filters to their values; it holds the parameters of the SQL, too,
+in which a memory is ``n``.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ class Filter:
     sql: LiteralString = ""
     #: The rows that pass, for a value; None where an index in memory has no others.
     rows: Callable[[Indexed, Any], Passing] | None = None
-    #: Its SQL at a time of the past, ``as_of``, where that is another. An index of the past is read as of its
-    #: time.
+    #: Its SQL at a time of the past, ``as_of``, where that is another; an index of the past needs none.
     past: LiteralString = ""
     #: Of a filter that lets only some values pass: what has the value in SQL, and all values that there are.
     values: tuple[LiteralString, Sequence[LiteralString]] | None = None
@@ -203,9 +202,7 @@ def of_question(
     as_of: datetime | None = None,
     original: bool = False,
 ) -> Wanted:
-    """What a retrieval's filters want at its time ``now``; ``original``: as the original has it (Park et al.
-    2023).
-    """
+    """What a retrieval's filters want at its time ``now``; ``original``: as in Park et al. (2023)."""
     given = {
         "user_id": user_id,
         "as_of": as_of,
@@ -256,9 +253,7 @@ def passing(index: Indexed, name: str, value: Any) -> Passing | None:
 
 
 def left_out(connection: Connection, group_id: str, agent_id: str, wanted: Wanted) -> dict[str, int]:
-    """How many of an agent's memories each filter leaves out by itself, by its name (``kinds.session``),
-    where it leaves out any.
-    """
+    """How many of an agent's memories each filter leaves out by itself, by name (``kinds.session``)."""
     parts: dict[str, LiteralString] = {}
     among: LiteralString = "true"
     for name in _FIRST:
@@ -289,22 +284,18 @@ def _sql(name: str, wanted: Wanted) -> LiteralString:
 
 def sentences(left_out: Mapping[str, int]) -> list[Translatable]:
     """One for each filter that leaves out any, those that leave out most first."""
-    parts = [
-        (name.partition("."), count) for name, count in sorted(left_out.items(), key=lambda item: -item[1])
-    ]
     return [
         FILTERS[name].sentence.filled({"count": f"{count:,}", "value": value})
-        for (name, _, value), count in parts
+        for (name, _, value), count in (
+            (name.partition("."), count)
+            for name, count in sorted(left_out.items(), key=lambda item: -item[1])
+        )
     ]
 
 
 def told(message: str, left_out: Mapping[str, int]) -> str:
-    """The message with what the filters leave out; each counts by itself, so a memory may be counted several
+    """The message with what the filters leave out; each counts by itself, so a memory may count several
     times.
     """
-    return "; ".join(
-        [
-            *([message] if message else []),
-            *([f"left out: {', '.join(sentences(left_out))}"] if left_out else []),
-        ]
-    )
+    left = f"left out: {', '.join(sentences(left_out))}" if left_out else ""
+    return "; ".join(filter(None, (message, left)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -65,14 +65,8 @@ class Stored:
     refused: list[str | None] = field(default_factory=list)
 
     def add(self, other: Stored) -> None:
-        self.events += other.events
-        self.repeated += other.repeated
-        self.nodes += other.nodes
-        self.fresh += other.fresh
-        self.reused += other.reused
-        self.misfits += other.misfits
-        self.configured += other.configured
-        self.refused += other.refused
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(slots=True)
@@ -95,9 +89,7 @@ class _Copies:
         self.events.append(event_row(event, outcome, node_id))
 
     def work(self) -> list[WorkRow]:
-        """Kind by kind, which is how the table's indexes are sorted: that takes PostgreSQL less than event by
-        event.
-        """
+        """Kind by kind, as the table's indexes are sorted: that takes PostgreSQL less."""
         traces = {
             (event_id.bytes, group_id): trace for (event_id, group_id), trace in tracing.carried().items()
         }
@@ -125,11 +117,9 @@ class _Copies:
 def prepare_all(
     events: Iterable[Event], ready: dict[EventKey, PreparedMemory] | None = None, source: Source | None = None
 ) -> Prepared:
-    """All of the memories' rows that needs no database, by event: time to do so while another batch is
-    stored.
+    """All of the memories' rows that needs no database, by event; of events with the same key of the first.
 
-    Of events with the same key that of the first, which is the one that is stored. ``ready``: to be added to.
-    ``source``: where they come from, if that is the service itself.
+    ``ready``: to be added to. ``source``: where they come from, if that is the service itself.
     """
     ready = {} if ready is None else ready
     types = registry().types
@@ -155,22 +145,18 @@ def store(
     *,
     source: Source | None = None,
 ) -> Stored:
-    """Store the events that are new, and what they set off, in the caller's transaction; announced after its
-    commit.
+    """Store the events that are new, and what they set off, in the caller's transaction.
 
-    ``ready`` is what :func:`prepare_all` gave for the events, if it was called before; ``source`` as there.
-
-    Safe to repeat because an event whose id its group has in ``events`` already changes nothing. One that
-    says something else than that is not stored either, but returned in ``reused``, as is one with a vector of
-    a wrong size in ``misfits``.
+    ``ready`` and ``source`` as :func:`prepare_all` gives and takes them. Safe to repeat because an event
+    whose id its group has already changes nothing. One that says something else than that is returned in
+    ``reused``, one with a vector of a wrong size in ``misfits``.
 
     Raises:
         CollisionError: another intake stored one of them meanwhile; roll back and call again.
     """
     unique, again = _first_of_each(events)
-    ids = ",".join(
-        [event_id.hex for event_id, _ in unique]
-    )  # as text: a list of uuids takes psycopg three times as long
+    # As text: a list of uuids takes psycopg three times as long.
+    ids = ",".join([event_id.hex for event_id, _ in unique])
     known = {(row.id, row.group_id) for row in connection.execute(_KNOWN, {"ids": f"{{{ids}}}"})}
     new = {key: event for key, event in unique.items() if key not in known} if known else unique
     fresh, keys = list(new.values()), list(new)
@@ -187,10 +173,8 @@ def store(
         fresh = [event for event in fresh if event.key not in refused]
     if misfits := dead_letters.find_misfits(connection, fresh):
         out = {misfit.event.key for misfit in misfits}
-        fresh, keys = (
-            [event for event in fresh if event.key not in out],
-            [key for key in keys if key not in out],
-        )
+        fresh = [event for event in fresh if event.key not in out]
+        keys = [key for key in keys if key not in out]
         result.events, result.fresh, result.misfits = len(keys), keys, misfits
     # What is of no agent (a workflow's node) is nobody's memory yet, and waits for no agent's lock.
     make_groups(connection, (event.group_id for event in fresh if not types[type(event)].of_agent))
@@ -217,8 +201,8 @@ def store(
 
 
 def announce(*stored: Stored) -> None:
-    """Tell the meters, and those who watch, what was stored, once it is committed. Never raises for a Valkey
-    that is away.
+    """Tell the meters, and those who watch, what was stored, once it is committed. Never raises for
+    Valkey.
     """
     done = Stored()
     for part in stored:
@@ -263,11 +247,7 @@ class _Batch:
         #: Whether any rests on others, or may.
         self.any_rests = any(memory.looks_up for memory in self.memories)
         looking = [memory.memory for memory in self.memories if memory.looks_up]
-        deduped = (
-            [memory.memory for memory in self.memories if memory.agent in self.deduping]
-            if self.deduping
-            else []
-        )
+        deduped = [memory.memory for memory in self.memories if memory.agent in self.deduping]
         self.addressed = event_rows.addressed(connection, looking, ready)
         self.evidence = event_rows.evidence(connection, looking)
         self.twins = event_rows.twins(connection, deduped, ready)
@@ -329,9 +309,7 @@ class _Batch:
         return owed_by(seen, ready.owed_when_complete, waits=waits, lacks=lacks)
 
     def _known(self, ready: PreparedMemory) -> UUID | None:
-        """The node that the event would only repeat, by its own rule or by its agent's; if none, it is known
-        from now on.
-        """
+        """The node that the event would only repeat, by its own rule or its agent's; else it is known now."""
         seen, name = ready.memory.payload, ready.agent
         if seen.kind == "session":  # what is said again is said again
             return None

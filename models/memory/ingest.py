@@ -1,16 +1,9 @@
 """Ingestion: batches of events into the database, from the broker and from HTTP alike.
 
-A batch is one transaction, because a transaction of one event takes nearly as long as one of fifty. If the
-database refuses it, its parts are stored one by one, so that a bad event stops no other. Workers are woken,
-and news told, after the commit.
-
-Requests over HTTP go into transactions together (:class:`GroupCommit`): whoever comes while one is committed
-goes along with the next, and one that finds nothing under way is stored at once. Their answer is what the
-database did: a thread of its own (:class:`Announcer`) tells of it afterwards, so that a Valkey that hangs
-holds up no answer and makes none an error.
-
-Requests that wait until the database knows something of their rows share one thread that looks for all of
-them (:class:`Looks`): each looking for itself would cost a transaction every few milliseconds.
+A batch is one transaction: one of a single event takes nearly as long as one of fifty. If the database
+refuses it, its parts are stored one by one. Requests over HTTP share transactions (:class:`GroupCommit`) and
+looks at what is known of their rows (:class:`Looks`). What follows a commit is announced by a thread of its
+own (:class:`Announcer`): a Valkey that hangs holds up no answer.
 """
 
 from __future__ import annotations
@@ -60,10 +53,9 @@ DATABASE_ERRORS = (DBAPIError, PoolTimeout, psycopg.Error)
 THREADS = 2
 #: Events of one transaction, unless a single request brings more.
 MAX_TOGETHER = 500
-#: Seconds between two looks for one group, at most, however many of its requests wait: what a person hardly
-#: notices.
+#: Most seconds between two looks for one group, however many of its requests wait.
 BUSY_POLL = 0.2
-#: Seconds beyond its time that a request waits for a database that is slow.
+#: Seconds beyond its time that a request waits for a slow database.
 GRACE_SECONDS = 2 * STATEMENT_TIMEOUT
 
 
@@ -95,9 +87,8 @@ class Rejected:
 class Ingestor:
     """Stores the batches of one kind of source."""
 
-    #: True for a queue: it delivers again what is not stored, and nobody waits for an answer. So a database
-    #: that is away is waited for, and a part that is refused becomes a dead letter. False for requests: each
-    #: part gets its own error.
+    #: True for a queue, which delivers again: a database that is away is waited for, and a refused part
+    #: becomes a dead letter. False for requests: each part gets its own error.
     redelivers: bool
     #: Most milliseconds of a statement; None: the connection's own limit.
     statement_timeout_ms: int | None = None
@@ -107,20 +98,13 @@ class Ingestor:
     ) -> Stored:
         """Store the events of all parts, and what was rejected before as dead letters.
 
-        ``ready`` is what :func:`models.memory.inbox.prepare_all` gave for the events, if it was called
-        before. Safe to repeat because an event that is stored already changes nothing.
+        ``ready``: :func:`models.memory.inbox.prepare_all` of the events, if it was called before. Safe to repeat
+        because an event that is stored already changes nothing.
 
         Raises:
             DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the
             same events.
         """
-        return self._store(parts, rejected, ready)
-
-    def _follow(self, following: Following) -> None:
-        """What follows from a commit: news, and workers that are woken. No request waits for that."""
-        following() if self.redelivers else announcer().put(following)
-
-    def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:
         try:
             return self._store_together(parts, rejected, ready)
         except Exception as error:  # one part must not stop the others, whatever is wrong with it
@@ -129,10 +113,14 @@ class Ingestor:
             if self.redelivers and is_transient(error):
                 raise
             log.warning("a batch of %d parts was refused (%s); storing one by one", len(parts), error)
-        total = self._store_together([], rejected, None) if rejected else Stored()
+        total = self._store_together([], rejected) if rejected else Stored()
         for part in parts:
-            total.add(self._store([part], (), None))
+            total.add(self.ingest([part]))
         return total
+
+    def _follow(self, following: Following) -> None:
+        """What follows a commit: news, and workers that are woken. No request waits for that."""
+        following() if self.redelivers else announcer().put(following)
 
     def _refuse(self, part: Part, error: Exception) -> Stored:
         """What becomes of a part that cannot be stored even by itself."""
@@ -143,12 +131,10 @@ class Ingestor:
             raise error
         reason, trace = f"the database refused it: {error}", "".join(traceback.format_exception(error))
         letters = [Rejected(event_bodies.encode([event]).decode(), reason, trace) for event in part.events]
-        return self._store_together([], letters, None)
+        return self._store_together([], letters)
 
     def _keep_reused(self, events: Sequence[Event]) -> Stored:
-        """What a request was refused for is kept, so that ``event_states`` tells it at every door. The
-        request has its answer.
-        """
+        """What a request was refused for is kept, so that ``event_states`` tells it."""
         try:
             with for_groups(*(event.group_id for event in events)), unit_of_work(self._follow) as connection:
                 refused = Stored(refused=[*dead_letters.add_reused(connection, events)])
@@ -159,7 +145,7 @@ class Ingestor:
             return Stored()
 
     def _store_together(
-        self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None
+        self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None = None
     ) -> Stored:
         return tried_again(lambda: self._store_once(parts, rejected, ready))
 
@@ -198,9 +184,8 @@ class Ingestor:
 class Announcer:
     """The thread of this process that announces what requests have stored.
 
-    What is stored while an announcement is under way is announced together, so that little waits however long
-    Valkey hangs. What a process that ends has not announced is no loss: the reconciler wakes what stays
-    overdue.
+    What is stored while an announcement is under way is announced together. What a process that ends has not
+    announced is no loss: the reconciler wakes what stays overdue.
     """
 
     def __init__(self) -> None:
@@ -208,7 +193,6 @@ class Announcer:
         threading.Thread(target=self._work, name="announce", daemon=True).start()
 
     def put(self, following: Following) -> None:
-        """Have it announced. Never waits."""
         self._waiting.put(following)
 
     def _work(self) -> None:
@@ -228,9 +212,7 @@ def announcer() -> Announcer:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether waiting helps: the server could not be reached or ended the session, or others hold what we
-    need; as opposed to refusing what was sent.
-    """
+    """Whether waiting helps: the server is away, ended the session, or others hold what we need."""
     if isinstance(error, CollisionError):
         return True
     if isinstance(error, DBAPIError):
@@ -321,9 +303,7 @@ class GroupCommit:
                     break
             try:
                 _store(together)
-            except (
-                BaseException
-            ) as error:  # whatever it was, the thread has to go on, and nobody waits for an answer in vain
+            except BaseException as error:  # the thread has to go on, and nobody waits in vain
                 log.exception("events could not be stored")
                 for item in together:
                     if not item.done.done():
@@ -331,9 +311,8 @@ class GroupCommit:
 
 
 def _store(together: Sequence[_Waiting]) -> None:
-    ready = {
-        key: memory for item in reversed(together) for key, memory in item.ready.items()
-    }  # of equal keys the first is stored
+    # Of equal keys the first is stored.
+    ready = {key: memory for item in reversed(together) for key, memory in item.ready.items()}
     traces = {
         event.key: item.trace for item in together if item.trace is not None for event in item.part.events
     }
@@ -373,8 +352,7 @@ class Looks(Generic[T]):
     """Looks for one kind of thing. Thread-safe; the thread lives for as long as anybody waits.
 
     Args:
-        look: what is known of some ids of a group, in the group's scope; those of which nothing is known may
-        be left out.
+        look: what is known of some ids of a group, in the group's scope; unknown ones may be left out.
         final: whether that will not change any more.
     """
 
@@ -389,8 +367,8 @@ class Looks(Generic[T]):
         self._thread: threading.Thread | None = None
 
     def wait(self, group_id: str, ids: Collection[UUID], seconds: float) -> Mapping[UUID, T] | None:
-        """What is known of the ids when all of it is final, or when the time is up; None if the database
-        gives no answer.
+        """What is known of the ids when all is final or the time is up; None if the database does not
+        answer.
         """
         now = time.monotonic()
         request: _Look[T] = _Look(group_id, set(ids), now + seconds, now + min(FIRST_POLL, seconds))

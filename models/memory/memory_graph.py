@@ -59,9 +59,7 @@ class GraphMemory(BaseModel):
 
 
 class MemoryGraph(BaseModel):
-    """At most :data:`MOST` memories and people; ``people`` by name with how many of the memories come from
-    them.
-    """
+    """At most :data:`MOST` memories and people; ``people``: name → how many of the memories are theirs."""
 
     memories: list[GraphMemory]
     people: dict[str, int]
@@ -93,9 +91,8 @@ def memory_graph(
         "evidence": func.jsonb_build_array(),
     }
     shown = select(*columns(GraphMemory, node, **computed))
-    shown = shown.where(node.group_id == group_id, node.agent_id == agent_id, node.node_id.in_(ids)).order_by(
-        node.node_count.desc()
-    )
+    shown = shown.where(node.group_id == group_id, node.agent_id == agent_id, node.node_id.in_(ids))
+    shown = shown.order_by(node.node_count.desc())
     evidence = {row.node_id: row.evidence for row in rows}
     memories = [
         memory for memory in fetch(connection, GraphMemory, shown) if turns or memory.kind != "session"
@@ -128,9 +125,8 @@ def choose(rows: Sequence[Joined], hidden: Iterable[UUID] = ()) -> tuple[list[UU
             chosen.update(dict.fromkeys(new))
         else:
             left_out += row.node_id not in chosen
-    for row in sorted(
-        rows, key=lambda row: row.person is None
-    ):  # those of somebody first; stable, so the newest of each
+    # Those of somebody first; stable, so the newest of each.
+    for row in sorted(rows, key=lambda row: row.person is None):
         if len(chosen) >= room:
             break
         chosen.setdefault(row.node_id)

@@ -1,6 +1,4 @@
-"""Memory nodes: what tasks read and write of them, what an LLM found out about them, and the strengths of
-keywords.
-"""
+"""Memory nodes: what tasks read and write of them, what an LLM found out, and the strengths of keywords."""
 
 from __future__ import annotations
 
@@ -43,18 +41,14 @@ class TextToEmbed:
 
 @dataclass(frozen=True, slots=True)
 class SettledDepths:
-    """How many of the thought's evidence have not arrived; the thoughts that rest on it, should its depth
-    have changed.
-    """
+    """How many of a thought's evidence are missing; the thoughts that rest on it, if its depth changed."""
 
     missing: int
     dependants: list[tuple[UUID, str]]
 
 
 def lock(connection: Connection, node_ids: Sequence[UUID]) -> None:
-    """Lock nodes before many are updated, always in the same order: tasks of two kinds may be about the same
-    nodes.
-    """
+    """Lock nodes before many are updated, always in the same order."""
     connection.execute(_LOCK, {"ids": list(node_ids)})
 
 
@@ -102,13 +96,10 @@ def fill_words(connection: Connection, node_ids: Sequence[UUID]) -> None:
 
 
 def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
-    """Set a thought's depth and trust from the evidence that is there by now: it may arrive after the
-    thought.
+    """Set a thought's depth and trust from the evidence that is there by now.
 
-    Its agent is locked for the rest of the transaction, as by whoever stores something of it: evidence does
-    not change its depth, and no thought comes that rests on this one, between what is read here and its
-    commit. Thoughts that rest on each other in a circle end at the number of the agent's thoughts, which no
-    chain of them exceeds. Safe to repeat because the depth follows from the evidence alone.
+    Its agent is locked, as by whoever stores something of it: nothing changes between what is read here and
+    its commit. Thoughts that rest on each other in a circle end at the number of the agent's thoughts.
     """
     thoughts = connection.execute(_LOCK_AGENT, {"id": node_id}).scalar_one_or_none()
     if thoughts is None:  # it was erased meanwhile
@@ -203,7 +194,7 @@ def strengthen(connection: Connection, node_ids: Sequence[UUID]) -> None:
 
 
 def accumulate(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[UUID, str]]:
-    """Each event's poignancy comes off its agent's trigger, and the count of events goes up.
+    """Take each event's poignancy off its agent's trigger, and count it.
 
     Returns (agent_key, group_id) of the agents whose trigger is used up: a reflection is owed to them.
     """
@@ -214,8 +205,8 @@ def accumulate(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[U
 def repair(connection: Connection, group_id: str, agent_id: str) -> Drift:
     """Make strengths what the memories say.
 
-    What differs is *added*, so that a memory which is counted by another worker meanwhile stays counted. A
-    lock of its own keeps two repairs from adding the same difference twice.
+    What differs is *added*, so that a memory counted by another worker meanwhile stays counted; a lock keeps
+    two repairs from adding the same difference twice.
     """
     parameters = {"group": group_id, "agent": agent_id, "kinds": NOT_COUNTED_YET}
     connection.execute(_LOCK_STRENGTH, parameters)

@@ -1,6 +1,4 @@
-"""What can be asked about memories and agents over the broker: lists, page by page, and what became of
-events.
-"""
+"""What can be asked about memories and agents over the broker: lists, page by page, and events' states."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from models.db.actions import Context, action, by_worker, read
 from models.db.rows import page
 from models.memory import agents as stored_agents
 from models.memory import events, reads
-from models.memory.agents import key_of, no_agent
+from models.memory.agents import known_agent
 
 #: The strength, the keyword and the type that a page of keywords ends with.
 KEYWORD: TypeAdapter[tuple[Number, str, str]] = TypeAdapter(tuple[Number, str, str])
@@ -79,7 +77,7 @@ def list_memories(context: Context, request: ListMemories) -> Rows[Memory]:
     """
     listed = reads.page(context.connection, context.group_id, reads.of_request(request), request)
     if not listed.rows and request.agent_id is not None and not request.cursor:
-        _must_exist(context, request.agent_id)
+        known_agent(context.connection, context.group_id, request.agent_id)
     return listed
 
 
@@ -99,7 +97,7 @@ def keywords(context: Context, request: KeywordsQuery) -> Rows[KeywordStrength]:
         after=place,
     )
     if not rows and place is None:
-        _must_exist(context, request.agent_id)
+        known_agent(context.connection, context.group_id, request.agent_id)
     return page(rows, request.limit, lambda last: (last.strength, last.keyword, last.memory_type))
 
 
@@ -121,9 +119,8 @@ def export(context: Context, request: ExportQuery) -> Rows[JsonObject]:
     exported = events.exported(context.connection, context.group_id, request)
     rows = []
     for row in exported:
-        payload = {
-            name: value for name, value in row.payload.items() if name != "embedding_model"
-        }  # it would name nothing
+        # A model without a vector would name nothing.
+        payload = {name: value for name, value in row.payload.items() if name != "embedding_model"}
         if row.embedding is not None:
             payload |= {
                 "vector": to_text(to_bytes(row.embedding.to_numpy())),
@@ -148,8 +145,3 @@ def agents(context: Context, request: Paged) -> Rows[AgentState]:
         context.connection, context.group_id, request.place(BY_NAME) or "", request.limit + 1
     )
     return page(rows, request.limit, lambda last: last.agent_id)
-
-
-def _must_exist(context: Context, agent_id: str) -> None:
-    if key_of(context.connection, context.group_id, agent_id) is None:
-        raise no_agent(context.group_id, agent_id)

@@ -1,6 +1,4 @@
-"""Reads of memories: one, lists of them, search by words, what stands around one. Each is bound to a group,
-each list to a limit.
-"""
+"""Reads of memories: one, lists, search by words, what stands around one. Each is bound to a group."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ from models.memory.tables import MemoryNode, NodeAccess
 OF_ONE = ("dimensions", "supersedes", "recent")
 #: Texts that lists cut.
 CUT = ("description", "embedding_key")
-#: Memories of the agent, the newest ones, among which the nearest are looked for, exactly: half a second on a
-#: busy machine.
+#: Memories of the agent, the newest, among which the nearest are looked for: half a second on a busy machine.
 LOOKED_AT = 10_000
 #: Numbers before and after a memory among which its session's others are looked for.
 SESSION_REACH = 5_000
@@ -85,9 +82,8 @@ def nodes_of(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
 def related(
     connection: Connection, group_id: str, agent_id: str, parts: Sequence[str], limit: int
 ) -> Related:
-    """Memories with any of the parts (last path segment, lower case) among their keywords, newest first.
-
-    ``limit`` of each type.
+    """Memories with any of the parts (last path segment, lower case) among their keywords: the ``limit``
+    newest of each type.
     """
     wanted = sorted({last_segment(part).lower() for part in parts if part.strip()})
     matching = func.jiyi_with_keywords(
@@ -128,7 +124,7 @@ def _access(column: InstrumentedAttribute[Any]) -> ColumnElement[Any]:
 def fetch_memories(connection: Connection, group_id: str, statement: Select[Any]) -> list[Memory]:
     """The memories that a statement of :func:`memories` selects.
 
-    Where work is done for a user, ``filling`` has no ids of what others said in private, which RLS hides.
+    Where work is done for a user, ``filling`` has no ids of what others said in private.
     """
     rows = fetch(connection, Memory, statement)
     hidden = hidden_of(connection, group_id, (entry for row in rows for entry in row.filling))
@@ -141,7 +137,7 @@ def fetch_memories(connection: Connection, group_id: str, statement: Select[Any]
 
 
 def hidden_of(connection: Connection, group_id: str, filling: Iterable[Any]) -> list[str]:
-    """Those of the ids that no user other than their own is told of, where work is done for a user."""
+    """Those of the ids that the user for whom work is done is not told of."""
     named = set(evidence_of(filling)) if current().user is not None else None
     if not named:
         return []
@@ -160,17 +156,13 @@ def resting_on(
 
 
 def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) -> list[tuple[Memory, float]]:
-    """The agent's memories whose vectors, by the same model, are nearest, with their cosines.
-
-    None if it has no vector yet.
-    Looks at the agent's ``LOOKED_AT`` newest.
+    """The memories among the agent's ``LOOKED_AT`` newest whose vectors, by the same model, are nearest, with
+    their cosines. Empty if it has no vector yet.
     """
     parameters = {"group": group_id, "id": node_id, "limit": limit, "looked_at": LOOKED_AT}
     similarities = {row.node_id: row.similarity for row in connection.execute(_NEAREST, parameters)}
-    return [
-        (memory, similarities[memory.node_id])
-        for memory in nodes_of(connection, group_id, list(similarities))
-    ]
+    found = nodes_of(connection, group_id, list(similarities))
+    return [(memory, similarities[memory.node_id]) for memory in found]
 
 
 def in_session(
@@ -286,9 +278,8 @@ def search(
 ) -> list[Memory]:
     """Memories behind a place, newest first: an agent's by their numbers, a group's by when they happened.
 
-    A memory is found by a text when it has all its tokens (those that retrieval goes by), or when its
-    description has the text somewhere in it, as it was typed. Without an agent every memory of the group is
-    looked at: nothing is indexed across agents.
+    Words find a memory that has all their tokens, or their text as it was typed in its description. Without
+    an agent every memory of the group is looked at: nothing is indexed across agents.
     """
     node = MemoryNode
     order = (node.node_count,) if wanted.agent_id is not None else (node.created_at, node.node_id)
@@ -301,9 +292,7 @@ def search(
 
 
 def kind_counts(connection: Connection, group_id: str, wanted: MemoryFilter) -> dict[str, int]:
-    """How many memories there are of each kind, of those that are wanted but for their kind; the commonest
-    first.
-    """
+    """How many memories of each kind are wanted but for their kind; the commonest first."""
     kind, count = func.coalesce(MemoryNode.kind, "memory"), func.count()
     which = clause(replace(wanted, kinds=()).wanted)
     rows = connection.execute(

@@ -1,10 +1,8 @@
 """Ids for events of senders that cannot keep one, such as LLMs: what says the same within some seconds is the
 same event.
 
-The id is made of what the event says and of when: time is cut into slots, each as long as those seconds, and
-an event takes the id of its own slot, or the one of the slot before if that is stored already. So it needs
-nothing that is remembered anywhere, and equal events that come at the same time, to several processes, get
-the same id.
+The id is made of what the event says and of when: time is cut into slots of those seconds, and an event takes
+the id of its own slot, or of the slot before if that is stored. So several processes make the same id.
 """
 
 from __future__ import annotations
@@ -32,8 +30,7 @@ def with_ids(
     seconds: int,
     now: datetime,
 ) -> list[Event]:
-    """The events, of which those without an ``event_id`` of their sender's have the one that what they say
-    has now.
+    """The events, those without a sender's ``event_id`` with the one that what they say has now.
 
     Args:
         connection: in the scope of the events' group.

@@ -25,9 +25,7 @@ from models.db.base import EMPTY_LIST, EMPTY_OBJECT, HOT, NOW, XID8, Base, Times
 
 
 class Agent(Base):
-    """An agent (``persona_name``) with its settings and counters. Its row is the lock that orders its
-    writes.
-    """
+    """An agent (``persona_name``) with its settings and counters. Its row is the lock of its writes."""
 
     __tablename__ = "agents"
     __table_args__ = (HOT,)
@@ -57,8 +55,7 @@ class Agent(Base):
 class StoredEvent(Base):
     """The inbox: every event that was accepted, once. Its primary key makes a second delivery a no-op.
 
-    Ids are their senders' choice, so they are unique within a group only; the id comes first in the key, for
-    look-ups by it.
+    Ids are their senders' choice: unique within a group only, and first in the key for look-ups by them.
     """
 
     __tablename__ = "events"
@@ -87,9 +84,7 @@ class StoredEvent(Base):
 
 
 class MemoryNode(Base):
-    """One memory. Nearly immutable once the embedding is filled in: what changes often is in
-    ``node_access``.
-    """
+    """One memory. Nearly immutable once it has its embedding: what changes often is in ``node_access``."""
 
     __tablename__ = "memory_nodes"
     __table_args__ = (

@@ -23,13 +23,8 @@ SUMMARISED_KINDS = ("preference", "knowledge", "experience")
 
 
 def owed_by(seen: Observation, complete: Sequence[str], *, waits: bool, lacks: bool) -> tuple[str, ...]:
-    """The kinds of work that a new node owes.
-
-    Args:
-        seen: what was observed.
-        complete: what it owes when nothing is missing, see :func:`owed_when_complete`.
-        waits: some of its evidence is still on its way.
-        lacks: the LLM is to be asked for something first.
+    """The kinds of work that a new node owes. ``complete``: what it owes when nothing is missing; ``waits``:
+    for some of its evidence; ``lacks``: the LLM is to be asked for something first.
     """
     owed = [EMBED] if seen.vector is None else []
     if waits:
