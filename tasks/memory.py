@@ -391,10 +391,10 @@ def expire_thoughts(run: Run) -> None:
 
     Safe to repeat because what is archived is not found again.
     """
-    with run.transaction() as connection:
+    with unit_of_work() as connection:
         names = archiving.with_expired(connection, run.group_id, run.now)
     for agent in names:
-        with run.transaction() as connection:
+        with unit_of_work() as connection:
             if _is_left_alone(connection, agent):
                 continue
             at = archiving.clock(connection, agent, run.now) or run.now
@@ -416,7 +416,7 @@ def archive(run: Run) -> None:
     """
     settings = get_settings()
     for agent in run.agents():
-        with run.transaction() as connection:
+        with unit_of_work() as connection:
             clock = archiving.clock(connection, agent, run.now)
             if clock is None or _is_left_alone(connection, agent):
                 continue

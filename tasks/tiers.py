@@ -407,7 +407,7 @@ def digest_quarantine(run: Run) -> None:
     since, young = run.now - every, run.now - every * YOUNG
     after = str(run.place) if isinstance(run.place, str) else ""
     while True:
-        with run.transaction() as connection:
+        with unit_of_work() as connection:
             groups = digests.groups(connection, since, young, after, run.group_id)
         for group_id in groups:
             with for_groups(group_id):

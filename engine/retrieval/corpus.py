@@ -31,11 +31,9 @@ SUMMED_AT_ONCE = 1_000
 def language_sums(
     vectors: Float32, lengths: Floats, rows: NDArray[np.intp], languages: NDArray[np.int8]
 ) -> Float32:
-    """The sums of some rows, each made one long, by language: ``(LANGUAGES, d)``. Rows without a length must
-    not be among them.
+    """The sums of some rows that have a length, each made one long, by language: ``(LANGUAGES, d)``.
 
-    Summed in double precision: in single precision the order in which memories arrived would show, and decide
-    between old memories that are nearly the same.
+    In double precision: in single precision the order in which memories arrived would show.
     """
     sums = np.zeros((LANGUAGES, vectors.shape[1]))
     for start in range(0, rows.size, SUMMED_AT_ONCE):
@@ -50,10 +48,9 @@ def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: ND
     """Cosine of each of ``k`` memories with each, without what is common to all memories of its language:
     ``(k, k)``.
 
-    Embeddings of one language share a direction of their own: without it, what says the same in two languages
-    is alike, too. The common part of a pair is the mean of all others but these two: of few memories they
-    would be much of it, and what they share would go with it. A language with few memories is judged by all
-    of them.
+    Without the direction that embeddings of one language share, what says the same in two languages is alike,
+    too. The common part of a pair is the mean of all others but these two. A language with few memories is
+    judged by all of them.
 
     Args:
         unit: the memories' vectors, each one long, ``(k, d)``.
@@ -116,9 +113,7 @@ def content(telling: Sequence[int] | NDArray[np.int32]) -> Floats:
 def with_hours(
     sessions: NDArray[np.int32], created: Floats, subjects: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """The sessions of what was told, below 0 none: that of its hour for what somebody (a subject of 0 or
-    more) said without one.
-    """
+    """The sessions of what was told, below 0 none: that of its hour for what somebody said without one."""
     hours = FIRST_HOUR - np.mod(np.floor(created / HOUR), HOURS)
     return np.where(sessions >= 0, sessions, np.where(subjects >= 0, hours, NO_SESSION)).astype(np.int32)
 
@@ -126,11 +121,11 @@ def with_hours(
 def neighbours_of(
     sessions: NDArray[np.int32], created: Floats, node_count: NDArray[np.int64], contents: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], Floats]:
-    """For each row, which rows of the same session are close, and the share of their scores.
+    """For each row, which rows of the same session are close, and the share of their scores: ``(n,
+    NEIGHBOURS)`` each.
 
-    Returns two arrays of shape ``(n, NEIGHBOURS)``: for each distance the row before and the row after, -1
-    where there is none; and their shares, faded by the time between and by how little either says, 0 where
-    there is none. ``contents`` are the numbers of telling words.
+    For each distance the row before and the row after, -1 where there is none; their shares fade by the time
+    between and by how little either says. ``contents`` are the numbers of telling words.
     """
     says = content(contents)
     order = np.lexsort((node_count, created, sessions))
@@ -206,8 +201,8 @@ class Corpus:
         subjects: Sequence[str | None],
         trusted: Rows | None = None,
     ) -> Corpus:
-        """Of memories told, in the order in which they came; ``trusted`` ones make the centre, by default all
-        with a vector.
+        """Of memories told, in the order in which they came; ``trusted`` ones make the centre, by default
+        all.
         """
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
         mean_of = np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted
@@ -271,9 +266,7 @@ class Corpus:
         return values if self.counted is None else values[self.counted]
 
     def alike(self, rows: Rows) -> Floats:
-        """How much each of some rows is about the same as each, see :func:`engine.retrieval.corpus.alike`; 0
-        without a vector.
-        """
+        """How much each of some rows is about the same as each, see :func:`alike`; 0 without a vector."""
         has = self.lengths[rows] > MIN_NORM
         unit = np.where(
             has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0
@@ -285,8 +278,8 @@ class Corpus:
 
 
 def centre_of(sums: Float32, count: int) -> Float32:
-    """The mean of so many vectors, each made one long, of which these are the sums; shrunk by ``count /
-    (count + CENTRE_PRIOR)``: ``(d,)``.
+    """The mean of ``count`` vectors of which these are the sums, shrunk by ``count / (count +
+    CENTRE_PRIOR)``: ``(d,)``.
 
     Embeddings of one model share a large common direction; without it, what is left tells memories apart.
     """
@@ -294,9 +287,7 @@ def centre_of(sums: Float32, count: int) -> Float32:
 
 
 def project_on_centroid(vectors: Float32, lengths: Floats, centre: Float32) -> tuple[Floats, Floats]:
-    """``unit row · centre`` and the length of ``unit row - centre``, of each row; 0 and what follows from it
-    without one.
-    """
+    """``unit row · centre`` and the length of ``unit row - centre``, of each row."""
     dots = np.zeros(len(vectors), dtype=np.float64)
     np.divide(vectors @ centre, lengths, out=dots, where=lengths > MIN_NORM)
     return dots, np.sqrt(np.maximum(1 - 2 * dots + float(centre @ centre), 0))

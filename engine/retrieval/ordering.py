@@ -77,9 +77,7 @@ _PAST = re.compile(
 
 @dataclass(frozen=True)
 class Shown:
-    """What is looked at of each memory. It is shown again and again: what its text says is worked out
-    once.
-    """
+    """What is looked at of each memory; what its text says is worked out once."""
 
     node_id: UUID
     text: str
@@ -115,9 +113,7 @@ def says_change(text: str) -> bool:
 
 
 def may_say_change(text: str) -> bool:
-    """Whether a text has words of a change of state, which most often is none of the attribute that is asked
-    for.
-    """
+    """Whether a text has words of a change of state, which most often is none of what is asked for."""
     return PERHAPS.search(text) is not None
 
 
@@ -160,7 +156,14 @@ def _median(values: Floats) -> float:
 
 
 def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
-    """Which memory (row) replaces which (column), ``(k, k)``; arguments as in :func:`newer_first`."""
+    """Which memory (row) replaces which (column), ``(k, k)``: of those that are about the same, told some
+    time before, and not much more relevant.
+
+    Args:
+        shown: the memories, best first.
+        alike: how much each is about the same as each, ``(k, k)``.
+        relevance: theirs, see :func:`above_ordinary`, ``(k,)``.
+    """
     share = share_of(relevance)
     near = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & told_later(shown)
     matters: list[bool] = np.asarray(near.any(axis=1)).tolist()  # only of these is read what they say
@@ -184,7 +187,7 @@ def share_of(relevance: Floats) -> Floats:
 def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
     """Which memory (row) was told some time after which (column), of the same subject and user, ``(k, k)``.
 
-    A thought is no news, nor is what is not trusted to who is.
+    Not a thought, nor what is trusted less than the other.
     """
     created = np.array([memory.created for memory in shown])
     codes: dict[tuple[str, str | None], int] = {}
@@ -217,7 +220,10 @@ def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tup
 
 
 def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, dict[int, int]]:
-    """As :func:`newer_first`, where it is known which memory (row) replaces which (column)."""
+    """Positions in their new order, and for each that is replaced the position of what replaces it.
+
+    A newer memory goes directly before the best of the older ones that it (row) replaces (column).
+    """
     if not found.any():
         return np.arange(len(shown)), {}
     place: Floats = np.arange(len(shown), dtype=np.float64)
@@ -231,8 +237,8 @@ def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, d
 
 
 def behind_evidence(shown: Sequence[Shown]) -> Order:
-    """Positions in their new order: each thought behind all of its evidence that is there; without any,
-    behind everything.
+    """Positions in their new order: each thought behind its evidence that is there; without any, behind
+    everything.
     """
     if not any(memory.evidence for memory in shown):
         return np.arange(len(shown))
@@ -310,10 +316,8 @@ _ASKS_LATEST = re.compile(
 
 
 def said_so(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether each newer statement is of the older one's attribute, of which there is one value, and says
-    that something is otherwise now.
-
-    Where no model is installed the rule answers alone.
+    """Whether each newer statement is of the older one's single-valued attribute, and says that it is
+    otherwise now.
 
     Args:
         pairs: an older statement and a newer one each.
@@ -337,8 +341,8 @@ def _same_attribute(older: str, newer: str) -> bool:
 
 
 def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
-    """Whether any memory may say another one anew, as far as can be told without their likeness: most often
-    all were told together.
+    """Whether any memory may say another one anew, without their likeness: most often all were told
+    together.
     """
     times = [memory.created for memory in shown]
     if not times or max(times) - min(times) < APART:
@@ -350,8 +354,7 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     """Which memory (row), the newest of several, says anew what which (column) says, ``(k, k)``.
 
     Where the question is about a topic (:mod:`engine.text.statements`), the newer one has to be of it, and to
-    speak of those who are asked about; if the older one is of it, too, little likeness is enough. News is not
-    replaced by what is none.
+    speak of those who are asked about; if the older one is of it, too, little likeness is enough.
 
     Args:
         question: the text that was asked.
@@ -394,7 +397,7 @@ def _drop(found: NDArray[np.bool_], shown: Sequence[Shown], fits: Callable[[str]
 
 def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Shown]) -> NDArray[np.bool_]:
     """Which (row) may be about what an older one (column) is about: of the question's topic, or of none, but
-    with a word of the question; and what is beside the question of the same topic as what it replaces.
+    with a word of the question; beside the question, of the same topic.
     """
     asked = np.asarray(of_topic.any(axis=0), dtype=bool)
     topics = [narrowest(memory.topics) for memory in shown]
@@ -429,9 +432,7 @@ def _on_topic(
 
 
 def _is_of(one: Shown, topic: str) -> bool:
-    """Whether a memory is of a topic; of what many things have each, not by that of another thing: the wifi's
-    password.
-    """
+    """Whether a memory is of a topic; of what many things have each, not by that of another thing."""
     return topic in (narrowest(one.topics_now) if topic in OF_EACH else one.topics_now)
 
 
@@ -452,9 +453,7 @@ def _may_answer(question: str) -> Callable[[str], bool]:
 
 
 def _names_thing(question: str, topics: AbstractSet[str]) -> Callable[[str], bool]:
-    """Whether a text names, beside the topic, anything that the question does; in another language nobody can
-    tell.
-    """
+    """Whether a text names, beside the topic, anything that the question does, if it is in its language."""
     language = language_of(question)
     named = [word for word in words_of(question) if not any(is_of(word, topic) for topic in topics)]
     return lambda text: (
@@ -470,16 +469,12 @@ def order(
     judge: Callable[[], Heads | None],
     probability: Floats | None = None,
 ) -> tuple[Order, dict[int, int]]:
-    """The order of an answer: the newer before the older that it replaces, thoughts behind their evidence.
-
-    Returns positions in their new order, and for each position that is replaced the position of what replaces
-    it.
+    """The order of an answer, and for each position that is replaced the position of what replaces it.
 
     Args:
         question: the text that was asked.
         shown: the memories, best first.
-        alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters, like
-        the others.
+        alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters, as all.
         relevance: gives theirs above the ordinary, ``(k,)``.
         judge: gives the heads that have to agree, or None.
         probability: that each memory answers, ``(k,)``; None where it is not known.
@@ -499,7 +494,7 @@ def _judged(
     shown: Sequence[Shown], pairs: NDArray[np.bool_], judge: Callable[[], Heads | None]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """The pairs (newer, older) that are likely for the heads, which decides the order, and those that are
-    sure, which are marked; without heads those of one attribute with a word of change are both.
+    sure, which are marked; without heads the rule decides both.
     """
     places = np.argwhere(pairs)
     if not len(places):

@@ -78,9 +78,7 @@ def marked_sentences(text: str) -> tuple[Sentence, ...]:
 
 
 def describes(text: str) -> bool:
-    """Whether a question describes whom or what it means (那个三月过生日的人, the man who sings): who that
-    is, another memory says.
-    """
+    """Whether a question describes whom or what it means (那个三月过生日的人, the man who sings)."""
     return _DESCRIBED.search(text) is not None
 
 
@@ -91,11 +89,8 @@ def weights_of(sentences: Sequence[Sentence]) -> Floats:
 
 
 def best_of(scores: NDArray[np.float64], weights: Floats) -> Floats:
-    """What each memory counts with: its best sentence.
-
-    Args:
-        scores: of each memory for each sentence, ``(s, n)``.
-        weights: of the sentences, ``(s,)``.
+    """What each memory counts with: its best sentence; of scores ``(s, n)`` and the sentences' weights
+    ``(s,)``.
     """
     return np.asarray(np.max(weights[:, None] * scores, axis=0), dtype=np.float64)
 
@@ -120,9 +115,7 @@ class Part(NamedTuple):
 
 
 def parts_of(messages: Sequence[DialogueMessage]) -> tuple[Part, ...]:
-    """The messages that count, the leading one first; several that say the same count once. Empty without
-    messages.
-    """
+    """The messages that count, the leading one first; several that say the same count once."""
     weights: dict[str, float] = {}
     weight = 1.0
     led = False

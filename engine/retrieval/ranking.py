@@ -108,9 +108,8 @@ def nudges(relevance: Floats, recency: Floats, importance: Floats) -> tuple[floa
     """The gains of recency and importance (as measured) that keep to their reach beside a normalised
     relevance.
 
-    They are stretched like anything else; so that little differences stay little, the gain is in proportion
-    to what there is between the least and the greatest. Where all are equally relevant there is no scale to
-    keep to, and the original's gains are as good as any.
+    So that little differences stay little, the gain is in proportion to what there is between least and
+    greatest. Where all are equally relevant, the original's gains are as good as any.
     """
     # Rounded, because a sum depends on the order of its terms, and an answer must not depend on that of the
     # candidates.
@@ -130,7 +129,7 @@ def access_order(
 
 
 def recency_by_rank(order: Order, decay: float, *, newest_highest: bool) -> Floats:
-    """``decay ** rank``. ``order`` has the least recently accessed first.
+    """``decay ** rank``, of an order with the least recently accessed first.
 
     ``newest_highest=False`` gives the original's ranks, 1 for the *least* recently accessed.
     """
@@ -219,9 +218,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Positions of the best candidates, best first, among the ``kept`` ones, and the scores of all of
-    those.
-    """
+    """Positions of the best candidates, best first, among the ``kept`` ones, and the scores of those."""
 
     #: Positions in the candidate set of what passed ``min_similarity``; ``scores`` is over these.
     kept: Order
@@ -266,7 +263,7 @@ def rank_by(
 ) -> Ranked:
     """The ``top_k`` best of the ``kept`` candidates by a relevance of any kind, shape ``(m,)``.
 
-    ``order`` has the positions of all candidates by last access, the least recent first, where that is known.
+    ``order`` has the positions of all candidates, the least recently accessed first, where that is known.
     """
     everyone = kept.size == len(candidates)
     last_accessed = candidates.last_accessed if everyone else candidates.last_accessed[kept]
@@ -320,7 +317,7 @@ def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> O
 
 
 def only_likely(ranked: Ranked, probability: Mapping[int, float], rows: Order, least: float | None) -> Ranked:
-    """Without the best ones that are less likely to answer than ``least``.
+    """Without those that are less likely to answer than ``least``.
 
     Args:
         ranked: the ranking of the candidates.
@@ -337,8 +334,8 @@ def only_likely(ranked: Ranked, probability: Mapping[int, float], rows: Order, l
 
 
 def only_diverse(ranked: Ranked, vectors: Float32, rows: Order, top_k: int, diversity: float) -> Ranked:
-    """The ``top_k`` of the best ones that say different things, see :func:`diverse`; ``vectors`` of all rows,
-    ``rows`` the candidates'.
+    """The ``top_k`` of the best that say different things, see :func:`diverse`; ``rows`` are the
+    candidates'.
     """
     best = ranked.best
     return replace(
@@ -356,8 +353,8 @@ def rank_in_turn(
     now: float,
     min_similarity: float | None = None,
 ) -> list[Ranked]:
-    """Several focal vectors. In ``stanford`` mode each sees what the ones before it touched, as the original
-    does; otherwise all see the same state.
+    """Several focal vectors; in ``stanford`` mode each sees what the ones before it touched, as the original
+    does.
     """
     results = []
     for query in queries:

@@ -128,11 +128,11 @@ def measure(
     dialogue: Sequence[Part] = (),
     with_neighbours: bool = True,
 ) -> tuple[Relevance, Floats | None]:
-    """Relevance of every row to a question, measured as ``kind`` says, and their cosines with it, None
-    without ``query``.
+    """Relevance of every row, measured as ``kind`` says, and their cosines with the question, None without
+    ``query``.
 
-    ``words`` are those of the question, or of the dialogue; the rest is as in :func:`hybrid`, which is also
-    what stands in for a ``dense`` relevance without a vector.
+    ``words`` are those of the question, or of the dialogue; the rest is as in :func:`hybrid`, which also
+    stands in for a ``dense`` relevance without a vector.
     """
     if kind == "lexical":
         lexical = corpus.lexicon.bm25(words)
@@ -161,11 +161,10 @@ def hybrid(
     Args:
         corpus: the agent's memories.
         text: the question, or the leading message of a dialogue.
-        query: its vector, shape ``(d,)``; None when there is none, then only words count.
+        query: its vector, ``(d,)``; None: only words count.
         embed: gives the vectors of the question's sentences; None leaves sentences out.
         now: what "yesterday" is measured from.
-        dialogue: the messages that are looked for together, of which ``query`` is the vector; none of a
-        question.
+        dialogue: the messages that are looked for together, of which ``query`` is the vector.
         with_neighbours: whether what was said right before and after counts.
     """
     whole_dense = None if query is None else dense(corpus, query)
@@ -196,9 +195,7 @@ def hybrid(
 
 
 def standard(values: Floats, counted: Counted = None) -> Floats:
-    """Standard scores, by what is usual among those that are ``counted``; all equal gives 0. Empty stays
-    empty.
-    """
+    """Standard scores, by what is usual among those that are ``counted``; all equal gives 0."""
     if not values.size:
         return values
     if counted is not None and not counted.any():
@@ -214,9 +211,8 @@ def standard(values: Floats, counted: Counted = None) -> Floats:
 def standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted = None) -> Floats:
     """Standard scores within each group; of a small group, shrunk towards those over all.
 
-    Embeddings of one language lie closer together than those of one meaning do: a Chinese question is more
-    like any Chinese memory than like the English one that answers it. Compared with others of their own
-    language, memories that answer stand out in both.
+    Embeddings of one language lie closer together than those of one meaning do: compared with others of their
+    own language, memories that answer stand out in each.
     """
     of_counted = groups if counted is None else groups[counted]
     several = np.count_nonzero(np.bincount(of_counted)) > 1
@@ -239,9 +235,7 @@ def _standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted)
 
 
 def neighbours(corpus: Corpus, score: Floats) -> Floats:
-    """What each row gains from those right before and after it in its session; what is not about it takes
-    nothing away.
-    """
+    """What each row gains from those right before and after it in its session; never less than nothing."""
     gains = np.maximum(score, 0)
     return np.asarray(np.einsum("ij,ij->i", corpus.shares, gains[corpus.near]), dtype=np.float64)
 
@@ -298,9 +292,7 @@ def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
 
 
 def _told_by(corpus: Corpus, days: Mapping[Span, bool]) -> Floats:
-    """What each row's being of these days tells, in nats: a span that few memories are of tells more than one
-    that many are of.
-    """
+    """What each row's being of these days tells, in nats: the more, the fewer memories are of them."""
     told = np.zeros(len(corpus))
     for span, over in days.items():
         within = _within(corpus, span)
@@ -332,9 +324,7 @@ def _scored(
 
 
 def information(corpus: Corpus, asked: Words) -> float:
-    """What the words of a question tell, at least next to nothing: the BM25 of a memory that says enough of
-    them.
-    """
+    """What the words of a question tell: the BM25 of a memory that says enough of them."""
     return float(np.clip(corpus.lexicon.information(asked), MIN_NORM, MOST_INFORMATION))
 
 
@@ -347,8 +337,8 @@ def _dense_share(corpus: Corpus, language: int) -> Floats:
 
 
 def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -> Floats:
-    """Standard scores of the cosines; where there is no vector, what the share of the question that is
-    ``said`` leads one to expect.
+    """Standard scores of the cosines; without a vector what the share of the question that is ``said``
+    suggests.
     """
     centred = _centred(corpus, cosine, query)
     if not corpus.all_have_vectors:
@@ -397,10 +387,10 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, wi
     """How well each of the better memories goes on from the best ones, in standard scores; the best counts
     most.
 
-    By words: what one of the best adds to the question, and what of the question it leaves open; a memory
-    with both is what is looked for. What is answered already leaves little to go on to; ``said`` is how much
-    of the question each memory says, 0 … 1. A memory does not go on from itself, nor from what says the same:
-    they get as much as the one that does so best, and none passes them for that.
+    By words: what one of the best adds to the question, and what of the question it leaves open. What is
+    answered already leaves little to go on to; ``said`` is how much of the question each memory says, 0 … 1.
+    A memory does not go on from itself, nor from what says the same: they get as much as the one that does so
+    best.
     """
     everyone = len(corpus) <= HOP_POOL
     counted = corpus.counted
@@ -442,8 +432,8 @@ def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
 
 
 def _goes_on(lexicon: Lexicon, row: int, asked: Words, pool: Rows | slice) -> Floats:
-    """BM25, of each row of the pool, of what the row adds to the question, and of what it leaves open of it;
-    twice the lesser for both.
+    """BM25 of what the row adds to the question, and of what it leaves open of it; twice the lesser for
+    both.
     """
     text = lexicon.text(row)
     known, told = set(asked), set(text)
@@ -454,8 +444,8 @@ def _goes_on(lexicon: Lexicon, row: int, asked: Words, pool: Rows | slice) -> Fl
 
 
 def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
-    """Centred cosine of each of ``start`` with each of ``pool``, shape ``(len(start), len(pool))``; 0 without
-    a vector.
+    """Centred cosine of each of ``start`` with each of ``pool``: ``(len(start), len(pool))``; 0 without a
+    vector.
     """
     columns = corpus.vectors, corpus.lengths, corpus.centre_dots, corpus.centred_lengths
     if pool.size < len(corpus):  # a copy takes longer than the rest
@@ -481,9 +471,7 @@ def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
 
 
 def _highest(values: Floats, count: int, created: Floats) -> Rows:
-    """Positions of the ``count`` highest values, highest first; what happened earlier on ties, whenever it
-    arrived.
-    """
+    """Positions of the ``count`` highest values, highest first; what happened earlier on ties."""
     pool: Rows = np.arange(values.size)
     if values.size > count:  # a partition takes any of those that are equal to the lowest
         pool = np.flatnonzero(values >= np.partition(values, values.size - count)[values.size - count])
@@ -529,9 +517,7 @@ WITHOUT_COSINE = (0.0, 2.173, -1.304, 0.822, -0.519, -0.826)
 
 
 def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floats:
-    """The measures of some rows, shape ``(len(rows), len(MEASURES))``; a cosine that is not known counts as
-    0.
-    """
+    """The measures of some rows, ``(len(rows), len(MEASURES))``; a cosine that is not known counts as 0."""
     total, usual = found.total, corpus.of_counted(found.total)
     spread = max(float(deviation(usual - mean(usual))), MIN_NORM)
     best = float(usual.max())
@@ -547,11 +533,11 @@ def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floa
 
 
 def probabilities(corpus: Corpus, found: Relevance, asked: Words, rows: Rows, model: str) -> Floats:
-    """Of some rows, the probability that each answers, 0 … 1, shape ``(len(rows),)``.
+    """Of some rows, the probability that each answers, 0 … 1, ``(len(rows),)``.
 
     Args:
         corpus: the agent's memories, at least one.
-        found: what :func:`engine.retrieval.relevance.hybrid` made of the question.
+        found: what :func:`hybrid` made of the question.
         asked: its tokens.
         rows: whose probability is wanted.
         model: what embedded question and memories.

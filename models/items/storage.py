@@ -128,8 +128,7 @@ SCRUBBED: tuple[Scrubbed, ...] = (
 def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> list[UUID]:
     """Store items in place of what is there; of those with texts the ids, which owe vectors.
 
-    A row keeps its id and its ``created_at``. Sorted, so that two writers of the same items wait for each
-    other in one order.
+    A row keeps its id and its ``created_at``. Sorted, so that two writers wait for each other in one order.
     """
     make_groups(connection, [group_id])
     owing = []
@@ -169,9 +168,7 @@ def get(
 
 
 def refresh(connection: Connection, group_id: str, ids: Sequence[UUID]) -> None:
-    """Let the time of these items begin anew. Those that another access is refreshing at the moment are left
-    to it.
-    """
+    """Let the time of these items begin anew, but for those that another access is refreshing."""
     connection.execute(_REFRESH, {"group": group_id, "ids": list(ids)})
 
 
@@ -279,9 +276,7 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
 
 @owes_vectors(EMBED_VALUES)
 def owe_all(connection: Connection, model: str) -> int:
-    """Owe vectors to every item without those of this model: after a move to it. In the scope of the whole
-    service.
-    """
+    """Owe vectors to every item without those of this model. In the scope of the whole service."""
     return connection.execute(_OWE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
 
 

@@ -98,8 +98,9 @@ class Ingestor:
     ) -> Stored:
         """Store the events of all parts, and what was rejected before as dead letters.
 
-        ``ready``: :func:`models.memory.inbox.prepare_all` of the events, if it was called before. Safe to repeat
-        because an event that is stored already changes nothing.
+        ``ready``: :func:`models.memory.inbox.prepare_all` of the events, if it was called before.
+
+        Safe to repeat because an event that is stored already changes nothing.
 
         Raises:
             DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the

@@ -108,8 +108,8 @@ def reflection_page(
     before: tuple[datetime, UUID] | None,
     limit: int,
 ) -> list[ReflectionState]:
-    """Reflections without their thoughts, the latest first. ``self_reviews``: only those in which an agent
-    reviewed itself.
+    """Reflections without their thoughts, the latest first. ``self_reviews``: only where an agent reviewed
+    itself.
     """
     wanted = select(_STATED)
     if self_reviews:
@@ -141,11 +141,7 @@ def find_reflection(connection: Connection, group_id: str, reflection_id: UUID) 
 
 
 def why_thought(connection: Connection, group_id: str, node_id: UUID, depth: int, limit: int) -> Reasons:
-    """The memory and its evidence, ``depth`` levels of it and ``limit`` memories at most.
-
-    Ends whatever rests on what: a memory that was met is not looked at again. Memories of other groups are
-    not met.
-    """
+    """The memory and its evidence, ``depth`` levels of it and ``limit`` memories at most, each once."""
     nodes: dict[UUID, Memory] = {}
     missing: list[UUID] = []
     level = [node_id]

@@ -52,9 +52,7 @@ class StartedReflection:
 
 
 def ask(connection: Connection, group_id: str, agent_id: str, trigger: str) -> UUID:
-    """The id of the agent's open reflection, begun or not; a new one if there is none. Who asks owes the
-    work, too.
-    """
+    """The id of the agent's open reflection; a new one if there is none. Who asks owes the work, too."""
     parameters = {"id": uuid7(), "group": group_id, "agent": agent_id, "trigger": trigger}
     reflection_id: UUID = connection.execute(_ASK, parameters).scalar_one()
     return reflection_id
@@ -99,9 +97,7 @@ def finish(
 
 
 def clock(connection: Connection, group_id: str, agent_id: str) -> datetime:
-    """The time that the agent lives in, real or simulated: that of its latest memories. Now if it has
-    none.
-    """
+    """The time that the agent lives in, real or simulated: that of its latest memories, or now."""
     moment: datetime = connection.execute(
         _CLOCK, {"group": group_id, "agent": agent_id, "newest": MAX_STATEMENTS}
     ).scalar_one()
@@ -111,10 +107,9 @@ def clock(connection: Connection, group_id: str, agent_id: str) -> datetime:
 def latest(
     connection: Connection, group_id: str, agent_id: str, count: int, *, mode: Mode, now: datetime
 ) -> list[Statement]:
-    """The agent's latest ``count`` events and thoughts, the latest last.
+    """The agent's latest ``count`` events and thoughts that are not idle, the latest last.
 
-    Latest by what happened; in ``stanford`` mode by last access, as the original has it. What is idle is left
-    out.
+    Latest by what happened; in ``stanford`` mode by last access, as the original has it.
     """
     statement = _LATEST_ACCESSED if mode == "stanford" else _LATEST
     parameters = {"group": group_id, "agent": agent_id, "count": count, "now": now}
@@ -133,9 +128,7 @@ def users_told(connection: Connection, group_id: str, node_ids: Sequence[UUID]) 
 def already_thought(
     connection: Connection, group_id: str, agent_id: str, texts: Sequence[str]
 ) -> set[tuple[str, str | None]]:
-    """Those of some texts that a thought of the agent's, not archived, says word for word, with the user who
-    is told it.
-    """
+    """Those of some texts that a thought of the agent's, not archived, says word for word, and for whom."""
     rows = connection.execute(_ALREADY_THOUGHT, {"group": group_id, "agent": agent_id, "texts": list(texts)})
     return {(row.description, row.user_id) for row in rows}
 
@@ -157,8 +150,8 @@ def next_scheduled(connection: Connection, name: AgentName, news: int, now: date
 def due_by_schedule(
     connection: Connection, group_id: str | None, now: datetime, limit: int
 ) -> list[tuple[UUID, str, str]]:
-    """(agent_key, group_id, agent_id) of agents that last night had events which no reflection has seen, and
-    have not been asked since.
+    """(agent_key, group_id, agent_id) of agents with events of before last night that no reflection has
+    seen.
     """
     deployment = get_settings().tz
     zones = {deployment, *connection.execute(_ZONES).scalars()}
@@ -209,8 +202,8 @@ def find_ended(connection: Connection, event_id: UUID) -> EndedSession | None:
 
 
 def load_transcript(connection: Connection, ending: EndedSession) -> Transcript:
-    """What was said: in the chats that the event names, or else in those of its session (and with its
-    partner, if named).
+    """What was said: in the chats that the event names, or else in those of its session (with its partner, if
+    named).
     """
     parameters: dict[str, Any] = {"group": ending.group_id, "agent": ending.agent_id}
     if ending.chat_ids:

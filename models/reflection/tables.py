@@ -16,9 +16,8 @@ from models.db.base import EMPTY_LIST, NOW, Base, Timestamp
 class Reflection(Base):
     """One reflection of one agent, through all its attempts. Its id is part of its thoughts' ids.
 
-    States: ``owed`` (asked for) → ``running`` → ``done`` or ``nothing`` (there was nothing to think about,
-    ``error`` says why); ``waiting`` between two attempts. What is open, but owed no more, was given up: see
-    the dead letters.
+    States: ``owed`` → ``running`` → ``done`` or ``nothing`` (``error`` says why); ``waiting`` between two
+    attempts. What is open, but owed no more, was given up: see the dead letters.
     """
 
     __tablename__ = "reflections"

@@ -95,9 +95,8 @@ _COLUMNS = {
 
 
 class IndexKey(NamedTuple):
-    """What an index is of. A tuple, because it is looked up a dozen times a retrieval.
-
-    For each user an index of their own: what others said in private has no part in how theirs is scored.
+    """What an index is of. Each user has one of their own: what others said in private has no part in its
+    scores.
     """
 
     group_id: str
@@ -152,9 +151,8 @@ class AgentIndex:
         self.described: OrderedDict[int, Described] = OrderedDict()
 
     def reset_if_stale(self, identity: Identity | None) -> None:
-        """Start over unless this was built from the same agent, and nothing of it was erased since.
-
-        A row that is gone from the database is nothing that :meth:`refresh` could notice.
+        """Start over unless this was built from the same agent, and nothing was erased since: no row tells of
+        that.
         """
         if identity != self._identity:
             if self._horizon:
@@ -203,8 +201,7 @@ class AgentIndex:
     def refresh(self, connection: Connection, seen: AgentRecord | None = None) -> None:
         """Read what changed since the last look: rows from the database, access times from the other workers.
 
-        ``seen`` is the agent as it was just read: if its memories have not changed, they cost no trip of
-        their own.
+        ``seen`` is the agent as it was just read: unchanged memories then cost no trip of their own.
         """
         if not self._horizon:
             if seen is not None and seen.large and self.key.user_id is not None:
@@ -240,7 +237,7 @@ class AgentIndex:
         )
 
     def _read_all(self, connection: Connection, expected: int) -> None:
-        """From the beginning; ``expected`` is the highest ``node_count`` that is known of, 0 if none is."""
+        """From the beginning; ``expected`` is the highest ``node_count`` that is known of."""
         self.columns.reserve(0 if self.key.user_id is not None else expected)
         self._take(
             index_rows.all_rows(connection, self._whose, archived=self.key.archived, expected=expected)
@@ -332,9 +329,7 @@ class AgentIndex:
         return self._keywords.having_any(keywords)
 
     def access_order(self, rows: Rows | None = None) -> Rows:
-        """All rows, least recently accessed first, the older on ties; or the positions in ``rows`` of these,
-        in the same order.
-        """
+        """All rows, least recently accessed first, the older on ties; or their positions in ``rows``."""
         order = self._order.rows(self.columns["last_accessed"], self.columns["node_count"])
         if rows is None or rows.size == self.size:
             return order
@@ -415,9 +410,7 @@ class AgentIndex:
         self._horizon = horizon
 
     def _judge(self, changed: Rows, contents: NDArray[np.int32]) -> None:
-        """Note of the changed rows what they say, and what counts; ``contents``: how many telling words each
-        row of all has.
-        """
+        """Note what the changed rows say, and what counts; ``contents``: telling words of each row of all."""
         columns = self.columns
         replies = columns["replies"][changed]
         least = np.where(
@@ -531,9 +524,7 @@ CACHED = 1_000
 def describe(
     connection: Connection, index: AgentIndex, rows: Rows
 ) -> tuple[dict[int, dict[str, Any]], dict[int, Shown]]:
-    """The fields of the index's rows, and what their places depend on, by row. Call it under the index's
-    lock.
-    """
+    """The fields of the index's rows, and what their places depend on, by row. Under the index's lock."""
     wanted, xids = rows.tolist(), index.columns["xid"][rows].tolist()
     accessed = index.columns["last_accessed"][rows].tolist()
     times = {

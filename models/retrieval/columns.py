@@ -25,8 +25,8 @@ class Columns:
     """``columns["name"]`` is a view of the rows in use, shape ``(size, …)``: valid until more are added."""
 
     def __init__(self, kinds: Mapping[str, Any], defaults: Mapping[str, float] | None = None) -> None:
-        """``kinds``: name → dtype, or (dtype, width) for a column of rows. ``defaults``: what a new row
-        holds, if not 0.
+        """``kinds``: name → dtype, or (dtype, width) for a column of rows. ``defaults``: of a new row, if not
+        0.
         """
         self.size = 0
         self._defaults = dict(defaults or {})
@@ -52,7 +52,7 @@ class Columns:
         self._arrays[name] = self._filled(name, dtype, room, *width)
 
     def reserve(self, rows: int) -> None:
-        """Make room for so many rows in all, so that it need not be made step by step."""
+        """Make room for so many rows in all."""
         self._make_room(rows)
 
     def extend(self, count: int) -> NDArray[np.intp]:
@@ -106,9 +106,7 @@ class AccessOrder:
     def _with_the_moved_last(
         self, moved: Rows, last_accessed: Floats, node_count: NDArray[np.int64]
     ) -> Rows | None:
-        """The order after accesses later than all others, which is what accesses are; None if some were
-        not.
-        """
+        """The order if the accesses are later than all others, as they usually are; else None."""
         stays = np.ones(last_accessed.size, dtype=bool)
         stays[moved] = False
         rest = self._order[stays[self._order]]
@@ -181,9 +179,7 @@ def store_vectors(columns: Columns, positions: Rows, rows: MemoryColumns, dimens
 
 
 def update_neighbours(columns: Columns, sessions: NDArray[np.int32], contents: NDArray[np.int32]) -> None:
-    """Find the neighbours of each row of these sessions; ``contents``: how many telling words each row of all
-    has.
-    """
+    """Find the neighbours of each row of these sessions; ``contents``: telling words of each row of all."""
     rows = np.flatnonzero(np.isin(columns["session"], sessions))
     near, shares = neighbours_of(
         columns["session"][rows], columns["created"][rows], columns["node_count"][rows], contents[rows]

@@ -40,9 +40,7 @@ MIN_BUILD_MB, MAX_BUILD_MB = 64, 2_048
 
 @after_events
 def follow_growth(batch: StoredBatch) -> None:
-    """Count the terms of large agents' new nodes; owe enlargement for those that have outgrown an index in
-    memory.
-    """
+    """Count the terms of large agents' new nodes; owe enlargement to those that have outgrown an index."""
     for name, texts in batch.terms.items():
         add_terms(batch.connection, *name, texts)
     outgrown = [(agent.agent_key, agent.group_id) for agent in batch.agents.values() if agent.outgrows]
@@ -80,9 +78,7 @@ def count_terms(connection: Connection, agent: EnlargedAgent) -> None:
 
 
 def add_terms(connection: Connection, group_id: str, agent_id: str, texts: Iterable[Sequence[str]]) -> None:
-    """Count the terms of new nodes. The agent's row is locked by the caller, so nobody counts at the same
-    time.
-    """
+    """Count the terms of new nodes. The caller has locked the agent's row."""
     frequencies: Counter[str] = Counter()
     for tokens in texts:
         frequencies.update(set(tokens))
@@ -113,24 +109,21 @@ def all_large(connection: Connection) -> list[tuple[UUID, str]]:
 
 
 def index_name(model: str, dimensions: int) -> str:
-    """Of the index of a model's vectors of one size; it says what they are indexed as, for workers of another
+    """The index of a model's vectors of one size; it says what they are indexed as, for workers of another
     version.
     """
     return f"memory_nodes_nearest_{hashlib.sha256(model.encode()).hexdigest()[:12]}_{dimensions}_half"
 
 
 def indexed_type(dimensions: int) -> LiteralString | None:
-    """What vectors of length 1 are indexed as, and have to be searched as; None for those too long to be
-    indexed.
-    """
+    """What vectors of length 1 are indexed as, and searched as; None for those too long to be indexed."""
     size = int(dimensions)
     return f"halfvec({size})" if size <= MAX_INDEXED else None  # of a number only
 
 
 def build_index(model: str, dimensions: int) -> None:
-    """Make the index of a model's vectors if there is none.
-
-    Nobody has to wait for it: it is made concurrently, which PostgreSQL does outside of transactions only.
+    """Make the index of a model's vectors if there is none, concurrently, which PostgreSQL does outside of
+    transactions only.
     """
     kind = indexed_type(dimensions)
     if kind is None:

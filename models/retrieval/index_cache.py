@@ -60,8 +60,8 @@ def used(index: AgentIndex) -> None:
 def follow(model: str, since: datetime) -> None:
     """Drop the indexes of a model that has become the active one since the last look.
 
-    Its vectors were filled in beside the nodes (``models.operations.embedding_models``), which are not
-    changed by that: an index from before, of a model that was active once, would not notice.
+    Its vectors were filled in beside the nodes, which are not changed by that: an index from before, of a
+    model that was active once, would not notice.
     """
     global _followed  # noqa: PLW0603 – one of each process
     with _lock:
@@ -72,9 +72,7 @@ def follow(model: str, since: datetime) -> None:
 
 
 def make_room() -> None:
-    """Drop the least recently used indexes until the rest fit. The most recent one stays, however large it
-    is.
-    """
+    """Drop the least recently used indexes until the rest fit. The most recent one stays."""
     with _lock:
         _bytes.update({key: _indexes[key].bytes_used for key in _used if key in _indexes})
         _used.clear()
@@ -119,7 +117,7 @@ def reports() -> dict[str, dict[str, int]]:
 
 
 def forget(group_id: str, agent_ids: Collection[str]) -> dict[str, int]:
-    """Drop these agents' indexes, with the memories that they remember to show; returns how much."""
+    """Drop these agents' indexes, and what is remembered of their memories; returns how much."""
     with _lock:
         dropped = [
             _drop(key) for key in list(_indexes) if key.group_id == group_id and key.agent_id in agent_ids

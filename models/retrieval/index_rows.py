@@ -132,7 +132,7 @@ class MemoryColumns:
 
 
 class Past(NamedTuple):
-    """A time of the past: what was stored by then counts, with the accesses until ``accessed`` of the agent's
+    """A time of the past: what was stored by then, with the accesses until ``accessed`` of the agent's
     time.
     """
 
@@ -141,8 +141,8 @@ class Past(NamedTuple):
 
 
 class Whose(NamedTuple):
-    """Which memories: an agent's, with the vectors of a model, as far as the user is told them; without a
-    user what all are told.
+    """An agent's memories, with the vectors of a model, as far as the user is told them; without one as all
+    are.
     """
 
     group: str
@@ -154,12 +154,10 @@ class Whose(NamedTuple):
 def all_rows(
     connection: Connection, whose: Whose, *, archived: bool, expected: int, past: Past | None = None
 ) -> Iterator[MemoryColumns]:
-    """All memories of an agent in parts, of ``AT_ONCE`` numbers in their ``node_count`` each; at least one
-    part. ``archived`` ones, too.
+    """All memories of an agent, archived ones if wanted, in parts of ``AT_ONCE`` numbers; at least one part.
 
-    ``expected``: the highest ``node_count`` that is known of; the last part has all above it, too.
-    While a part is taken in, PostgreSQL gathers the next one. Nothing else may use the connection until the
-    last.
+    ``expected``: the highest ``node_count`` that is known of; the last part has all above it, too. While a
+    part is taken in, PostgreSQL gathers the next one: nothing else may use the connection until the last.
     """
 
     def ask(after: int) -> psycopg.Cursor[Any]:
@@ -202,9 +200,7 @@ def named_rows(
 
 
 def told_rows(connection: Connection, whose: Whose, *, archived: bool) -> MemoryColumns:
-    """All that the user of a large agent is told, of whom there are few rows among many; see
-    :func:`few_told`.
-    """
+    """All that the user of a large agent is told, few rows among many; see :func:`few_told`."""
     return _read(connection, _TOLD, whose, archived=archived)
 
 
@@ -217,9 +213,7 @@ def few_told(connection: Connection, whose: Whose, most: int) -> bool:
 
 
 def access_times(connection: Connection, whose: Whose, *, archived: bool) -> tuple[list[bytes], Floats]:
-    """The ids of an agent's memories, and when each was accessed last, as the database knows it. ``archived``
-    ones, too.
-    """
+    """The ids of an agent's memories, and when each was accessed last, as the database knows it."""
     with driver(connection).cursor(binary=True) as cursor:
         packed = cursor.execute(_ACCESS_TIMES, {**whose._asdict(), "archived": archived}).fetchone()
     assert packed is not None  # an aggregate
@@ -263,9 +257,7 @@ def _rows_of(cursor: psycopg.Cursor[Any]) -> MemoryColumns:
 
 
 def dimensions_of(has: NDArray[np.bool_], packed: bytes) -> NDArray[np.int32]:
-    """The number of each vector's values, 0 where there is none, from the binary forms of those that there
-    are.
-    """
+    """The number of each vector's values, 0 where there is none, from the binary forms of those there are."""
     dimensions = np.zeros(has.size, np.int32)
     if not packed:
         return dimensions

@@ -208,8 +208,8 @@ class _Search:
         return rarities
 
     def _index_is_ready(self, dimensions: int, limit: int) -> bool:
-        """Whether there is an index of the model's vectors of this size; if so, it is made ready, and what
-        was set is read back.
+        """Whether there is an index of the model's vectors of this size; if so, its settings are made and
+        read back.
         """
         wanted = {
             "hnsw.iterative_scan": "relaxed_order",
@@ -254,10 +254,9 @@ class _Search:
 
 @contextmanager
 def _in_order_of_an_index(cursor: psycopg.Cursor[Any]) -> Iterator[None]:
-    """Within, the first rows are taken from an index that has their order, and not sorted out of all.
+    """Within, the first rows are taken from an index in their order, and not sorted out of all.
 
-    What conditions and policies let through is guessed far too low (37 rows of a million), so that reading
-    all looks cheaper.
+    What conditions and policies let through is guessed far too low (37 rows of a million).
     """
     cursor.execute(
         "SELECT set_config('enable_sort', 'off', true), set_config('max_parallel_workers_per_gather', '0',"

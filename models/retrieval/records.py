@@ -60,9 +60,7 @@ MAX_AGENTS = 10_000
 
 
 def options_of(asked: Question) -> dict[str, Any]:
-    """What a question says beside its texts, as far as it differs from the defaults; of a dialogue how many
-    messages it has.
-    """
+    """What a question says beside its texts that is no default; of a dialogue how many messages it has."""
     options = asked.model_dump(mode="json", exclude_defaults=True, exclude=_NO_OPTIONS)
     return options | ({"messages": len(asked.messages)} if asked.messages else {})
 
@@ -77,10 +75,9 @@ def note(
     seconds: float,
     answered_at: datetime,
 ) -> None:
-    """Note what an actor asked and what was returned for each focal text, on its way with whatever else the
-    pipeline has to say.
+    """Note what an actor asked and what was returned for each focal text, in a pipeline of the caller's.
 
-    ``answered_at`` is when the ``seconds`` that it took were over: less these, it is before its own accesses.
+    ``answered_at`` is when the ``seconds`` that it took were over.
     """
     if not get_settings().retrievals_kept:
         return
@@ -105,8 +102,8 @@ def note(
 def flush() -> int:
     """Write what was noted, and drop the oldest of each agent; returns how many were written.
 
-    Safe to repeat because notes are taken out before they are written; those of a flush that dies are lost,
-    which is harmless.
+    Safe to repeat because notes are taken out before they are written; losing those of a dead flush is
+    harmless.
     """
     written, kept = 0, get_settings().retrievals_kept
     while waiting := cast("list[bytes] | None", valkey().lpop(valkey_keys.RETRIEVALS, BATCH)):
@@ -197,7 +194,7 @@ def tell(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> N
 
 
 def tell_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
-    """The same, on its way with whatever else the pipeline has to say."""
+    """The same in a pipeline of the caller's."""
     key = valkey_keys.touched(group_id, agent_id)
     entry = to_json({"at": at, "ids": node_ids})
     pipe.xadd(key, {"touch": entry}, maxlen=KEPT, approximate=True)
@@ -232,8 +229,8 @@ class Access:
 class Cursor:
     """One reader's place in an agent's accesses.
 
-    ``missed``: it was away for so long that some may be gone which it has not read. They are in the database
-    by now; whoever has read them there says so by setting it to False.
+    ``missed``: it was away for so long that some may be gone; who has read them in the database sets it to
+    False.
     """
 
     def __init__(self, group_id: str, agent_id: str) -> None:

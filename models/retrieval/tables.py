@@ -24,7 +24,7 @@ from models.db.base import Base, Timestamp
 
 
 class TermFrequency(Base):
-    """In how many texts of a large agent a term occurs. The empty term counts the terms of all texts
+    """In how many texts of a large agent a term occurs; the empty term counts the terms of all texts
     together.
 
     What was there when the agent became large and what came since are counted apart, so that counting the
@@ -47,9 +47,7 @@ class TermFrequency(Base):
 
 
 class Retrieval(Base):
-    """What was asked of an agent, by whom, and what it returned; the latest of each agent are kept
-    (:mod:`models.retrieval.records`).
-    """
+    """What was asked of an agent, by whom, and what it returned (:mod:`models.retrieval.records`)."""
 
     __tablename__ = "retrievals"
     __table_args__ = (

@@ -1,12 +1,9 @@
-"""Tasks that answer: validate the request, call a function, push the reply. No error leaves as a stack trace.
+"""Tasks that answer: check who asks and what, call a function, push the reply. No error leaves as a trace.
 
-A question is answered for the group that it names. What is the whole service's, the function that answers it
-has to say.
-
-Who calls over the broker has the same rights as over REST. A call is signed with an API key, which must be
-alive, have the action's scope and be of the group that is asked for; or with the service's secret, which may
-do everything. Unsigned calls are for deployments whose broker only friends reach (``JIYI_ACCEPT_UNSIGNED``),
-and never for operators' actions.
+A question is answered for the group that it names. A call is signed with an API key, which must be alive,
+have the right that is needed and be of that group; or with the service's secret, which may do everything.
+Unsigned calls are for deployments whose broker only friends reach (``JIYI_ACCEPT_UNSIGNED``), and never for
+operators.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from celery import shared_task
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from redis.client import Pipeline
 
 from engine.operations import deadline
@@ -39,7 +36,7 @@ from jiyi.errors import (
     problems_of,
 )
 from jiyi.once import once
-from jiyi.protocol.base import JsonMapping, user_of
+from jiyi.protocol.base import JsonMapping, Name, user_of
 from jiyi.protocol.limits import ASKING_SECONDS, MEMORY_SECONDS, RETRIEVAL_THREADS, WAITING_CALLS, WORK_SHARE
 from jiyi.protocol.wire.calls import NOBODY, REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from jiyi.protocol.wire.signatures import (
@@ -58,7 +55,7 @@ from models.accounts.audit import OPERATOR
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.errors import outage, refused_value
-from models.db.scope import Scope, for_groups, within
+from models.db.scope import for_groups
 from models.db.valkey import valkey
 from models.operations import meters
 
@@ -86,58 +83,72 @@ _WRONG = "not signed by any key of this service, over just this call"
 
 #: What follows from Valkey's answers to a pipeline; None if nothing does.
 Then = Callable[[list[Any]], None] | None
+#: What goes to Valkey with a reply: of who asked, the request, the answer, and the seconds that it took.
+Tell = Callable[[Pipeline, Actor, Any, Any, float], Then]
+
+
+class _Whose(BaseModel):
+    """The part of every call that says for which group it asks."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    group_id: Name
 
 
 def answers(
-    name: str,
-    request_model: type[M],
-    *,
-    scope: KeyScope,
-    tell: Callable[[Pipeline, Actor, M, Any, float], Then] | None = None,
+    task: str, model: type[M], *, scope: KeyScope, tell: Tell | None = None
 ) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
-    """Make a function of a validated request, which names its group, the Celery task ``name``, which answers
-    with its JSON value.
-
-    It only reads, and who asks needs the right ``scope`` (:mod:`tasks.framework.answering`). ``tell`` is
-    called with what goes to Valkey with the reply, who asks, the request, the value, and the seconds that it
-    took; what it returns, with Valkey's answers. The message is acknowledged early: an answer that a dead
-    worker owes is of no use later, the caller asks again. Safe to repeat because a function here only reads,
-    or changes what can be changed twice (when memories were accessed).
-    """
+    """Make a function of a question, which names its group and changes nothing, a Celery task."""
 
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
-        @shared_task(name=name, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
-        def run(self: Any, request_id: str, request: JsonMapping, actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
-            with tracing.span(name, "consumer", within=tracing.received(self.request)):
-                began = time.monotonic()
-
-                who: list[Actor] = []
-
-                def parse() -> M:
-                    asked = request_model.model_validate(request)
-                    group_id = asked.group_id  # type: ignore[attr-defined]  # every question has one
-                    who.append(caller(self.request, name, group_id, scope, changes=False))
-                    return asked
-
-                def scoped(asked: Any) -> Any:
-                    with in_turn(self.request, asked.group_id):
-                        return _scoped(function, asked)
-
-                asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
-                with valkey().pipeline(transaction=False) as pipe:
-                    then = (
-                        tell(pipe, who[0], asked, value, time.monotonic() - began)
-                        if tell is not None and asked is not None
-                        else None
-                    )
-                    push(pipe, request_id, reply)
-                    answered = pipe.execute()
-                if then is not None:
-                    then(answered)
-
+        serve(task, model, lambda _actor, asked: function(asked), scope=scope, tell=tell)
         return function
 
     return register
+
+
+def serve(
+    task: str,
+    model: type[M],
+    perform: Callable[[Actor, M], Any],
+    *,
+    scope: KeyScope,
+    changes: bool = False,
+    tell: Tell | None = None,
+) -> None:
+    """Make a function of who asks, and what, a Celery task that answers whoever has the right ``scope``, in
+    the scope of the group they ask for.
+
+    The message is acknowledged early: the caller asks again where a worker dies. So ``perform`` must be safe
+    to repeat.
+    """
+
+    @shared_task(name=task, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
+    def run(self: Any, request_id: str, request: JsonMapping, actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
+        def parse() -> tuple[Actor, M]:
+            group_id = _Whose.model_validate(request).group_id
+            who = caller(self.request, task, group_id, scope, changes=changes)
+            names_group = "group_id" in model.model_fields
+            body = {name: value for name, value in request.items() if names_group or name != "group_id"}
+            return who, model.model_validate(body)
+
+        def answer(asked: tuple[Actor, M]) -> Any:
+            who, body = asked
+            with in_turn(self.request, who.group_id), for_groups(who.group_id, user=user_of(body)):
+                return perform(who, body)
+
+        began = time.monotonic()
+        with tracing.span(task, "consumer", within=tracing.received(self.request)):
+            asked, value, reply = reply_to(task, request_id, parse, answer, model)
+            with valkey().pipeline(transaction=False) as pipe:
+                then = None
+                if tell is not None and asked is not None:
+                    then = tell(pipe, *asked, value, time.monotonic() - began)
+                pipe.lpush(reply_key(request_id), reply)
+                pipe.expire(reply_key(request_id), REPLY_SECONDS)
+                answered = pipe.execute()
+            if then is not None:
+                then(answered)
 
 
 @contextmanager
@@ -154,8 +165,8 @@ def in_turn(request: Any, group_id: str) -> Iterator[None]:
 
 
 def _seconds_left(request: Any) -> float:
-    """Until the message expires: its sender waits no longer. The clocks of two machines differ, so never more
-    than a task may take.
+    """Until the message expires: its sender waits no longer. At most what a task may take, as clocks
+    differ.
     """
     expires = getattr(request, "expires", None)
     if isinstance(expires, str):
@@ -169,22 +180,11 @@ def _seconds_left(request: Any) -> float:
 
 @once
 def turns() -> Turns:
-    """This process's."""
     return Turns(RETRIEVAL_THREADS)
 
 
-def push(pipe: Pipeline, request_id: str, reply: bytes) -> None:
-    """Put a reply where its caller waits for it."""
-    pipe.lpush(reply_key(request_id), reply)
-    pipe.expire(reply_key(request_id), REPLY_SECONDS)
-
-
 def reply_to(
-    name: str,
-    request_id: str,
-    parse: Callable[[], A],
-    answer: Callable[[A], Any],
-    model: type[BaseModel] | None = None,
+    name: str, request_id: str, parse: Callable[[], A], answer: Callable[[A], Any], model: type[BaseModel]
 ) -> tuple[A | None, Any, bytes]:
     """The reply to a call, with what was asked and the answer's value if it is no error."""
     try:
@@ -211,12 +211,6 @@ def reply_to(
 def _refusal(error: JiyiError) -> tuple[None, None, bytes]:
     tracing.failed(error.code)
     return None, None, reply_of_error(error)
-
-
-def _scoped(function: Callable[[M], Any], asked: M) -> Any:
-    group_id = getattr(asked, "group_id", None)
-    with within(Scope()) if group_id is None else for_groups(group_id, user=user_of(asked)):
-        return function(asked)
 
 
 @dataclass(slots=True)
@@ -254,11 +248,7 @@ class Turns:
 
     @contextmanager
     def turn(self, group_id: str, until: float) -> Iterator[None]:
-        """Wait for a turn, and have it.
-
-        Args:
-            group_id: on whose account.
-            until: on ``time.monotonic``'s clock; nobody waits for the answer after that.
+        """Wait for a turn, and have it; ``until``: on ``time.monotonic``'s clock.
 
         Raises:
             TooManyQuestions: too many calls of the group wait already.
@@ -401,11 +391,9 @@ def caller(request: Any, task: str, group_id: str, scope: KeyScope, *, changes: 
         raise NotAllowed("this very call was made before; sign a new one")
     if key is None:
         name = options.get("actor")
-        return (
-            Actor(group_id, OPERATOR, operator=True, admin=True)
-            if name is None
-            else Actor(group_id, str(name))
-        )
+        if name is None:
+            return Actor(group_id, OPERATOR, operator=True, admin=True)
+        return Actor(group_id, str(name))
     return _as_key(key, group_id, scope)
 
 
@@ -422,9 +410,7 @@ def _as_key(key: ApiKey, group_id: str, scope: KeyScope) -> Actor:
 
 
 def _check_time(at: str) -> None:
-    """The time is part of what was signed, so it is a number unless the signer is a stranger to the
-    protocol.
-    """
+    """The time is part of what was signed: a number, unless the signer does not know the protocol."""
     try:
         age = time.time() - float(at)
     except ValueError:

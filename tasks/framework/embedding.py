@@ -1,6 +1,4 @@
-"""Rows of any table whose texts get vectors: read, embedded outside of a transaction, stored if the model is
-still in use.
-"""
+"""Rows of any table whose texts get vectors: read, embedded outside of a transaction, stored."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ from tasks.framework.work import Batch
 
 
 class Texts(Protocol):
-    """A module of ``models`` with the texts of a table (``models.tiers.knowledge``,
-    ``models.items.storage``).
-    """
+    """A module of ``models`` with the texts of a table: ``tiers.knowledge``, ``items.storage``."""
 
     def to_embed(self, connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
         """Texts of these subjects that have no vector of this model."""
@@ -45,12 +41,8 @@ def embed_owed(batch: Batch, texts: Texts) -> None:
     with batch.finish() as (connection, owed):
         if embedded is None:
             return
-        mine = set(owed)
-        embedded.store(
-            connection,
-            texts,
-            [(item, vector) for item, vector in embedded.vectors if item.subject_id in mine],
-        )
+        mine = [(item, vector) for item, vector in embedded.vectors if item.subject_id in set(owed)]
+        embedded.store(connection, texts, mine)
         batch.again.extend({item.subject_id for item in texts.to_embed(connection, owed, embedded.model)})
 
 
@@ -65,9 +57,7 @@ def embed_now(texts: Texts, missing: Missing) -> bool:
 
 
 def in_use(connection: Connection) -> tuple[Embedder, str]:
-    """The deployment's embedder and its name: the one that its memories have, else the one that the settings
-    name.
-    """
+    """The deployment's embedder and its name: that of its memories, else the one that the settings name."""
     used = embedding_models.active_model(connection)
     if used is not None:
         return sized(embedder_of(used.spec), used.dimensions), used.spec

@@ -1,9 +1,8 @@
 """How scheduled jobs run. The catalogue of them is ``engine.operations``.
 
-A job is a function of a :class:`Run`, which gives it bounded transactions and counts what it did. Its runs
-are rows of ``job_ticks``: beat asks often, and the row of a slot says whether there is anything to do. So two
-beats, a beat that was down at the hour, and a clock that goes backwards are harmless; a run that fails, dies
-or does not get through says so in its row and is taken up again.
+A job is a function of a :class:`Run`. Its runs are rows of ``job_ticks``: beat asks often, and the row of a
+slot says whether there is anything to do. So two beats, a beat that was down, and a clock that goes backwards
+are harmless; a run that fails, dies or does not get through says so in its row and is taken up again.
 
 A run works for the whole service, or for the one group that it was asked to see to.
 """
@@ -13,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict
@@ -36,11 +35,9 @@ from tasks.framework.renewal import lease_renewer
 
 log = logging.getLogger(__name__)
 
-#: Seconds. Beat forgets, when it starts anew, when it last sent something: so it asks for rare jobs as often
-#: as this.
+#: Seconds. Beat forgets, when it starts anew, what it sent: so it asks for rare jobs as often as this.
 LOOK_SECONDS = 60
-#: Seconds after its time limit at which a run that hangs counts as dead: one batch more, and no statement
-#: takes longer.
+#: Seconds after its time limit at which a run that hangs counts as dead: no statement takes longer.
 GRACE = 75
 #: … and at which Celery interrupts it.
 SOFT_GRACE = 30
@@ -49,7 +46,7 @@ AGENTS_PAGE = 500
 
 
 class BeatEntry(TypedDict):
-    """What Celery's beat sends, and every how many seconds."""
+    """What Celery's beat sends, and how often in seconds."""
 
     task: str
     schedule: float
@@ -80,35 +77,26 @@ class Run:
         """Whose rows it may see."""
         return whole_service() if self.group_id is None else for_groups(self.group_id)
 
-    @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        with unit_of_work() as connection:
-            yield connection
-
     def count(self, **numbers: float) -> None:
         """Add to the summary's numbers."""
         for name, number in numbers.items():
             self.summary[name] = self.summary.get(name, 0) + number
 
     def repeat(self, step: Callable[[Connection], int], size: int) -> int:
-        """Call ``step``, each time in a transaction of its own, until it did less than ``size`` or time is
-        up.
-        """
+        """Call ``step``, in a transaction of its own each, until it did less than ``size`` or time is up."""
         total = 0
         while True:
-            with self.transaction() as connection:
+            with unit_of_work() as connection:
                 done = step(connection)
             total += done
-            if done < size:
-                return total
-            if self.time_is_up():
+            if done < size or self.time_is_up():
                 return total
 
     def agents(self) -> Iterator[AgentName]:
         """All agents, one after the other, from the one on at which this slot's last run stopped."""
         after: AgentName = (self.place[0], self.place[1]) if isinstance(self.place, list) else ("", "")
         while True:
-            with self.transaction() as connection:
+            with unit_of_work() as connection:
                 page = agents.next_agents(connection, self.group_id, after, AGENTS_PAGE)
             for agent in page:
                 yield agent
@@ -134,11 +122,10 @@ FUNCTIONS: dict[str, JobFunction] = {}
 
 
 def job(name: str) -> Callable[[JobFunction], JobFunction]:
-    """Make a function what the job ``name`` of the catalogue (``engine.operations``) does, with the Celery
-    task that runs it.
+    """Make a function what the job ``name`` of the catalogue does, with the Celery task that runs it.
 
-    Its docstring says why it is safe to repeat. It has to write through ``run.transaction`` or ``run.repeat``
-    in small pieces, and record what it changes of memories (``models.accounts.audit``).
+    Its docstring says why it is safe to repeat. It has to write in small pieces, and record what it changes
+    of memories (``models.accounts.audit``).
     """
     known = JOBS[name]
 
@@ -156,8 +143,7 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
         def tick(self: Any, slot: str | None = None, group_id: str | None = None) -> None:
             """One tick. Safe to repeat because a slot's row lets it run once.
 
-            Beat gives no arguments, and whoever sends the same only has the whole job done if it is due. A
-            run beside the schedule, or for one group, is the service's own to send (action ``jobs.run``):
+            A run beside the schedule, or for one group, is the service's own to send (action ``jobs.run``):
             else anybody could use up the job's slots.
             """
             if slot is not None or group_id is not None:
@@ -177,9 +163,7 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
 
 
 def perform(known: Job, slot: datetime | None = None, group_id: str | None = None) -> Attempt | None:
-    """Run a job, unless this slot had its run. ``slot`` is given by who wants a run now, beside the
-    schedule.
-    """
+    """Run a job, unless this slot had its run. ``slot``: of who wants a run now, beside the schedule."""
     schedule = known.schedule(get_settings())
     if slot is None and not schedule.every:
         return None

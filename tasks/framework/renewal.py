@@ -1,8 +1,6 @@
 """Claims are short, and renewed by a thread for as long as their process lives: work of a dead worker is free
-within seconds.
-
-What takes longer than it may is no longer renewed, so that nothing that hangs keeps its claim; whoever is
-first then to write the effect has done the work.
+within seconds. What takes longer than it may is no longer renewed; whoever is first to write has done the
+work.
 """
 
 from __future__ import annotations
@@ -46,9 +44,7 @@ class LeaseRenewer:
 
     @contextmanager
     def holding(self, *held: Held) -> Iterator[None]:
-        """Renew each until the end of the block, or of its own time. What is just being renewed then is
-        waited for: nothing that is said of the claim afterwards is overtaken by it.
-        """
+        """Renew each until the end of the block, or of its own time; the renewal under way is waited for."""
         with self._lock:
             self._held |= {id(claim): claim for claim in held}
             if self._thread is None or not self._thread.is_alive():
@@ -82,18 +78,13 @@ class LeaseRenewer:
                 return
             self._renewed = one
         try:
-            _renew(one)
+            one.renew()
+        except SQLAlchemyError as error:  # the next renewal may come in time
+            log.warning("a claim could not be renewed: %s", error)
         finally:
             with self._lock:
                 self._renewed = None
                 self._lock.notify_all()
-
-
-def _renew(held: Held) -> None:
-    try:
-        held.renew()
-    except SQLAlchemyError as error:  # the next renewal may come in time
-        log.warning("a claim could not be renewed: %s", error)
 
 
 lease_renewer = LeaseRenewer()

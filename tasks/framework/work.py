@@ -1,12 +1,11 @@
 """The one mechanism behind every task that an event sets off.
 
-Work is owed by rows of ``pending_work``; a message only says "look". A handler gets a :class:`Batch`
-of subjects that nobody else works on, computes, and writes inside :meth:`Batch.finish`, which also
-deletes the rows: effect and receipt in one transaction. So a message that is lost, repeated or late
-changes nothing, and a handler needs no care of its own beyond writing inside ``finish``.
+Work is owed by rows of ``pending_work``; a message only says "look". A handler gets a :class:`Batch` of
+subjects that nobody else works on, computes, and writes inside :meth:`Batch.finish`, which also deletes the
+rows: effect and receipt in one transaction. So a message that is lost, repeated or late changes nothing.
 
-Claims look across groups, which take turns. A handler works for one group at a time, and sees no rows of
-others.
+Claims look across groups, which take turns. A handler works for one group at a time, and sees no others'
+rows.
 """
 
 from __future__ import annotations
@@ -33,7 +32,15 @@ from engine.providers.llms import LLM, RULES, SLOWEST_QUESTION, slower_seconds
 from engine.providers.questions import A, Question
 from engine.rules.provider import Rules, StandIn
 from jiyi import tracing
-from jiyi.errors import BadReply, JiyiError, LeftToRules, ProviderUnavailable, SettingsError, kind_and_words
+from jiyi.errors import (
+    BadReply,
+    JiyiError,
+    LeftToRules,
+    ProviderUnavailable,
+    ServiceError,
+    SettingsError,
+    kind_and_words,
+)
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -63,19 +70,15 @@ RULES_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What :func:`work_task` was told about one kind of work."""
+    """A kind of work; the fields are described at :func:`work_task`."""
 
     name: str
     queue: str
     batch: int
-    #: Seconds that one run may take.
     time_limit: float = 60.0
-    #: Whether one run at a time is enough, or all that can be borne, in the whole deployment.
     alone: bool = False
-    #: Whether it embeds other texts than memories, which go first.
     gives_way: bool = False
     prepare: Callable[[list[Batch]], None] | None = None
-    #: Seconds after which it may be due, at most, when it is owed.
     owed_ahead: float = 0.0
 
 
@@ -85,8 +88,7 @@ class Batch:
 
     kind: str
     subject_ids: list[UUID]
-    #: Subjects for which the same is owed again when this is finished: what called for it came again
-    #: meanwhile.
+    #: Subjects for which the same is owed again when this is finished: it was called for meanwhile.
     again: list[UUID] = field(default_factory=list)
     #: Subjects for which the same is owed again, from then on.
     later: dict[UUID, datetime] = field(default_factory=dict)
@@ -102,15 +104,11 @@ class Batch:
     dues: list[datetime] = field(default_factory=list)
 
     def extend(self, seconds: float) -> None:
-        """It may take so long from now on: for handlers that wait for others. The claim itself stays short,
-        and is renewed.
-        """
+        """It may take so long from now on: for handlers that wait for others. The claim itself is renewed."""
         self.until = max(self.until, time.monotonic() + seconds)
 
     def only(self, subject_id: UUID) -> Batch:
-        """The same for one of the subjects: to be finished in a transaction of its own, while the others go
-        on.
-        """
+        """The same for one of the subjects, to be finished in a transaction of its own."""
         return Batch(self.kind, [subject_id], scope=self.scope)
 
     @property
@@ -129,8 +127,7 @@ class Batch:
             self.dues.append(due)
 
     def put_off(self, subject_ids: Iterable[UUID], reason: str | Exception) -> None:
-        """Leave some for later, as their attempt is not to be counted: what they need is away. The others go
-        on.
+        """Leave some for later without counting the attempt: what they need is away.
 
         A provider that says for how long it wants to be left alone is.
         """
@@ -141,9 +138,7 @@ class Batch:
         self._without(waiting)
 
     def leave(self, subject_ids: Iterable[UUID]) -> None:
-        """Leave some to other runs, at once, as this one has enough to do; to be woken when that is
-        committed.
-        """
+        """Leave some to other runs, at once; to be woken when that is committed."""
         waiting = set(subject_ids)
         with within(self.scope), unit_of_work() as connection:
             pending_work.postpone(connection, self.kind, list(waiting), 0.0, "")
@@ -156,8 +151,7 @@ class Batch:
     def finish(self) -> Iterator[tuple[Connection, list[UUID]]]:
         """A transaction in which to write the effect for the subjects still owed, which it gives.
 
-        At its end they are no longer owed. A subject that another worker settled meanwhile (a lease that
-        ran out) is not among them, so its effect is not written twice.
+        At its end they are no longer owed. One that another worker settled meanwhile is not among them.
         """
         with within(self.scope), unit_of_work() as connection:
             owed = pending_work.lock_owed(connection, self.kind, self.subject_ids)
@@ -186,17 +180,15 @@ def work_task(
     """Make a handler the task ``work.<name>``.
 
     Args:
-        name: the kind of work, as owed in ``pending_work``; ``models.queue.wakeups.QUEUES`` has its Celery
-        queue.
+        name: as owed in ``pending_work``; ``models.queue.wakeups.QUEUES`` has its Celery queue.
         batch: most subjects of one run.
-        time_limit: seconds that one run may take; then its claim is no longer renewed, and another worker may
-            begin anew. Celery enforces it in prefork pools only, so the handler's own calls need time-outs.
-        alone: one run at a time; who comes meanwhile leaves the rest to that one.
-        gives_way: it embeds other texts than memories: at most half of the worker's threads are at such
-            kinds, and a model of this machine takes a few of their texts at a time.
-        prepare: what is cheaper to do for the batches of several groups at once; it leaves what it made in
-            ``prepared`` of each, and sees to the scope of each. What it raises counts for all of them.
-        owed_ahead: seconds after which it may be due, at most, when it is owed.
+        time_limit: seconds that one run may take; then its claim is no longer renewed. Celery enforces it in
+            prefork pools only, so the handler's own calls need time-outs.
+        alone: one run at a time in the whole deployment; who comes meanwhile leaves the rest to that one.
+        gives_way: it embeds other texts than memories: at most half of the worker's threads are at those.
+        prepare: what is cheaper to do for the batches of several groups at once, each in its own scope; it
+            leaves what it made in ``prepared`` of each. What it raises counts for all of them.
+        owed_ahead: most seconds after which it may be due when it is owed.
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
@@ -232,16 +224,14 @@ def work_task(
 
 
 def with_llm(time_limit: int) -> int:
-    """Seconds that a task may take that asks the LLM, by those it may take with one that keeps to the
-    time-out by default.
+    """Seconds that a task may take that asks the LLM, by those with one that keeps to the default
+    time-out.
     """
     return time_limit + slower_seconds(get_settings())
 
 
 class BesideMemories:
-    """Runs of kinds that give way, in this process: so many at once that threads are left for memories.
-    Others are woken when one ends.
-    """
+    """Runs of kinds that give way, in this process; those turned away are woken when one ends."""
 
     def __init__(self) -> None:
         self._lock, self._running = Lock(), 0
@@ -313,14 +303,13 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     traces = {
         (claim.group_id, subject_id): trace for claim in claims for subject_id, trace in claim.traces.items()
     }
+    # Those that wait are renewed, too.
     with (
         tracing.batch(f"work {kind.name}", traces) if claims else nullcontext(),
         lease_renewer.holding(*batches),
-    ):  # those that wait, too
-        return sum(
-            _run_claims(kind, handler, together)
-            for together in (first, *([one] for one in work if one[0].attempts > 1))
-        )
+    ):
+        groups = (first, *([one] for one in work if one[0].attempts > 1))
+        return sum(_run_claims(kind, handler, together) for together in groups)
 
 
 def _run_claims(
@@ -364,35 +353,24 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
         finally:
             batch.until = 0.0  # from here on it is not renewed
         return len(claim.subject_ids)
-    except TRANSIENT_ERRORS as error:  # however long it lasts, no subject becomes a dead letter for it
-        log.warning("work %s waits: %s", kind.name, error)
-        batch.put_off(batch.subject_ids, error)
-        return 0
-    except JiyiError as error:  # says what is wrong by itself
-        log.warning(
+    except Exception as error:  # written down, tried again, and in the end a dead letter
+        # What is away is no fault of the subjects; if it is the database, their lease runs out.
+        away = error if isinstance(error, TRANSIENT_ERRORS) else outage(error)
+        if away is None and is_conflict(error):
+            away = ServiceError("another transaction went first")
+        if away is not None:
+            log.warning("work %s waits: %s", kind.name, away)
+            batch.put_off(batch.subject_ids, away)
+            return 0
+        ours = isinstance(error, JiyiError)  # says what is wrong by itself
+        log.log(
+            logging.WARNING if ours else logging.ERROR,
             "work %s failed for %d subjects, attempt %d: %s",
             kind.name,
             len(batch.subject_ids),
             claim.attempts,
             error,
-        )
-        _give_back(batch, claim.attempts, error)
-        return 0
-    except (
-        Exception
-    ) as error:  # whatever went wrong is written down, tried again, and in the end a dead letter
-        if (
-            away := outage(error)
-        ) is not None:  # no fault of the subjects; if it is the database, their lease runs out
-            log.warning("work %s waits: %s", kind.name, away)
-            batch.put_off(batch.subject_ids, str(away))
-            return 0
-        if is_conflict(error):  # nor is this: another transaction went first, and none of it is written
-            log.info("work %s begins again: another transaction went first", kind.name)
-            batch.put_off(batch.subject_ids, "another transaction went first")
-            return 0
-        log.exception(
-            "work %s failed for %d subjects, attempt %d", kind.name, len(batch.subject_ids), claim.attempts
+            exc_info=not ours,
         )
         _give_back(batch, claim.attempts, error)
         return 0
@@ -430,7 +408,7 @@ def run_until_idle(kind: str, handler: Callable[[Batch], None], limit: int = 1_0
 
 
 def summary(counts: dict[str, int]) -> dict[str, dict[str, int]]:
-    """Overdue work for which there is no task is said apart from the rest."""
+    """How much work is overdue, apart that for which there is no task."""
     return {
         "due": {kind: count for kind, count in counts.items() if kind in KINDS},
         "waiting_for_a_task": {kind: count for kind, count in counts.items() if kind not in KINDS},
@@ -456,9 +434,7 @@ class _Renewing:
 
 
 class LeaseRenewingLLM(Careful):
-    """What work asks: an LLM with what can be used of its answers, while the claims on the batches are
-    renewed.
-    """
+    """What work asks: an LLM with what can be used of its answers, while the claims are renewed."""
 
     def __init__(self, llm: LLM, *batches: Batch) -> None:
         super().__init__(_Renewing(llm, batches))
@@ -468,10 +444,8 @@ def or_by_rules(llm: LLM, work: Callable[[LLM], T], *, fallback: bool | None = N
     """What is made with an LLM's answers, and whose they are.
 
     The rules stand in for an LLM that cannot do it; and for one that is away, or answers nothing usable,
-    where that is wanted: by ``fallback``, else by ``JIYI_EXTRACT_FALLBACK``. Then all of it is theirs.
-
-    Raises:
-        LLMUnavailable, BadReply: the rules are not wanted.
+    where that is wanted: by ``fallback``, else by ``JIYI_EXTRACT_FALLBACK``. Raises ``LLMUnavailable`` or
+    ``BadReply`` where it is not.
     """
     try:
         return work(llm), llm.model

@@ -57,9 +57,9 @@ def reconcile(run: Run) -> None:
 
     Safe to repeat because what became a dead letter or was written is no longer there.
     """
-    with run.transaction() as connection:
+    with unit_of_work() as connection:
         run.summary.update(summary(overdue := pending_work.due_counts(connection)))
-    with run.transaction() as connection:
+    with unit_of_work() as connection:
         run.count(brought_forward=pending_work.bring_forward(connection, _longest_wait(), BROUGHT_FORWARD))
         letters = {kind: pending_work.dead_letter_exhausted(connection, kind, MAX_ATTEMPTS) for kind in KINDS}
         run.count(buried=sum(sum(groups.values()) for groups in letters.values()))
@@ -93,7 +93,7 @@ def recompute_kw_strength(run: Run) -> None:
     Safe to repeat because the difference is worked out under a lock, and a second look finds none.
     """
     for group_id, agent_id in run.agents():
-        with run.transaction() as connection:
+        with unit_of_work() as connection:
             drift = nodes.repair(connection, group_id, agent_id)
             if drift.keywords:
                 audit.record(
@@ -136,7 +136,7 @@ def prune(run: Run) -> None:
         )
         run.count(**{table: deleted})
         if deleted and table == "events":
-            with run.transaction() as connection:
+            with unit_of_work() as connection:
                 audit.record(
                     connection,
                     group_id=run.group_id,
@@ -154,7 +154,7 @@ def take_snapshot(run: Run) -> None:
 
     Safe to repeat because it only reads.
     """
-    with run.transaction() as connection:
+    with unit_of_work() as connection:
         run.summary.update(numbers.stored(connection))
     run.summary.update(numbers.queued())
 

@@ -84,7 +84,7 @@ def scan_stores(run: Run) -> None:
     """
     after: UUID | None = None
     while True:
-        with run.transaction() as connection:
+        with unit_of_work() as connection:
             page = file_rows.stores_of_files(connection, run.group_id, after, PAGE)
             pending_work.enqueue(connection, SCAN, page)
         run.count(stores=len(page))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from importlib import import_module
 from typing import Any
 from uuid import UUID, uuid4
@@ -46,6 +45,7 @@ from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework import answering
 from tasks.framework import jobs as tasks_jobs
 from tasks.framework import work as tasks_work
+from tests.integration.actions.calling import called, service
 from tests.integration.db.test_migrations import Database
 from tests.integration.db.test_migrations import empty as empty  # noqa: PLC0414 - a fixture
 from tests.integration.memory.test_inbox import observed
@@ -584,13 +584,10 @@ class Unnamed(BaseModel):
 
 def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     seen: list[Scope] = []
+    answering.answers("test.scope", Named, scope="read")(lambda _: seen.append(current()))
     with whole_service():  # whatever was there before
-        for model, request in ((Named, {"group_id": "g"}), (Unnamed, {})):
-            parse = partial(model.model_validate, request)
-            answering.reply_to(
-                "test", "id", parse, partial(answering._scoped, lambda _: seen.append(current()))
-            )
-    assert seen == [Scope(("g",)), NOBODY]
+        called("test.scope", {"group_id": "g"}, service())
+    assert seen == [Scope(("g",))]
 
 
 def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(groups: tuple[str, str]) -> None:

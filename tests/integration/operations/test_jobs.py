@@ -184,7 +184,7 @@ def test_a_job_that_fails_says_so_in_one_line_and_is_tried_again(
         for each in faults:
             if isinstance(each, Exception):
                 raise each
-            with run.transaction() as connection:
+            with unit_of_work() as connection:
                 connection.execute(text(each))
 
     job = a_job(fails_once)
