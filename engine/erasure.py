@@ -73,9 +73,7 @@ def _pattern(name: str) -> str:
 
 
 class Whom:
-    """Whom an erasure is about: a person, by their names wherever they stand; agents, where something says it
-    is of one.
-    """
+    """Whom an erasure is about: a person, by their names; agents, where something says it is of one."""
 
     def __init__(self, names: Iterable[str] = (), agents: Iterable[str] = ()) -> None:
         names, self.agents = list(names), list(agents)
@@ -95,7 +93,7 @@ class Whom:
 
 
 def _of_agent(agents: Iterable[str]) -> str:
-    """As a whole value between columns; in JSON as an agent, as the key of what is an agent's, or after its
+    """As a value between columns; in JSON as an agent, as the key of what is an agent's, or after its
     group.
     """
     agents = list(agents)
@@ -108,9 +106,7 @@ def _of_agent(agents: Iterable[str]) -> str:
 
 
 def hash_of(name: str, key: bytes) -> str:
-    """What is kept of a name: whoever has the key can tell whether another one is the same, nobody else can
-    try names.
-    """
+    """What is kept of a name: only who has the key can tell whether another one is the same."""
     return f"{hmac.digest(key, _plain(name), 'sha256').hex()}{OF_KEY}{mark_of(key)}"
 
 

@@ -116,9 +116,7 @@ def derive(event: MemoryObserved, source: Source | None = None) -> Derived:
 
 
 def searchable(description: str, utterances: Iterable[Sequence[str]]) -> str:
-    """The text that lexical search knows a memory by: its description and, of a conversation, what was
-    said.
-    """
+    """What lexical search knows a memory by: its description and, of a conversation, what was said."""
     return "\n".join([description, *map(": ".join, utterances)])
 
 
@@ -192,9 +190,8 @@ def missing(brought: Observation | Unappraised, own: AgentSettings, deployment: 
 
 
 def appraise(llm: LLM, memory: Unappraised, lacks: Missing) -> Appraisal:
-    """Ask for what the memory lacks, and for nothing else.
-
-    The triple first: it may say that something is idle, and then nobody need be asked how poignant that is.
+    """Ask for what the memory lacks; the triple first, which may say that something is idle: then its
+    poignancy is known.
 
     Raises:
         LLMUnavailable, BadReply: as :meth:`engine.providers.llms.LLM.ask` does.
@@ -219,9 +216,10 @@ def appraise(llm: LLM, memory: Unappraised, lacks: Missing) -> Appraisal:
     if lacks.poignancy and idle:
         poignancy = IDLE_POIGNANCY
     elif lacks.poignancy:
+        # The text that is embedded, as in the original.
         question = Poignancy(
             agent_id=memory.agent_id, language=language, kind=memory.node_type, text=memory.embedding_key
-        )  # the text that is embedded, as in the original
+        )
         poignancy = float(llm.ask(question).poignancy)
         asked["poignancy"] = _signature(llm, Poignancy)
     return Appraisal(

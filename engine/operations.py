@@ -104,8 +104,8 @@ class Job:
         return f"{PREFIX}{FOLLOWS_FROM.get(self.setting, 'jobs_off').upper()}"
 
     def schedule(self, settings: Settings) -> Schedule:
-        """When it runs in this deployment. Raises :class:`SettingsError` when ``JIYI_JOBS_OFF`` names a job
-        that there is not.
+        """When it runs in this deployment. :class:`SettingsError` if ``JIYI_JOBS_OFF`` names a job that there
+        is not.
         """
         if self.name in switched_off(settings):
             return Schedule(0)
@@ -115,9 +115,7 @@ class Job:
 
 
 def switched_off(settings: Settings) -> frozenset[str]:
-    """Names of the jobs that do not run. Raises :class:`SettingsError` for what is no job, or must not be
-    switched off.
-    """
+    """Names of the jobs that do not run. :class:`SettingsError` for what is no job, or must always run."""
     names = frozenset(settings.jobs_off.replace(",", " ").split())
     known = {job.name for job in _ALL} - {"reconcile"}
     if wrong := names - known:
@@ -263,10 +261,8 @@ def seconds_left() -> float | None:
 
 
 def check_deadline() -> None:
-    """To be called between the steps of a long computation.
-
-    Raises:
-        NoAnswer: whoever asked has stopped waiting.
+    """Called between the steps of a long computation. :class:`NoAnswer` if whoever asked has stopped
+    waiting.
     """
     until = _UNTIL.get()
     if until is not None and time.monotonic() > until:
@@ -335,9 +331,8 @@ def caller_of(error: BaseException) -> str:
         return f"{kind.__name__}: {error.strerror}" if error.strerror else kind.__name__
     original = getattr(error, "orig", None) or error
     if type(original).__name__ == "OperationalError" and getattr(original, "sqlstate", "") is None:
-        return (
-            str(original).strip().partition("\n")[0]
-        )  # psycopg's, of a connection that broke or was not made
+        # From psycopg, of a connection that broke or was not made.
+        return str(original).strip().partition("\n")[0]
     name = error.code if isinstance(error, JiyiError) else kind.__name__
     state = getattr(original, "sqlstate", None)
     ids = list(dict.fromkeys(_ID.findall(str(error))))[:5]
@@ -346,7 +341,7 @@ def caller_of(error: BaseException) -> str:
 
 
 def trace_of(error: BaseException) -> str:
-    """Where it happened, and what led to it; what each error said only as far as :func:`said_by` tells it."""
+    """Where it happened, and what led to it; of what each error said only what :func:`caller_of` tells."""
     lines: list[str] = []
     seen: set[int] = set()
     current: BaseException | None = error

@@ -76,7 +76,7 @@ MAX_USERS = 5
 
 def by_user(statements: Sequence[Statement]) -> dict[str | None, list[Statement]]:
     """What all are told, and what each user alone is told, of the users with the most: no thought is to mix
-    what two of them said.
+    them.
     """
     users: dict[str | None, list[Statement]] = {}
     for statement in statements:
@@ -88,8 +88,7 @@ def by_user(statements: Sequence[Statement]) -> dict[str | None, list[Statement]
 
 
 def told(thoughts: Sequence[Thought], users: Mapping[UUID, str]) -> list[Thought]:
-    """The thoughts, each told whom its evidence is told; without those that rest on what two users said in
-    private.
+    """The thoughts, each for whom its evidence is; without those that rest on what two users said in private.
 
     ``users``: evidence that one user alone is told → that user.
     """
@@ -121,8 +120,7 @@ def counters_after(
     """(what is left until the next reflection, events since this one), given the same at its beginning
     (``seen``).
 
-    What happened while it was thought about has not been thought about: it counts towards the next one. The
-    original, which stands still meanwhile, sets both back.
+    What happened while it was thought about counts towards the next one; the original sets both back.
     """
     if original:
         return maximum, 0
@@ -142,9 +140,8 @@ def reflect(
     language = language_of("\n".join(texts))
     asked = FocalPoints(agent_id=agent_id, language=language, statements=texts, count=FOCAL_POINTS)
     points = llm.ask(asked).questions
-    retrieved = dict(
-        zip(points, retrieve(points), strict=True)
-    )  # a point that was given twice is thought about once
+    # A point that was given twice is thought about once.
+    retrieved = dict(zip(points, retrieve(points), strict=True))
     appraise = _Appraiser(agent_id, llm, original=original)
     thoughts: list[Thought] = []
     for point, memories in retrieved.items():
@@ -166,9 +163,7 @@ def reflect_on_conversation(
     original: bool = False,
 ) -> list[Thought]:
     """What the agent takes along from a conversation: one thought for its planning, one of what was
-    interesting.
-
-    Raises as :func:`reflect` does.
+    interesting. Raises as :func:`reflect` does.
     """
     spoken = list(utterances)[-MAX_UTTERANCES:]
     language = language_of("\n".join(text for _, text in spoken))
@@ -195,9 +190,7 @@ def reflect_on_conversation(
 def _insights(
     agent_id: str, language: Language, point: str, memories: Sequence[Statement], llm: LLM
 ) -> Iterator[tuple[str, list[UUID]]]:
-    """(insight, its evidence). The same insight given twice in one answer is one, with the evidence of both
-    (Q12).
-    """
+    """(insight, its evidence); the same insight given twice is one, with the evidence of both (Q12)."""
     if not memories:
         return
     texts = [memory.text for memory in memories]
@@ -287,11 +280,7 @@ def thought_id(reflection_id: UUID, position: int) -> UUID:
 
 
 def events_of(thoughts: Sequence[Thought], origin: Origin) -> list[Event]:
-    """The thoughts as events like any other; ``provenance`` says where they come from.
-
-    Raises:
-        InvalidEvent: the LLM said something that cannot be stored.
-    """
+    """The thoughts as events like any other. Raises ``InvalidEvent`` for what cannot be stored."""
     return [_event(position, thought, origin) for position, thought in enumerate(thoughts)]
 
 

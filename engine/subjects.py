@@ -21,9 +21,7 @@ from jiyi.settings import SUBJECTS, get_settings, subject_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What an optional subject consists of: names of modules by what reads them, and names of what it
-    does.
-    """
+    """What an optional subject consists of: names of modules by what reads them, and of what it does."""
 
     name: str
     #: Modules with its tables, and those that say what erasure and re-embedding do with them: imported
@@ -158,10 +156,8 @@ ALL: Mapping[str, Subject] = {subject.name: subject for subject in (GROWTH, STOR
 
 @cache
 def on() -> tuple[Subject, ...]:
-    """Those that are on in this process: what the setting said when it was first asked, which modules do that
-    are imported.
-
-    All of them where the settings are wrong: the program itself, which reads them next, says so in one line.
+    """Those that are on in this process; all of them where the settings are wrong, which the program says
+    next.
     """
     try:
         names = subject_names(get_settings().subjects)

@@ -48,8 +48,8 @@ _OWE: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {
 def fire_schedule(batch: Batch) -> None:
     """Deliver what is due, and note the run.
 
-    Safe to repeat because a run is a row of its schedule and time, and that row, the alert, the next time and
-    the receipt are one transaction, which holds the schedule's lock.
+    Safe to repeat because a run is a row of its schedule and time, in one transaction with the alert, the
+    next time and the receipt.
     """
     with unit_of_work() as connection:
         now = database_time(connection)
@@ -127,8 +127,8 @@ def _time_zone(actor: Actor, request: AskSchedules) -> str:
 def heartbeat(batch: Batch) -> None:
     """Let agents look after their reminders, memories, open problems and people.
 
-    Safe to repeat because a tick is a row of its agent and time, and that row, the alerts, the next time and
-    the receipt are one transaction, which holds the heartbeat's lock.
+    Safe to repeat because a tick is a row of its agent and time, in one transaction with the alerts, the next
+    time and the receipt.
     """
     with unit_of_work() as connection:
         now = database_time(connection)
@@ -155,8 +155,7 @@ def due_scan(run: Run) -> None:
     """Owe the runs of schedules, heartbeats and self-reviews that are due, and deliver alerts whose quiet
     hours are over.
 
-    Safe to repeat because what is owed for a time is not found again for it, and what is delivered is not
-    delivered again.
+    Safe to repeat because what is owed for a time, or delivered, is not found again.
     """
     run.repeat(partial(_repair_clock, run), SCAN_BATCH)
     for kind, owe in _OWE.items():
@@ -165,9 +164,7 @@ def due_scan(run: Run) -> None:
 
 
 def _repair_clock(run: Run, connection: Connection) -> int:
-    """What ran by a clock that was ahead, and would be silent until that time has come, is due by the right
-    one again.
-    """
+    """What ran by a clock that was ahead is due by the right one again."""
     repaired = [
         put_right(connection, run.now, SCAN_BATCH)
         for put_right in (schedules.set_right, heartbeats.set_right)

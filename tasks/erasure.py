@@ -54,11 +54,7 @@ RUN_SECONDS = 45.0
 
 @work_task(ERASE, batch=1, time_limit=110, alone=True)
 def erase(batch: Batch) -> None:
-    """Carry erasures on.
-
-    Safe to repeat because every step looks for what is there, and is noted with what it did in one
-    transaction.
-    """
+    """Carry erasures on. Safe to repeat because every step is noted with what it did in one transaction."""
     for erasure_id in batch.subject_ids:
         with whole_service():
             pause = _run(batch, erasure_id)
@@ -345,9 +341,8 @@ def _append_only_files(progress: Progress) -> float | None:
 def _finish(progress: Progress) -> float | None:
     """The erasure is done; a backup in place of those of before knows no names any more."""
     report: ErasureReport = progress.place["report"]
-    if (
-        "before" not in progress.place
-    ):  # the new backup has this row as well: restored, it takes no others along
+    # The new backup has this row as well: restored, it takes no others along.
+    if "before" not in progress.place:
         progress.place["before"] = [path.name for path in traces.backups_before(datetime.now(UTC))]
         _save(progress)
     before = [backups.folder() / name for name in progress.place["before"]]
@@ -429,9 +424,7 @@ def forget(group_id: str, agents: list[str]) -> dict[str, int]:
 
 
 def forget_everything() -> None:
-    """Drop all indexes and texts: this worker was out of reach for so long that it may have missed an
-    order.
-    """
+    """Drop all indexes and texts: this worker may have missed an order."""
     index_cache.forget_all()
     _forget_texts()
 

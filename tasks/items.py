@@ -40,8 +40,8 @@ def embed_values(batch: Batch) -> None:
 
 @implements(actions.search_items)
 def search(actor: Actor, request: SearchItems) -> Rows[Item]:
-    """Safe to repeat because it changes nothing but what is made again: vectors, and the time of items that
-    were read.
+    """Safe to repeat because it changes only what is made again: vectors, and the time of items that were
+    read.
     """
     if request.query is None:
         with unit_of_work() as connection:
@@ -60,9 +60,7 @@ def search(actor: Actor, request: SearchItems) -> Rows[Item]:
 
 
 def _complete(group_id: str, request: SearchItems) -> None:
-    """See to the vectors that the items looked through still owe: whoever stores and then searches finds what
-    they stored.
-    """
+    """See to the vectors that the items looked through still owe: who stores and then searches finds them."""
 
     def missing(connection: Connection, model: str) -> list[TextWithoutVector]:
         return storage.without_vectors(connection, group_id, request, model, get_settings().embed_batch)

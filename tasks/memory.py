@@ -93,8 +93,7 @@ def settle_depth(batch: Batch) -> None:
     """Set the depth of a thought that came before its evidence, and see to the thoughts that rest on it.
 
     Evidence that never comes ends as a dead letter; the thought itself stays. Safe to repeat because the
-    depth follows from the evidence alone; what it rests on cannot change between the reading and the receipt,
-    which are one transaction.
+    depth follows from the evidence alone, and is one transaction with the receipt.
     """
     try:
         with batch.finish() as (connection, owed):
@@ -119,12 +118,10 @@ def _settle_depths(connection: Connection, node_ids: Sequence[UUID], *, complete
 
 
 def _follow(connection: Connection, dependants: Iterable[tuple[UUID, str]]) -> list[tuple[UUID, str]]:
-    """Settle what rests on a thought, and what rests on that; what is left after so many is returned, to be
-    owed.
+    """Settle what rests on a thought, and what rests on that; what is left after so many is to be owed.
 
-    They are the same agent's, which is locked already. If each level were owed, the levels of a chain that
-    came in disorder would be settled in turns: as often as the square of its length. What of a thought's
-    evidence is missing, its own receipt knows.
+    They are the same agent's, which is locked already. If each level were owed, a chain that came in disorder
+    would be settled as often as the square of its length.
     """
     waiting = dict(dependants)
     for _ in range(DEPTHS_AT_ONCE):
@@ -151,8 +148,7 @@ def tokenize(batch: Batch) -> None:
 def enlarge(batch: Batch) -> None:
     """Make agents served from the database's own indexes: they are too large for a worker's memory.
 
-    Takes minutes for the first; the lease may run out meanwhile, but nobody else does the same. Safe to
-    repeat because every step is.
+    Takes minutes for the first. Safe to repeat because every step is.
     """
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
@@ -193,8 +189,7 @@ class _Embedded:
 def _embed_texts(batches: list[Batch]) -> None:
     """Make the vectors of all groups' texts in one call; equal texts share one computation.
 
-    What is too much for one run is left to others: each group has an equal share of its characters, and a
-    text at least.
+    What is too much for one run is left to others: each group has an equal share of its characters.
     """
     with unit_of_work() as connection:
         engine, spec = in_use(connection)
@@ -232,8 +227,7 @@ def _that_fit(items: list[TextToEmbed], chars: int) -> list[TextToEmbed]:
 
 @work_task(EMBED, batch=texts_at_once(get_settings()), time_limit=TIME_LIMIT, prepare=_embed_texts)
 def embed(batch: Batch) -> None:
-    """Embed the texts of new nodes; what a memory of the group has for the same text, by the same model, is
-    copied.
+    """Embed the texts of new nodes; what a memory of the group has for the same text and model is copied.
 
     Safe to repeat because a node that has its vector is not among those still owed, nor overwritten.
     """
@@ -280,8 +274,8 @@ def appraise_memories(batch: Batch) -> None:
     """Ask for what new memories lack, and owe what had to wait for it: keyword strengths and the sum of
     importance.
 
-    The memories are retrievable all the while. Those that were answered are written even if others failed.
-    Safe to repeat because the values, what they set off and the receipt are one transaction.
+    Those that were answered are written even if others failed. Safe to repeat because the values, what they
+    set off and the receipt are one transaction.
     """
     waiting, answered, failures = batch.prepared
     failed = {node_id for node_id, _ in failures}
@@ -346,17 +340,16 @@ def note_accesses(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: fl
 def note_accesses_with(
     pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float
 ) -> Callable[[list[Any]], None]:
-    """The same, on its way with what else a pipeline says: call what is returned with its answers. There is
-    at least one id.
+    """The same, in a pipeline of the caller's: call what is returned with its answers. There is at least one
+    id.
     """
     records.tell_with(pipe, group_id, agent_id, node_ids, at)
     access.touch_with(pipe, group_id, node_ids, at)
     is_due = len(pipe) - 1
 
     def flush_soon(answers: list[Any]) -> None:
-        if answers[
-            is_due
-        ]:  # nobody else sees to it that what was noted is written, together with others, a moment later
+        # Nobody else sees to it that what was noted is written, together with others, a moment later.
+        if answers[is_due]:
             access.keep_bounded()
             current_app.send_task("access.flush", queue="upkeep", countdown=access.DUE_SECONDS)
 

@@ -81,9 +81,7 @@ class LookKind(Protocol):
         ...
 
     def lock(self, connection: Connection, name: AgentName) -> None:
-        """Lock what it changes, until the transaction ends: after the agent, before its reflections
-        (:mod:`models.db.errors`).
-        """
+        """Lock what it changes: after the agent, before its reflections (:mod:`models.db.errors`)."""
         ...
 
 
@@ -117,8 +115,7 @@ class Reflector:
 
 @work_task(REFLECT, batch=1, time_limit=with_llm(REFLECTION_TIME_LIMIT))
 def reflect(batch: Batch) -> None:
-    """Think about an agent's latest memories, and what else it looks at; store the thoughts and start
-    counting anew.
+    """Think about an agent's latest memories, and what else it looks at; store the thoughts and count anew.
 
     The LLM is asked outside of any transaction. Safe to repeat because the thoughts, the counters, the
     reflection's end and the receipt are one transaction, which only the latest attempt gets to write; until
@@ -305,9 +302,7 @@ def _in_force(node: ScoredMemory, now: datetime) -> str:
 
 @contextmanager
 def _interrupted(begun: StartedReflection) -> Iterator[None]:
-    """What stops the reflection is noted with it, for those who look; the work's own machinery does the
-    rest.
-    """
+    """What stops the reflection is noted with it, for those who look."""
     try:
         yield
     except Exception as error:
@@ -320,11 +315,7 @@ def _interrupted(begun: StartedReflection) -> Iterator[None]:
 def _finishing(
     batch: Batch, name: AgentName, begun: StartedReflection, made: Reflection, nothing: str
 ) -> Iterator[Connection]:
-    """The transaction that ends the reflection.
-
-    Raises:
-        Superseded: this attempt was overtaken; nothing is written.
-    """
+    """The transaction that ends the reflection. Raises :class:`Superseded` if this attempt was overtaken."""
     with batch.finish() as (connection, owed):
         if owed:
             lock_agents(connection, [name])

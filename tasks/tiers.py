@@ -115,26 +115,24 @@ def _load(batches: list[Batch]) -> None:
 def ingress(batch: Batch) -> None:
     """Let outputs into working memory, or note why not.
 
-    Safe to repeat because an output that is in the list already is put in its own place, and the rows and the
-    receipt are one transaction.
+    Safe to repeat because an output that is in the list keeps its place, and rows and receipt are one
+    transaction.
     """
     loaded: _Loaded = batch.prepared
     outputs, model, vectors = loaded.outputs, loaded.model, loaded.vectors
     done: dict[str, _Screened] = {}
     with batch.finish() as (connection, owed):
         mine = [output for output in outputs if output.entry_id in set(owed)]
-        for group_id in sorted(
-            {output.group_id for output in mine}
-        ):  # in one order: two workers wait, none for ever
+        # In one order: two workers wait, none for ever.
+        for group_id in sorted({output.group_id for output in mine}):
             quarantine.lock_group(connection, group_id)
             there = quarantine.working_memory(connection, group_id)
             now = datetime.now(UTC)
             own = quarantine.current(connection, [output for output in mine if output.group_id == group_id])
             screened = done[group_id] = _screened(own, there, model, vectors, now)
             screened.fallen_out = working.push(group_id, screened.accepted)
-            working.remove(
-                group_id, [entry_id for entry_id, _ in screened.refused]
-            )  # let in under other rules or flags
+            # Let in under other rules or flags.
+            working.remove(group_id, [entry_id for entry_id, _ in screened.refused])
             quarantine.accept(connection, group_id, screened.accepted, now)
             quarantine.reject(connection, group_id, screened.refused, now)
             left = [*screened.fallen_out, *(entry_id for entry_id, _ in screened.refused)]
@@ -149,9 +147,7 @@ def ingress(batch: Batch) -> None:
 def _vectors(
     connection: Connection, outputs: Sequence[Output]
 ) -> tuple[str | None, Mapping[tuple[UUID, str], Float32]]:
-    """Vectors of the outputs that the other filters let through. Without an embedder only equal texts are
-    refused.
-    """
+    """Vectors of the outputs that the other filters let through; without an embedder none."""
     wanted = [output for output in outputs if screen(_candidate(output, None), quarantine.rules()).accepted]
     if not wanted:
         return None, {}
@@ -228,8 +224,8 @@ def _question(output: Output) -> Consistency:
 def consistency(batch: Batch) -> None:
     """Ask the LLM whether outputs contradict themselves; those that do leave working memory.
 
-    They stay in it, flagged as unverified, until it has answered, and if it cannot tell (fail-open).
-    Safe to repeat because a verdict is written once, with the receipt, and a second one changes the same row.
+    They stay in it, flagged as unverified, if it cannot tell (fail-open). Safe to repeat because a verdict is
+    written once, with the receipt.
     """
     with unit_of_work() as connection:
         outputs = quarantine.load(connection, batch.subject_ids)
@@ -265,8 +261,7 @@ def consistency(batch: Batch) -> None:
 def expire_working_memory(run: Run) -> None:
     """Note entries of working memory whose time is over, and take them out.
 
-    Safe to repeat because what is noted is not found again, and what was noted but not taken out is passed
-    over by readers.
+    Safe to repeat because what is noted is not found again, and readers pass it over.
     """
 
     def step(connection: Connection) -> int:
@@ -306,8 +301,7 @@ def embed_query(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
 def embed_knowledge(batch: Batch) -> None:
     """Embed pieces of knowledge that have no vector of the model in use.
 
-    Safe to repeat because a piece that has its vector is passed over, and one whose words have changed
-    meanwhile is embedded again.
+    Safe to repeat because a piece that has its vector is passed over.
     """
     embed_owed(batch, knowledge)
 
@@ -422,7 +416,7 @@ def digest_quarantine(run: Run) -> None:
 
 
 def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[UUID, int]:
-    """Digest a span of time; the digest's id, and how many clusters it has. In the scope of the group."""
+    """Digest a span of time, in the scope of the group; the digest's id, and how many clusters it has."""
     with unit_of_work() as connection:
         entries, count = digests.entries(connection, group_id, since, until)
     clusters = digest(entries)

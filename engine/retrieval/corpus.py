@@ -59,9 +59,8 @@ def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: ND
         counts: of how many, ``(LANGUAGES,)``.
     """
     languages = languages.astype(np.intp)
-    kinds = (
-        languages[:1] if (languages == languages[:1]).all() else languages
-    )  # of one language all pairs weigh the same
+    # Of one language all pairs weigh the same.
+    kinds = languages[:1] if (languages == languages[:1]).all() else languages
     same = kinds[:, None] == kinds
     own = 1 / (np.maximum(counts[kinds][:, None] - 1 - same, 0) + LANGUAGE_PRIOR)
     every = LANGUAGE_PRIOR * own / max(int(counts.sum()) - 2, 1)

@@ -474,7 +474,7 @@ def order(
     Args:
         question: the text that was asked.
         shown: the memories, best first.
-        alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters, as all.
+        alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters.
         relevance: gives theirs above the ordinary, ``(k,)``.
         judge: gives the heads that have to agree, or None.
         probability: that each memory answers, ``(k,)``; None where it is not known.

@@ -58,9 +58,8 @@ def sentences_of(text: str) -> list[str]:
     return [sentence.text for sentence in marked_sentences(text)]
 
 
-@remembered(
-    8
-)  # for the vectors that are needed, for those that are there, and to rank by: of the same question each time
+# For the vectors that are needed, for those that are there, and to rank by: of the same question each time.
+@remembered(8)
 def marked_sentences(text: str) -> tuple[Sentence, ...]:
     """As :func:`sentences_of`, each with whether it asks."""
     pieces = _SENTENCE_END.split(text)

@@ -300,9 +300,8 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
     _audit(context, {agent_id: ids for agent_id, (_, ids) in restored.items()})
 
     def tell() -> None:
-        with suppress(
-            redis.RedisError
-        ):  # Valkey is away: the retrieval workers find it in the database, later
+        # Valkey is away: the retrieval workers find it in the database, later.
+        with suppress(redis.RedisError):
             for agent_id, (at, ids) in restored.items():
                 records.tell(group_id, agent_id, ids, at.timestamp())
 

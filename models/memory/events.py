@@ -268,7 +268,7 @@ _EXPORT = """
                 'keywords', n.keywords
             )) || e.payload || jsonb_build_object('provenance', n.provenance)
         ELSE e.payload END
-            -- Where it came from, if that is not the default; what only the service says is an import elsewhere.
+            -- Where it came from, if that is not the default; what only the service says is an import.
             || CASE WHEN e.type = 'memory.observed' AND (n.origin, n.trust) IS DISTINCT FROM ('user', 0.8)
             AND n.node_id IS NOT NULL THEN
                 jsonb_build_object(

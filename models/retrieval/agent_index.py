@@ -293,9 +293,8 @@ class AgentIndex:
     def select(self, wanted: Wanted) -> Rows:
         """The rows that may be retrieved, in their order."""
         allowed = self._allowed({name: value for name, value in wanted.items() if name != "include_expired"})
-        unexpired = filters.passing(
-            self, "include_expired", wanted.get("include_expired")
-        )  # at a moment of each question's own
+        # At a moment of each question's own.
+        unexpired = filters.passing(self, "include_expired", wanted.get("include_expired"))
         return np.flatnonzero(allowed if unexpired is None else allowed & unexpired)
 
     def superseded(self, wanted: Wanted) -> Rows:
@@ -387,9 +386,8 @@ class AgentIndex:
         changed, sessions, horizon = [], [], 0
         try:
             for rows in parts:
-                horizon = (
-                    horizon or rows.oldest_running
-                )  # of the first part: what changes meanwhile is read again
+                # Of the first part: what changes meanwhile is read again.
+                horizon = horizon or rows.oldest_running
                 if len(rows):
                     positions = self._place(rows)
                     sessions.append(self.columns["session"][positions])
@@ -413,9 +411,8 @@ class AgentIndex:
         """Note what the changed rows say, and what counts; ``contents``: telling words of each row of all."""
         columns = self.columns
         replies = columns["replies"][changed]
-        least = np.where(
-            replies, FULL_CONTENT, columns["kind"][changed] == KINDS.index("session")
-        )  # "Noted." is an echo
+        # "Noted." is an echo.
+        least = np.where(replies, FULL_CONTENT, columns["kind"][changed] == KINDS.index("session"))
         columns["says"][changed] = ~columns["asks"][changed] & (contents[changed] >= least)
         columns["counts"][changed] = columns["says"][changed] & ~replies
         self._lexicon.count_only(self._counted)
@@ -527,9 +524,8 @@ def describe(
     """The fields of the index's rows, and what their places depend on, by row. Under the index's lock."""
     wanted, xids = rows.tolist(), index.columns["xid"][rows].tolist()
     accessed = index.columns["last_accessed"][rows].tolist()
-    times = {
-        at: datetime.fromtimestamp(at, UTC) for at in set(accessed)
-    }  # of many at once, as they were returned together
+    # Of many at once, as they were returned together.
+    times = {at: datetime.fromtimestamp(at, UTC) for at in set(accessed)}
     known = index.described
     new = [
         index.node_id(row)

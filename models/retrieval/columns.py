@@ -140,9 +140,8 @@ class Centre:
         step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
         trusted = has[: has.size - has.size % step]
         made_of = (trusted.size, int(trusted[-1]) if trusted.size else -1)
-        grown = (
-            self.vector.size != columns["vector"].shape[1]
-        )  # the first vectors, though none of them counts
+        # The first vectors, though none of them counts.
+        grown = self.vector.size != columns["vector"].shape[1]
         if grown or made_of != self._made_of or (changed <= self._made_of[1]).any():
             self._made_of = made_of
             languages = columns["language"]
@@ -169,9 +168,8 @@ def store_vectors(columns: Columns, positions: Rows, rows: MemoryColumns, dimens
         columns["vector"][positions[fits]] = vectors
         stored = columns["vector"][positions]
     lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored, dtype=np.float64))
-    if (
-        lengths.size and not lengths.max() <= MAX_LENGTH
-    ):  # stored before such were refused: they would make every score infinite
+    # Stored before such were refused: they would make every score infinite.
+    if lengths.size and not lengths.max() <= MAX_LENGTH:
         far = positions[~(lengths <= MAX_LENGTH)]
         columns["vector"][far], columns["has_vector"][far] = 0, False
         lengths[~(lengths <= MAX_LENGTH)] = 0

@@ -220,9 +220,8 @@ class _Search:
         with self._raw.cursor() as cursor:
             if not cursor.execute(_EXISTS, {"name": index_name(self._key.model, dimensions)}).fetchone():
                 return False
-            cursor.execute(
-                "SELECT '[1]'::vector"
-            )  # loads the extension, without which a misspelt setting is accepted
+            # Loads the extension, without which a misspelt setting is accepted.
+            cursor.execute("SELECT '[1]'::vector")
             is_set = cursor.execute(_SET, {"names": list(wanted), "values": list(wanted.values())}).fetchall()
         if dict(is_set) != wanted:
             raise ServiceError(f"pgvector did not take its settings {wanted}: is it at least 0.8?")

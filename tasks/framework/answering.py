@@ -139,7 +139,8 @@ def serve(
 
         began = time.monotonic()
         with tracing.span(task, "consumer", within=tracing.received(self.request)):
-            asked, value, reply = reply_to(task, request_id, parse, answer, model)
+            replied = reply_to(task, request_id, parse, answer, model)
+            asked, value, reply = replied
             with valkey().pipeline(transaction=False) as pipe:
                 then = None
                 if tell is not None and asked is not None:

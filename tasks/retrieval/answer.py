@@ -193,13 +193,8 @@ def debug_of(question: ParsedQuestion, index: AgentIndex, rows: Rows, note: str 
 
 
 def reranked(question: ParsedQuestion, results: list[Result], shown: Mapping[int, Shown]) -> list[Result]:
-    """The results in the reranker's order, cut to what was asked for; all calls together take :data:`SECONDS`
-    at most.
-
-    Args:
-        question: what was asked.
-        results: of each focal text, as many as ``ParsedQuestion.wanted``.
-        shown: what is known of each of their rows.
+    """The results in the reranker's order, cut to what was asked for, within :data:`SECONDS`; ``shown``: of
+    their rows.
     """
     left = seconds_left()
     until = time.monotonic() + (SECONDS if left is None else min(SECONDS, left * MOST_OF_TIME))

@@ -80,15 +80,13 @@ def within(ranked: list[ScoredMemory], budget: int, language: Language, now: dat
     """A line for each of those that fit, the best first: one that is too long leaves its room to shorter
     ones.
 
-    What was told several times in the same words or nearly is one line, at the place of the best of them: in
-    the words, and with the day, of the latest of the most trusted; what somebody said before what was
-    concluded.
+    What was told several times, nearly in the same words, is one line, at the place of the best: in the
+    words, and with the day, of the latest of the most trusted; what somebody said before what was concluded.
     """
     repeated: dict[Told, list[tuple[ScoredMemory, Shown]]] = {}
     for node in ranked:
-        if (
-            node.kind == "session" and node.provenance.get("role") != "user"
-        ):  # what an assistant said is no memory of what is so
+        # What an assistant said is no memory of what is so.
+        if node.kind == "session" and node.provenance.get("role") != "user":
             continue
         told = shown(node.description, node.created_at, node.provenance, now)
         if told.text or told.ended:

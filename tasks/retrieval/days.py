@@ -25,11 +25,10 @@ _DATED = re.compile(r"\((\d{4})-(\d{2})(?:-(\d{2}))?")
 
 
 def happened_then(asked: RetrievalRequest) -> list[dict[str, Any]]:
-    """Memories of the time that the question names, the likeliest to answer it first; none where it asks for
-    none.
+    """Memories of the time that the question names, the likeliest to answer it first.
 
-    Their ``probability`` is None: that they happened then is why they are here, not how likely they are to
-    answer. ``asked`` has its ``now``, by the clock of who asks.
+    Their ``probability`` is None: they are here for their time. ``asked`` has its ``now``, by the clock of
+    who asks.
     """
     text, now = asked.queries[0], asked.now
     if now is None or not any(asks.search(text) for asks in (QUESTION_MARK, ASKING, REQUEST)):
@@ -47,9 +46,7 @@ def happened_then(asked: RetrievalRequest) -> list[dict[str, Any]]:
 
 
 def in_turn(likely: Sequence[T], then: Sequence[T]) -> list[T]:
-    """What is likely to answer and what is of the time, one after the other: a time asked for has half of a
-    prompt, if it needs it.
-    """
+    """What is likely to answer and what is of the time, one after the other: each has half of a prompt."""
     return [node for pair in zip_longest(likely, then) for node in pair if node is not None]
 
 
@@ -59,8 +56,8 @@ def _named(text: str, now: datetime) -> Iterator[Span]:
 
 
 def is_of(node: Mapping[str, Any], span: Span) -> bool:
-    """Whether a memory is of a time: it tells of it, or it is from then and tells of no earlier day.
-    Questions and answers tell nothing.
+    """Whether a memory tells of a time, or is from then and tells of no earlier day. Questions and answers do
+    not.
     """
     text, said_at = node["description"], local(node["created_at"], node["provenance"], span[0].tzinfo)
     if node["kind"] == "session":

@@ -33,9 +33,8 @@ def warm(run: Run) -> None:
     """
     agents = records.asked_lately(WARM_AGENTS)
     run.summary["agents"] = len(agents)
-    for group_id, agent_id in reversed(
-        agents
-    ):  # the latest last: indexes make room for others in order of their use
+    # The latest last: indexes make room for others in order of their use.
+    for group_id, agent_id in reversed(agents):
         request = RetrievalRequest(
             group_id=group_id,
             agent_id=agent_id,

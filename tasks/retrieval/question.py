@@ -93,10 +93,8 @@ class ParsedQuestion:
 
     @property
     def dimensions(self) -> int:
-        """Values of the vectors that are compared; 0 where there is nothing to compare with.
-
-        What the service knows of the model; of one that only callers use, as many as the request's own
-        vectors have.
+        """Values of the vectors that are compared: what the service knows of the model, else those of the
+        request's; 0 where there is nothing to compare with.
         """
         if self.known_size is not None:
             return self.known_size
@@ -120,9 +118,7 @@ class ParsedQuestion:
         return sentences if len(sentences) > 1 else []
 
     def sentence_vectors(self, text: str, query: Float32 | None) -> Callable[[str], Float32] | None:
-        """What gives the vectors of a text's sentences; None where some have none: the question as a whole
-        will do.
-        """
+        """What gives the vectors of a text's sentences; None where some have none."""
         known = query is None or all(sentence in self.vectors for sentence in self.sentences(text))
         return self.vectors.__getitem__ if known and self.embedder is not None else None
 
@@ -142,9 +138,7 @@ def for_prompt(
     **filters: Any,
 ) -> RetrievalRequest:
     """What a prompt asks of an agent's memory: everything that the user may see, but turns that only ask or
-    say nothing.
-
-    It is not validated: the limits are those of clients.
+    say nothing. Not validated: the limits are those of clients.
     """
     return RetrievalRequest.model_construct(
         group_id=group_id,
@@ -167,8 +161,8 @@ def for_prompt(
 
 
 def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
-    """The request's settings, over the agent's, over the deployment's; with the vectors of its texts if all
-    were asked for lately.
+    """The request's settings, over the agent's, over the deployment's; with its texts' vectors if all are
+    remembered.
     """
     fallback = agent.settings.over(get_settings(), request.mode)
 
@@ -202,8 +196,8 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
 
 
 def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]], Mapping[str, Float32]]]:
-    """The deployment's model, and what makes questions' vectors: looked for when it is needed, since it may
-    be away.
+    """The deployment's model, and what makes questions' vectors: looked for when needed, since it may be
+    away.
     """
     if used is None:
         return model_of(chosen(get_settings())), lambda texts: query_vectors(embedder(), texts)

@@ -62,9 +62,7 @@ MOST_TOLD = 20_000
 def tell(
     pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float
 ) -> Then:
-    """Publish the retrieval, record it unless nobody asked, and note what it touches, all with the reply: who
-    asks next finds it done.
-    """
+    """Publish the retrieval, record it unless nobody asked, and note what it touches, all with the reply."""
     answered_at = datetime.now(UTC)
     meters.retrieved(seconds)
     count = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
@@ -93,9 +91,7 @@ def tell(
 
 
 def retrieve(request: RetrievalRequest) -> Answer:
-    """What :func:`answer` gives, as the :class:`Answer` that a client makes of it: for tasks. Nothing is
-    touched.
-    """
+    """What :func:`answer` gives, as the :class:`Answer` that a client makes of it. Nothing is touched."""
     return Answer.model_validate(answer(request))
 
 
@@ -113,11 +109,10 @@ class Search:
 
 @answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=tell)
 def answer(request: RetrievalRequest) -> dict[str, Any]:
-    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`, plain values: who receives
-    them validates them.
+    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`, plain values.
 
-    What it touches is noted with the reply (:func:`tell`). Safe to repeat because reading changes nothing but
-    access times, which only move forward.
+    What it touches is noted with the reply (:func:`tell`). Safe to repeat because access times only move
+    forward.
     """
     with reading() as connection:
         agent = agents.find_agents(connection, request.group_id, request.agent_id)
@@ -134,9 +129,8 @@ def answer(request: RetrievalRequest) -> dict[str, Any]:
             search = _search(connection, question, agent)
     if search.nothing is not None:
         return search.nothing
-    results = (
-        reranked(question, search.results, search.shown) if question.reranks else search.results
-    )  # may take its time, too
+    # May take its time, too.
+    results = reranked(question, search.results, search.shown) if question.reranks else search.results
     returned = {row for result in results for row in result.best_rows.tolist()}
     nodes = {row: fields for row, fields in search.fields.items() if row in returned}
     index_cache.make_room()
@@ -174,9 +168,7 @@ def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord
 def _leave_hidden_out(
     connection: Connection, request: RetrievalRequest, memories: Collection[dict[str, Any]]
 ) -> None:
-    """What is shared may rest on what another user said in private, which is not even named. A user's own
-    rests on nothing of others.
-    """
+    """What is shared may rest on what another user said in private, which is not even named."""
     shared = [fields for fields in memories if fields["filling"] and fields["user_id"] != request.user_id]
     hidden = hidden_of(
         connection, request.group_id, (entry for fields in shared for entry in fields["filling"])
@@ -187,8 +179,8 @@ def _leave_hidden_out(
 
 @contextmanager
 def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Iterator[AgentIndex]:
-    """The memories that the agent tells the user; of a large agent those that may be the best. The original's
-    order needs them all.
+    """The memories that the agent tells the user; of a large agent those that may be the best. The original
+    needs all.
     """
     request = question.request
     archived = request.filters.include_archived
@@ -233,9 +225,7 @@ def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRe
 
 
 def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:
-    """The focal texts and their sentences, which also count by themselves, or the dialogue; without vectors
-    if the embedder is away.
-    """
+    """The focal texts and their sentences, or the dialogue; without vectors if the embedder is away."""
     given, known = question.request.vectors, question.vectors
     if question.dialogue:
         vector = (
@@ -309,9 +299,7 @@ def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Res
 def _probability(
     question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, best: Rows
 ) -> dict[int, float]:
-    """How likely each of the best rows is to answer; nothing where relevance is not measured in a way that
-    was calibrated.
-    """
+    """How likely each of the best rows is to answer; nothing where that was not calibrated."""
     if question.relevance != "hybrid" or not best.size:
         return {}
     likely = probabilities(index.corpus(), relevance, question.words(text), best, question.model)

@@ -150,9 +150,8 @@ def test_what_dead_flushes_left_is_recovered_and_touches_meanwhile_are_kept(
 def test_a_flush_under_way_is_not_taken_for_a_dead_one(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unit_of_work = access.unit_of_work
 
-    def unit_of_work_while_the_reconciler_looks() -> (
-        object
-    ):  # the flush has read its buffer and is about to write
+    # The flush has read its buffer and is about to write.
+    def unit_of_work_while_the_reconciler_looks() -> object:
         monkeypatch.setattr(access, "unit_of_work", unit_of_work)
         access.recover()
         return unit_of_work()

@@ -217,9 +217,8 @@ def test_a_search_that_takes_too_long_says_what_to_do(
     signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     observe(group)
-    slow = text(
-        "SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)"
-    )  # this statement alone has so little time
+    # This statement alone has so little time.
+    slow = text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")
     monkeypatch.setattr("web.admin.memory.search", lambda connection, *_: connection.execute(slow))
     answer = signed_in.get("/memories", query_string={"group": group, "q": "雨"})
     assert answer.status_code == 503
@@ -728,9 +727,8 @@ def test_the_playground_ranks_explains_and_compares(client: Client, service: str
         viewer, f"/playground/one/{service}/{uuid4()}", agent=AGENT, focal="bees"
     )
     after = client.retrieve(AGENT, "bees", touch=False).retrieved_nodes
-    assert [node.last_accessed for node in after] == [
-        node.last_accessed for node in before
-    ]  # looking touches nothing
+    # Looking touches nothing.
+    assert [node.last_accessed for node in after] == [node.last_accessed for node in before]
     linked = page(viewer, f"/nodes/{service}/{one['node_id']}", focal="bees")
     assert f"/playground/one/{service}/{one['node_id']}" in linked
 

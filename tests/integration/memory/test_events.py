@@ -73,10 +73,8 @@ def test_a_refused_event_is_dead_and_one_that_never_came_is_unknown(group: str) 
             (of_nobody, "dead", "too long"),
             (refused, "dead", "too long"),
         ]
-    with (
-        for_groups(group),
-        unit_of_work() as connection,
-    ):  # what names no group is shown to whoever sees all of them
+    # What names no group is shown to whoever sees all of them.
+    with for_groups(group), unit_of_work() as connection:
         assert [one.state for one in events.states(connection, group, [of_nobody, refused])] == [
             "unknown",
             "dead",

@@ -304,9 +304,8 @@ def test_two_intakes_share_a_queue_without_loss_or_overlap(
         taken: list[str] = []
         while (batch := reader.take(7, SOON)) is not None:
             if not taken:
-                together.wait(
-                    PATIENCE_SECONDS
-                )  # each has some: neither empties the queue before the other has begun
+                # Each has some: neither empties the queue before the other has begun.
+                together.wait(PATIENCE_SECONDS)
             taken += bodies(batch)
             reader.acknowledge(batch)
         return taken

@@ -145,11 +145,24 @@ def test_imports_of_lines_and_of_a_simulations_folder_are_told(client: Client, t
     file = tmp_path / "events.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     check_refused(refused("import", "jsonl", str(file)))
+    # Fmt: skip.
     saved = {
-        "type": "event", "node_count": 1, "type_count": 1, "depth": 0, "created": "2023-02-13 00:00:00", "expiration": None,
-        "last_accessed": "2023-02-13 00:00:00", "subject": "Ann", "predicate": "drinks", "object": "tea", "description": TEA,
-        "embedding_key": TEA, "poignancy": 2, "keywords": ["tea"], "filling": [],
-    }  # fmt: skip
+        "type": "event",
+        "node_count": 1,
+        "type_count": 1,
+        "depth": 0,
+        "created": "2023-02-13 00:00:00",
+        "expiration": None,
+        "last_accessed": "2023-02-13 00:00:00",
+        "subject": "Ann",
+        "predicate": "drinks",
+        "object": "tea",
+        "description": TEA,
+        "embedding_key": TEA,
+        "poignancy": 2,
+        "keywords": ["tea"],
+        "filling": [],
+    }
     folder = {"nodes": {"node_1": saved}, "scratch": {"name": "Ann"}, "embeddings": {TEA: WRONG}}
     for name, content in folder.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))

@@ -44,9 +44,8 @@ class TestRetention:
         save(again)
         assert outcome(again) == ("duplicate", first.event_id)
         later = seen(group, retention=2)
-        save(
-            seen(group, 1, 1), seen(group, 1, 1), seen(group, 1, 1), later
-        )  # what was left out is not one of the latest
+        # What was left out is not one of the latest.
+        save(seen(group, 1, 1), seen(group, 1, 1), seen(group, 1, 1), later)
         assert outcome(later)[0] == "duplicate"
 
     @pytest.mark.parametrize("batches", [1, 3])

@@ -391,9 +391,8 @@ def test_a_session_without_a_chat_or_without_words_is_told_and_does_no_harm(
     (row,) = reflection_rows(group)
     assert (row["state"], row["error"]) == ("nothing", "the session s1 has no memory of type chat with Maria")
     assert (REFLECT_CONVERSATION, event_id) not in owed(group)
-    save(
-        observed(group, "klaus and Maria talk", node_type="chat", session_id="s1", evidence=[str(uuid4())])
-    )  # no utterances
+    # No utterances.
+    save(observed(group, "klaus and Maria talk", node_type="chat", session_id="s1", evidence=[str(uuid4())]))
     ended(group, session_id="s1", partner="Maria")
     assert converse() == 1
     assert [(row["state"], row["thoughts"]) for row in reflection_rows(group)] == [("nothing", 0)] * 2

@@ -502,10 +502,8 @@ def test_accesses_told_by_another_worker_are_seen_at_the_next_refresh_and_never_
     records.tell(group, "klaus", [a.event_id, b.event_id], start + 5400)
     with unit_of_work() as connection:
         embed(connection, a.event_id, [1, 0, 0])  # a change of a memory keeps when it was accessed
-    for one in (
-        refreshed(index),
-        built_at_once(group),
-    ):  # a new index knows what the database does not know yet
+    # A new index knows what the database does not know yet.
+    for one in (refreshed(index), built_at_once(group)):
         assert one.columns["last_accessed"].tolist() == [start + 7200, start + 5400]
 
 
@@ -518,9 +516,8 @@ def test_a_reader_that_was_away_for_too_long_catches_up_from_the_database(
     index = built_at_once(group)
     buffer.touch(group, [old.event_id], T0.timestamp() + 60)
     buffer.flush()
-    assert (
-        refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp()] * 2
-    )  # what was told is gone; nobody was away, though
+    # What was told is gone; nobody was away, though.
+    assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp()] * 2
     records.tell(group, "klaus", [new.event_id], T0.timestamp() + 120)
     monkeypatch.setattr(records, bound, 1 if bound == "KEPT" else records.LOOK_BACK - 1)
     assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp() + 60, T0.timestamp() + 120]
@@ -532,9 +529,8 @@ def test_what_was_told_of_an_agent_is_kept_for_a_number_of_accesses_and_for_a_ti
     key = valkey_keys.touched(group, "klaus")
     for _ in range(3 * records.KEPT):
         records.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
-    assert (
-        records.KEPT <= valkey().xlen(key) <= records.KEPT + 100
-    )  # Valkey drops whole blocks, of up to a hundred
+    # Valkey drops whole blocks, of up to a hundred.
+    assert records.KEPT <= valkey().xlen(key) <= records.KEPT + 100
     assert 0 < valkey().ttl(key) <= records.FORGOTTEN_AFTER
     monkeypatch.setattr(records, "KEPT_SECONDS", 0)
     records.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
@@ -557,9 +553,8 @@ def test_the_least_recently_used_go_when_there_is_no_room_and_the_most_recent_st
         refreshed(index_cache.index_of(IndexKey(group, agent, MODEL, dimensions)))
     (size,) = {used for _, _, used in index_cache.held()}
     assert mebibyte < size < 2 * mebibyte
-    kept = index_cache.index_of(
-        IndexKey(group, "a", MODEL, dimensions)
-    )  # used again: b is the least recent now
+    # Used again: b is the least recent now.
+    kept = index_cache.index_of(IndexKey(group, "a", MODEL, dimensions))
     with environment(index_max_bytes=str(3 * size)):
         index_cache.make_room()
         assert len(index_cache.held()) == 3

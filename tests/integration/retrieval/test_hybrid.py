@@ -390,9 +390,8 @@ def test_a_memory_without_a_vector_is_found_by_its_words_among_those_with_one(gr
     assert (best.description, best.relevance_parts.dense) == ("Klaus bought tea", 0)
     assert answer.debug.without_comparable_vector == 3
     assert first(group, "茶叶罐子是空的吗？") == "窗边的茶叶罐子是空的"
-    assert (
-        first(group, "When was the invoice INV-2093 paid?") == DIARY[4]
-    )  # nothing is ahead for having no vector
+    # Nothing is ahead for having no vector.
+    assert first(group, "When was the invoice INV-2093 paid?") == DIARY[4]
 
 
 def test_without_the_embedder_memories_of_another_model_are_still_found_by_words(group: str) -> None:

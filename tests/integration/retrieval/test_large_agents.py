@@ -196,9 +196,8 @@ def test_the_original_mode_is_exact_however_large_the_agent_and_what_cannot_be_s
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = grown(group)
-    save(
-        observed(group, "odd one", vector=[1.0, 2.0], embedding_model=embedder().model)
-    )  # of another size: stops nothing
+    # Of another size: stops nothing.
+    save(observed(group, "odd one", vector=[1.0, 2.0], embedding_model=embedder().model))
     found = ask(group, events[0].payload.description, recency_w=0, importance_w=0)  # type: ignore[union-attr]
     assert (found.accessed_ids[0], found.debug.exact) == (events[0].event_id, False)
     assert ask(group, "kiln", mode="stanford").debug.exact
@@ -220,9 +219,8 @@ def test_the_same_candidates_give_the_same_answer(group: str, monkeypatch: pytes
         assert found.accessed_ids == expected.accessed_ids, (question, relevance)
         assert (found.debug.exact, found.debug.total_candidates) == (False, expected.debug.total_candidates)
         for mine, theirs in zip(found.retrieved_nodes, expected.retrieved_nodes, strict=True):
-            assert mine.score == pytest.approx(
-                theirs.score, abs=1e-5
-            )  # scaling to what the candidates span enlarges rounding
+            # Scaling to what the candidates span enlarges rounding.
+            assert mine.score == pytest.approx(theirs.score, abs=1e-5)
             assert mine.relevance_parts.model_dump() == pytest.approx(
                 theirs.relevance_parts.model_dump(), abs=1e-4
             )
@@ -399,9 +397,8 @@ def test_words_are_searched_under_all_filters_before_the_best_are_taken(
         monkeypatch.setattr(large_agents, name, 3)
     save(observed(group, "the kiln, says a file", origin="document"), observed(group, "the kiln, says Klaus"))
     grown(group)
-    save(
-        *(observed(group, f"the kiln of {n}", user_id="zoe") for n in range(5))
-    )  # newer, and told nobody else
+    # Newer, and told nobody else.
+    save(*(observed(group, f"the kiln of {n}", user_id="zoe") for n in range(5)))
     save(*(observed(group, f"the kiln, says a tool {n}", origin="tool") for n in range(5)))
     save(
         *(

@@ -241,9 +241,8 @@ def test_the_request_comes_before_the_agent_and_the_agent_before_the_deployment(
 
     with environment(agent_defaults=deployment):
         assert settings() == ("stanford", [2 * 0.5, 2 * 3.0, 3 * 2.0], 0.25)
-        given = settings(
-            mode="recent", recency_w=0, importance_w=1, recency_decay=0.5
-        )  # 0 is a value like any other
+        # 0 is a value like any other.
+        given = settings(mode="recent", recency_w=0, importance_w=1, recency_decay=0.5)
         assert given == ("recent", [0, 2 * 3.0, pytest.approx(RECENT[1], abs=1e-6)], 1 / 8)
 
 

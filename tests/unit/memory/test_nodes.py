@@ -224,9 +224,8 @@ def test_what_is_idle_is_mundane_without_a_call(text: str) -> None:
         llm, memory(text=text, is_idle=True), Missing(poignancy=True, triple=False, keywords=False)
     )
     assert (made.poignancy, llm.asked, made.asked) == (1.0, [], {})
-    llm = LLM(
-        Facts(subject="kiln", predicate="is", object="idle")
-    )  # a triple decides it as if it had been brought
+    # A triple decides it as if it had been brought.
+    llm = LLM(Facts(subject="kiln", predicate="is", object="idle"))
     made = appraise(llm, memory(), Missing(poignancy=True, triple=True, keywords=False))
     assert (made.is_idle, made.poignancy, llm.kinds) == (True, 1.0, ["Triple"])
 

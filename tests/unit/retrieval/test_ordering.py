@@ -77,14 +77,10 @@ def test_of_several_the_newest_comes_first() -> None:
     order, by = order_of(memories)
     assert order == [2, 1, 0]
     assert by == {0: 2, 1: 2}
-    assert order_of([shown(1, "now", day=1), shown(2)]) == (
-        [0, 1],
-        {1: 0},
-    )  # one that stands behind already is marked
-    green = [
-        shown(1, "it is red"),
-        shown(2, "it is green", day=1),
-    ]  # more relevant than the older is no more than as relevant
+    # One that stands behind already is marked.
+    assert order_of([shown(1, "now", day=1), shown(2)]) == ([0, 1], {1: 0})
+    # More relevant than the older is no more than as relevant.
+    green = [shown(1, "it is red"), shown(2, "it is green", day=1)]
     assert order_of(green, SAYS_NOTHING - 1.1, (1.0, 9.0))[1] == {}
 
 

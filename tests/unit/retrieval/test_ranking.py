@@ -172,9 +172,8 @@ def test_in_the_other_modes_all_focal_texts_see_the_same_state(mode: str) -> Non
     given_ = candidates(times, poignancy=[9, 1, 1])
     first, second = rank_in_turn(given_, [focal(), focal()], weights(mode), top_k=3, now=NOW)
     assert first.scores.total.tolist() == second.scores.total.tolist()
-    assert (
-        first.best.tolist() == second.best.tolist() == [0, 2, 1]
-    )  # equally relevant: by importance and recency
+    # Equally relevant: by importance and recency.
+    assert first.best.tolist() == second.best.tolist() == [0, 2, 1]
     rank_in_turn(given_, [focal()], weights("stanford"), top_k=2, now=NOW)
     assert given_.last_accessed.tolist() == times  # ranking leaves the candidates as they were
 
@@ -325,9 +324,8 @@ def test_thinning_takes_each_once_and_the_best_first(seed: int, diversity: float
     found = diverse(scores, random.standard_normal((12, 3)).astype(np.float32), 7, diversity).tolist()
     assert len(set(found)) == 7
     assert found[0] == 0 or diversity == 1
-    opposite = np.array(
-        [[1, 0], [0, 1], [-1, 0]], dtype=np.float32
-    )  # no more different than something unrelated
+    # No more different than something unrelated.
+    opposite = np.array([[1, 0], [0, 1], [-1, 0]], dtype=np.float32)
     assert diverse(np.array([3.0, 2.0, 1.9]), opposite, 2, 0.9).tolist() == [0, 1]
 
 

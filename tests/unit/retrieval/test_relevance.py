@@ -136,9 +136,8 @@ def test_neighbours_share_fade_with_the_time_between_and_add_up() -> None:
     assert relevance.neighbours(corpus, np.array([4.0, 0, 2])) == pytest.approx(
         [2 * SECOND, 6 * NEXT, 4 * SECOND]
     )
-    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx(
-        [0, 4 * NEXT, 4 * SECOND]
-    )  # none takes away
+    # None takes away.
+    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([0, 4 * NEXT, 4 * SECOND])
 
 
 def test_neighbours_are_of_the_same_session() -> None:
@@ -448,10 +447,8 @@ def highest(corpus: Corpus, score: Floats) -> list[int]:
         ("Anna's kiln at 10:30 today?", {"Anna's kiln at 10:30 today": True}),
         ("Hi! Who fired the green kiln?", {"Who fired the green kiln": True}),  # a greeting asks nothing
         ("好的。我姐姐喜欢下棋吗", {"我姐姐喜欢下棋吗": True}),
-        (
-            "Who fired green kilns? " * (sentences.MAX_SENTENCES + 1),
-            {},
-        ),  # a text of many is looked for as a whole
+        # A text of many is looked for as a whole.
+        ("Who fired green kilns? " * (sentences.MAX_SENTENCES + 1), {}),
         ("?!。", {}),
     ],
 )
