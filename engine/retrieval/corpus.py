@@ -134,12 +134,8 @@ def neighbours_of(
     for distance, share in enumerate(NEIGHBOUR_SHARES, start=1):
         same = (ordered[distance:] == ordered[:-distance]) & (ordered[distance:] != NO_SESSION)
         first, second = order[:-distance][same], order[distance:][same]
-        faded = (
-            share
-            * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES)
-            * says[first]
-            * says[second]
-        )
+        apart = np.abs(created[second] - created[first])
+        faded = share * np.exp(-apart / NEIGHBOUR_FADES) * says[first] * says[second]
         near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second
         shares[second, 2 * distance - 2], shares[first, 2 * distance - 1] = faded, faded
     return near, shares
@@ -206,17 +202,13 @@ class Corpus:
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
         mean_of = np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted
         spoken = np.array(languages, dtype=np.int8)
-        sums, counts = (
-            language_sums(vectors, lengths, mean_of, spoken),
-            np.bincount(spoken[mean_of], minlength=LANGUAGES),
-        )
+        sums = language_sums(vectors, lengths, mean_of, spoken)
+        counts = np.bincount(spoken[mean_of], minlength=LANGUAGES)
         centre = centre_of(sums, mean_of.size)
         times = np.array(created, dtype=np.float64)
         codes: dict[str, int] = {}
-        who = np.array(
-            [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects],
-            dtype=np.int32,
-        )
+        each = [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects]
+        who = np.array(each, dtype=np.int32)
         talks = with_hours(np.array(sessions, dtype=np.int32), times, who)
         near, shares = neighbours_of(talks, times, np.arange(len(times)), lexicon.contents())
         return cls(
@@ -252,27 +244,15 @@ class Corpus:
     def all_have_vectors(self) -> bool:
         return self.kept("all_have_vectors", lambda: bool(self.has_vector.all()))
 
-    @property
-    def spoken(self) -> list[int]:
-        """The codes of the languages of what counts."""
-        return self.kept(
-            "spoken",
-            lambda: np.flatnonzero(np.bincount(self.of_counted(self.languages), minlength=1)).tolist(),
-        )
-
     def of_counted(self, values: NDArray[V]) -> NDArray[V]:
         """The values of the rows that count."""
         return values if self.counted is None else values[self.counted]
 
     def alike(self, rows: Rows) -> Floats:
         """How much each of some rows is about the same as each, see :func:`alike`; 0 without a vector."""
-        has = self.lengths[rows] > MIN_NORM
-        unit = np.where(
-            has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0
-        )
-        likeness = alike(
-            unit.astype(np.float64), self.languages[rows], self.sums.astype(np.float64), self.counts
-        )
+        has, lengths = self.lengths[rows] > MIN_NORM, np.maximum(self.lengths[rows], MIN_NORM)
+        unit = np.where(has[:, None], self.vectors[rows] / lengths[:, None], 0).astype(np.float64)
+        likeness = alike(unit, self.languages[rows], self.sums.astype(np.float64), self.counts)
         return np.where(has[:, None] & has, likeness, 0)
 
 

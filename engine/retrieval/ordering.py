@@ -107,16 +107,6 @@ class Shown:
         return self.topics if now is self.text else all_topics_of(now)
 
 
-def says_change(text: str) -> bool:
-    """Whether a text has words for something being no longer as it was (now, moved, 改, 不再)."""
-    return SAYS.search(text) is not None
-
-
-def may_say_change(text: str) -> bool:
-    """Whether a text has words of a change of state, which most often is none of what is asked for."""
-    return PERHAPS.search(text) is not None
-
-
 def needed(text: str) -> float:
     """What likeness and relevance have to add up to for a memory of this text to replace an older one."""
     if len(telling(text)) > MOST_WORDS:
@@ -124,7 +114,7 @@ def needed(text: str) -> float:
     stated = _QUESTION.sub("", text)  # who asks states nothing: "Anything new?"
     if stated is not text and not telling(stated):
         return math.inf
-    return SAYS_SO if says_change(stated) else MAY_SAY_SO if may_say_change(stated) else SAYS_NOTHING
+    return SAYS_SO if SAYS.search(stated) else MAY_SAY_SO if PERHAPS.search(stated) else SAYS_NOTHING
 
 
 def above_ordinary(relevance: Floats, best: Order) -> Floats:
@@ -145,14 +135,7 @@ def ordinary(others: Floats) -> float:
     """The relevance of the ordinary memory, by those of ``others``; of few it is low, of none -1."""
     if not others.size:
         return -1.0
-    return (others.size * _median(others) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
-
-
-def _median(values: Floats) -> float:
-    """As ``numpy.median``."""
-    half = values.size // 2
-    parted = np.partition(values, half)
-    return float(parted[half] if values.size % 2 else (parted[:half].max() + parted[half]) / 2)
+    return (others.size * float(np.median(others)) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
 
 
 def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
@@ -175,8 +158,7 @@ def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArra
 
 def oldest_first(shown: Sequence[Shown]) -> list[int]:
     """Positions in the order in which they were told."""
-    positions: list[int] = np.argsort(np.array([memory.created for memory in shown]), kind="stable").tolist()
-    return positions
+    return sorted(range(len(shown)), key=lambda place: shown[place].created)
 
 
 def share_of(relevance: Floats) -> Floats:
@@ -201,22 +183,6 @@ def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
         later & (subjects[:, None] == subjects) & told[:, None] & told & (trusted[:, None] >= trusted),
         dtype=bool,
     )
-
-
-def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tuple[Order, dict[int, int]]:
-    """Positions in their new order, and for each position that a newer one says anew the position of that
-    one.
-
-    A newer memory goes directly before the best of the older ones that it replaces. It replaces those of the
-    same subject that are about the same, as far as vectors and words show it, were told some time before, and
-    are not much more relevant.
-
-    Args:
-        shown: the memories, best first.
-        alike: how much each is about the same as each, ``(k, k)``.
-        relevance: theirs, see :func:`above_ordinary`, ``(k,)``.
-    """
-    return in_order(shown, replaces(shown, alike, relevance))
 
 
 def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, dict[int, int]]:
@@ -502,7 +468,8 @@ def _judged(
     texts = [(stated(shown[older].text), stated(shown[newer].text)) for newer, older in places.tolist()]
     heads, by_rule = judge(), said_so(texts)
     if heads is None:
-        return _among(pairs, places[by_rule]), _among(pairs, places[by_rule])
+        ruled = _among(pairs, places[by_rule])
+        return ruled, ruled
     probabilities = chances(heads, texts)
     sure = np.array(are_sure(heads, probabilities, by_rule))
     return _among(pairs, places[sure | (np.array(probabilities) >= LIKELY)]), _among(pairs, places[sure])

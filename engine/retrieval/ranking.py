@@ -73,9 +73,8 @@ def normalise(values: Floats) -> Floats:
     return np.asarray((values - low) / (high - low), dtype=np.float64)
 
 
-# The mean, the deviation, the length of a vector, and the median in ``ordering`` are numpy's to the last bit,
-# without its look at what it was given. With numpy's own, relevance and ranking of 1,000 memories take a
-# quarter longer (4.05 ms beside 3.22, in turn).
+# The mean, the deviation and the length of a vector are numpy's to the last bit, without its look at what it
+# was given. With numpy's own, relevance and ranking of 1,000 memories take a quarter longer.
 def mean(values: Floats) -> Any:
     """As ``values.mean()``."""
     return np.add.reduce(values) / values.size
@@ -171,12 +170,6 @@ def cosine(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> Floats:
     if length > MIN_NORM:
         np.divide(rows @ focal, lengths * length, out=similarity, where=lengths > MIN_NORM)
     return similarity
-
-
-def combine(recency: Component, relevance: Component, importance: Component) -> Scores:
-    """Summed left to right as the original does."""
-    total = recency.contribution + relevance.contribution + importance.contribution
-    return Scores(recency=recency, relevance=relevance, importance=importance, total=total)
 
 
 def best(scores: Floats, tie_order: Order, k: int) -> Order:
@@ -279,11 +272,10 @@ def rank_by(
     gains = RECENCY_GAIN, IMPORTANCE_GAIN
     if weights.mode != "stanford":
         gains = nudges(relevant.normalised, recent, important)
-    scores = combine(
-        component(recent, weights.recency * gains[0]),
-        relevant,
-        component(important, weights.importance * gains[1]),
-    )
+    recency = component(recent, weights.recency * gains[0])
+    importance = component(important, weights.importance * gains[1])
+    total = recency.contribution + relevant.contribution + importance.contribution  # in the original's order
+    scores = Scores(recency=recency, relevance=relevant, importance=importance, total=total)
     # On ties the original keeps its order, least recently accessed first; the other modes the newest first.
     ties = order if weights.mode == "stanford" else order[::-1]
     return Ranked(kept, best(scores.total, ties, top_k), scores)

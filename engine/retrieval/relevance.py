@@ -214,12 +214,8 @@ def standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted =
     Embeddings of one language lie closer together than those of one meaning do: compared with others of their
     own language, memories that answer stand out in each.
     """
-    of_counted = groups if counted is None else groups[counted]
-    several = np.count_nonzero(np.bincount(of_counted)) > 1
-    return _standard_within(values, groups, counted) if several else standard(values, counted)
-
-
-def _standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted) -> Floats:
+    if np.count_nonzero(np.bincount(groups if counted is None else groups[counted])) <= 1:
+        return standard(values, counted)
     usual = values if counted is None else values[counted]
     mean, variance = usual.mean(), usual.var()
     scores = np.zeros_like(values)
@@ -347,11 +343,7 @@ def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -
             centred[has], corpus.languages[has], None if corpus.counted is None else corpus.counted[has]
         )
         return scores
-    return (
-        standard(centred, corpus.counted)
-        if len(corpus.spoken) <= 1
-        else _standard_within(centred, corpus.languages, corpus.counted)
-    )
+    return standard_within(centred, corpus.languages, corpus.counted)
 
 
 def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats]:
@@ -408,13 +400,11 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, wi
             for at in near.tolist():
                 others[at] = not _says_same(corpus.lexicon, row, int(pool[at]))
         usual = None if counted is None else counted[pool][others]
-        goes_on = standard(
-            _goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)[others], usual
-        )
+        by_words = _goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)
+        goes_on = standard(by_words[others], usual)
         if by_vector is not None:
-            goes_on = (1 - HOP_LEXICAL_SHARE) * standard(
-                by_vector[place][others], usual
-            ) + HOP_LEXICAL_SHARE * goes_on
+            by_meaning = standard(by_vector[place][others], usual)
+            goes_on = (1 - HOP_LEXICAL_SHARE) * by_meaning + HOP_LEXICAL_SHARE * goes_on
         gained = standard(goes_on, usual) * max(0.0, 1 - float(said[row])) / (place + 1)
         onward[others] += gained
         onward[~others] += (gained if usual is None else gained[usual]).max(initial=0)
@@ -447,15 +437,9 @@ def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
     """Centred cosine of each of ``start`` with each of ``pool``: ``(len(start), len(pool))``; 0 without a
     vector.
     """
+    whole = pool.size == len(corpus)  # a copy takes longer than the rest
     columns = corpus.vectors, corpus.lengths, corpus.centre_dots, corpus.centred_lengths
-    if pool.size < len(corpus):  # a copy takes longer than the rest
-        columns = (
-            corpus.vectors[pool],
-            corpus.lengths[pool],
-            corpus.centre_dots[pool],
-            corpus.centred_lengths[pool],
-        )
-    vectors, lengths, dots, centred_lengths = columns
+    vectors, lengths, dots, centred_lengths = (column if whole else column[pool] for column in columns)
     # The larger matrix first is a fifth faster. A product for each of the few would be faster still, but does
     # not always give equal vectors equal cosines.
     products = (vectors @ corpus.vectors[start].T).T.copy()
@@ -547,8 +531,6 @@ def probabilities(corpus: Corpus, found: Relevance, asked: Words, rows: Rows, mo
     if found.dense is not None:  # what has no vector is judged by the rest
         without = ~corpus.has_vector[rows]
         if without.any():
-            odds[without] = (
-                measures(corpus, found, asked, rows[without]) @ np.array(WITHOUT_COSINE[:-1])
-                + WITHOUT_COSINE[-1]
-            )
+            rest = measures(corpus, found, asked, rows[without])
+            odds[without] = rest @ np.array(WITHOUT_COSINE[:-1]) + WITHOUT_COSINE[-1]
     return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)

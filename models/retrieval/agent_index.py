@@ -179,13 +179,8 @@ class AgentIndex:
     @property
     def bytes_used(self) -> int:
         texts = self._lexicon.bytes_used + self._keywords.nbytes
-        return (
-            OBJECT_BYTES
-            + self.columns.nbytes
-            + self.size * ROW_BYTES
-            + texts
-            + len(self.described) * DESCRIBED_BYTES
-        )
+        rows = self.columns.nbytes + self.size * ROW_BYTES
+        return OBJECT_BYTES + rows + texts + len(self.described) * DESCRIBED_BYTES
 
     def node_id(self, row: int) -> UUID:
         return UUID(bytes=self._ids[row])
@@ -218,29 +213,22 @@ class AgentIndex:
         """Take in some of the agent's rows, once, as they are now or were."""
         ids = sorted(node_ids)  # the older first, as ids are made
         first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
-        rest = read_beside(
-            lambda another: index_rows.named_rows(another, self._whose, second, past), connection
-        )
-        self._take(
-            read() for read in (partial(index_rows.named_rows, connection, self._whose, first, past), rest)
-        )
+        named = partial(index_rows.named_rows, whose=self._whose, past=past)
+        rest = read_beside(partial(named, node_ids=second), connection)
+        self._take(read() for read in (partial(named, connection, node_ids=first), rest))
         if past is None:
             self._read_accesses(connection)
 
     def load_past(self, connection: Connection, expected: int, past: Past) -> None:
         """Take in, once, all rows that were there at a time of the past, as they were."""
-        self.columns.reserve(expected)
-        self._take(
-            index_rows.all_rows(
-                connection, self._whose, archived=self.key.archived, expected=expected, past=past
-            )
-        )
+        self._read_all(connection, expected, past)
 
-    def _read_all(self, connection: Connection, expected: int) -> None:
+    def _read_all(self, connection: Connection, expected: int, past: Past | None = None) -> None:
         """From the beginning; ``expected`` is the highest ``node_count`` that is known of."""
         self.columns.reserve(0 if self.key.user_id is not None else expected)
+        archived = self.key.archived
         self._take(
-            index_rows.all_rows(connection, self._whose, archived=self.key.archived, expected=expected)
+            index_rows.all_rows(connection, self._whose, archived=archived, expected=expected, past=past)
         )
 
     def _read_changed(self, connection: Connection) -> None:
@@ -376,10 +364,7 @@ class AgentIndex:
 
     def _positions(self, rows: MemoryColumns) -> Rows:
         """Where the rows are; -1 for those that are not here yet."""
-        ids = rows.ids
-        if self._row_of.keys().isdisjoint(ids):
-            return np.full(len(rows), -1, np.intp)
-        return np.fromiter((self._row_of.get(node_id, -1) for node_id in ids), np.intp, len(rows))
+        return np.fromiter((self._row_of.get(node_id, -1) for node_id in rows.ids), np.intp, len(rows))
 
     def _take(self, parts: Iterable[MemoryColumns]) -> None:
         """Add or replace rows; what is worked out from all of them is worked out once."""
@@ -428,9 +413,8 @@ class AgentIndex:
         positions = self._positions(rows)
         new = positions < 0
         if not new.all():
-            for position, keywords in zip(
-                positions.tolist(), index_rows.lists_of(rows.keywords), strict=True
-            ):
+            lists = index_rows.lists_of(rows.keywords)
+            for position, keywords in zip(positions.tolist(), lists, strict=True):
                 if position >= 0:
                     self._keywords.replace(position, keywords)
         if new.any():
@@ -467,16 +451,11 @@ class AgentIndex:
             told, with_hours(sessions, columns["created"][positions], who), sessions
         )
         columns["has_tokens"][positions] = rows.has_tokens
-        others = {name for name in rows.other_models if name is not None}
-        of_another = (
-            np.fromiter((name is not None for name in rows.other_models), np.bool_, len(rows))
-            if others
-            else False
-        )
+        of_another = np.fromiter((name is not None for name in rows.other_models), np.bool_, len(rows))
         self.sizes.update(np.unique(rows.numbers["dimensions"]).tolist())
-        self.models |= others | (
-            {self.key.model} if (rows.numbers["embedded"] & ~of_another).any() else set()
-        )
+        self.models.update(name for name in rows.other_models if name is not None)
+        if (rows.numbers["embedded"] & ~of_another).any():
+            self.models.add(self.key.model)
 
 
 def _coded(

@@ -39,10 +39,6 @@ class Columns:
         return self._arrays[name][: self.size]
 
     @property
-    def names(self) -> list[str]:
-        return list(self._arrays)
-
-    @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._arrays.values())
 
@@ -51,19 +47,16 @@ class Columns:
         room = next((len(array) for array in self._arrays.values()), FIRST_ROWS)
         self._arrays[name] = self._filled(name, dtype, room, *width)
 
-    def reserve(self, rows: int) -> None:
-        """Make room for so many rows in all."""
-        self._make_room(rows)
-
     def extend(self, count: int) -> NDArray[np.intp]:
         """``count`` more rows; returns their positions."""
         start, self.size = self.size, self.size + count
         room = len(next(iter(self._arrays.values())))
         if self.size > room:
-            self._make_room(max(int(GROWTH * room), self.size), used=start)
+            self.reserve(max(int(GROWTH * room), self.size), used=start)
         return np.arange(start, self.size)
 
-    def _make_room(self, room: int, used: int | None = None) -> None:
+    def reserve(self, room: int, used: int | None = None) -> None:
+        """Make room for so many rows in all; ``used``: as many hold something."""
         used = self.size if used is None else used
         for name, array in self._arrays.items():
             if room > len(array):

@@ -33,7 +33,7 @@ from models.memory import nodes
 from models.memory.agents import AgentRecord, find_agents
 from models.memory.filters import of_question
 from models.memory.inbox import store
-from models.retrieval import index_cache, records
+from models.retrieval import agent_index, index_cache, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import CENTRE_STEPS
 from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, Whose, all_rows, lists_of
@@ -107,7 +107,7 @@ def state(index: AgentIndex) -> dict[UUID, tuple[Any, ...]]:
     subjects = {code: name for name, code in index._subjects.items()}
     columns = [
         name
-        for name in index.columns.names
+        for name in agent_index._COLUMNS
         if index.columns[name].ndim == 1 and name not in INEXACT | {"session", "subject"}
     ]
     corpus = index.corpus()
@@ -360,8 +360,7 @@ def _session(codes: dict[str, int], row: Any) -> int:
 
 def test_relevance_over_an_index_is_that_over_plain_rows(group: str, plain: list[Any]) -> None:
     lexicon = Lexicon()
-    for row in plain:
-        lexicon.add(row.tokens.split())
+    lexicon.extend(row.tokens for row in plain)
     vectors = np.array([plain_vector(row) for row in plain], dtype=np.float32)
     has = np.flatnonzero(vectors.any(axis=1))
     step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
