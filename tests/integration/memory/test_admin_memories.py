@@ -27,6 +27,7 @@ from models.queue.pending_work import enqueue
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from tests.integration.conftest import SignIn
+from tests.integration.memory.test_inbox import configured
 from tests.integration.web.markup import attributes
 from web.admin import agents as agent_pages
 from web.admin import node as evidence
@@ -474,19 +475,7 @@ def test_an_event_tells_what_became_of_it(signed_in: FlaskClient, group: str) ->
     event = observed(group, description="as it came")
     with unit_of_work() as connection:
         store(connection, [event])
-        store(
-            connection,
-            [
-                build(
-                    {
-                        "type": "agent.configured",
-                        "group_id": group,
-                        "agent_id": AGENT,
-                        "payload": {"dedupe": "exact"},
-                    }
-                )
-            ],
-        )
+        store(connection, [configured(group, AGENT, dedupe="exact")])
     again = observe(group, description="as it came")
     html = page(signed_in, f"/events/{group}/{event.event_id}")
     assert "&#34;description&#34;: &#34;as it came&#34;" in html
@@ -650,19 +639,7 @@ def test_a_question_that_cannot_be_asked_is_told_in_a_sentence(signed_in: FlaskC
 
 def test_the_address_of_a_question_leaves_out_what_the_agent_has(signed_in: FlaskClient, group: str) -> None:
     with unit_of_work() as connection:
-        store(
-            connection,
-            [
-                build(
-                    {
-                        "type": "agent.configured",
-                        "group_id": group,
-                        "agent_id": AGENT,
-                        "payload": {"recency_w": 2.0},
-                    }
-                )
-            ],
-        )
+        store(connection, [configured(group, AGENT, recency_w=2.0)])
     answer = signed_in.get(
         "/playground/answer",
         query_string={

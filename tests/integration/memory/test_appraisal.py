@@ -14,7 +14,7 @@ from sqlalchemy import text
 from engine.providers import llms
 from engine.providers.questions import Facts, KeywordList, Keywords, Poignancy, Poignant, Question, Triple
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
-from jiyi.protocol.events import Event, build
+from jiyi.protocol.events import Event
 from jiyi.protocol.operations import LettersRequest, ResolveBody
 from jiyi.settings import Settings
 from models.db.actions import Actor
@@ -25,7 +25,7 @@ from tasks import memory as memory_tasks
 from tasks.framework import work as tasks_work
 from tasks.framework.work import MAX_ATTEMPTS, RULES_SECONDS, LeaseRenewingLLM
 from tasks.memory import accumulate, appraise_memories, strengthen
-from tests.integration.memory.test_inbox import nodes, observed, rows, save
+from tests.integration.memory.test_inbox import configured, nodes, observed, rows, save
 from tests.integration.queue.test_work import do, due_now
 from workers.ephemeral import environment
 
@@ -71,7 +71,7 @@ def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
 @pytest.fixture
 def configure(group: str) -> Callable[..., None]:
     def use(**settings: object) -> None:
-        save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": settings}))
+        save(configured(group, **settings))
 
     return use
 

@@ -32,6 +32,10 @@ def observed(
     )
 
 
+def configured(group: str, agent_id: str = "klaus", **settings: object) -> Event:
+    return build({"type": "agent.configured", "group_id": group, "agent_id": agent_id, "payload": settings})
+
+
 def save(*events: Event) -> object:
     with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
         return store(connection, events)
@@ -185,16 +189,7 @@ def test_two_intakes_with_the_same_event_collide_and_one_repeats(group: str) -> 
 
 
 def test_dedupe_exact_keeps_equal_content_once_and_says_which(group: str) -> None:
-    save(
-        build(
-            {
-                "type": "agent.configured",
-                "group_id": group,
-                "agent_id": "klaus",
-                "payload": {"dedupe": "exact"},
-            }
-        )
-    )
+    save(configured(group, dedupe="exact"))
     first = observed(group, "Klaus reads  ＡＢＣ")
     same_batch = observed(group, "klaus reads abc")
     save(first, same_batch)
@@ -212,7 +207,7 @@ def test_dedupe_exact_keeps_equal_content_once_and_says_which(group: str) -> Non
 
 def test_settings_of_an_agent_are_replaced_field_by_field(group: str) -> None:
     def configure(**payload: object) -> None:
-        save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": payload}))
+        save(configured(group, **payload))
 
     configure(recency_w=0.5, importance_trigger_max=100)
     configure(mode="stanford", recency_w=None)

@@ -162,8 +162,7 @@ def test_messages_come_oldest_first_and_stay_on_the_broker_until_they_are_acknow
     reader = source()
     first, second = reader.take(4, SOON), reader.take(4, SOON)  # the second while the first is stored
     assert (bodies(first), bodies(second)) == (numbered(0, 4), numbered(4, 8))
-    assert first is not None
-    assert second is not None
+    assert first is not None and second is not None
     assert (valkey.llen(INTAKE_QUEUE), held(valkey)) == (2, 8)
     reader.acknowledge(first)
     assert held(valkey) == 4
@@ -272,9 +271,7 @@ def test_a_batch_is_stored_shard_by_shard_after_those_that_were_taken_before(
     publish(settings, *numbered(0, 3))
     one, two = source(), source()
     first, second, third = one.take(1, SOON), two.take(1, SOON), one.take(1, SOON)
-    assert first is not None
-    assert second is not None
-    assert third is not None
+    assert first is not None and second is not None and third is not None
     assert (one.turn(first, 0), two.turn(second, 0), one.turn(third, 0)) == (True, False, False)
     assert (one.turn(first, 1), two.turn(second, 0), two.turn(second, 1), one.turn(third, 0)) == (
         True,
@@ -327,8 +324,7 @@ def test_other_brokers_are_read_in_order_in_batches_and_acknowledged_by_kombu(se
         publish(on_memory, *numbered(0, 5))
         first, second = reader.take(3, PATIENCE_SECONDS), reader.take(3, PATIENCE_SECONDS)
         assert (bodies(first), bodies(second)) == (numbered(0, 3), numbered(3, 5))
-        assert first is not None
-        assert second is not None
+        assert first is not None and second is not None
         assert first.messages[0].content_type == "application/json"
         reader.acknowledge(first)
         assert [message.acknowledged for message in (*first.receipt, *second.receipt)] == [True] * 3 + [
@@ -454,15 +450,8 @@ def test_a_compressed_message_that_cannot_be_read_is_refused_with_the_reason(
     publish(settings, encoded(event))
     with reading():
         until(lambda: nodes(group))
-        letters = until(
-            lambda: (
-                len(
-                    found := rows("SELECT reason FROM dead_letters WHERE group_id IS NULL AND state = 'open'")
-                )
-                == 5
-                and found
-            )
-        )
+        reasons_of_none = "SELECT reason FROM dead_letters WHERE group_id IS NULL AND state = 'open'"
+        letters = until(lambda: len(found := rows(reasons_of_none)) == 5 and found)
     reasons = [str(letter["reason"]) for letter in letters]
     assert sum("application/x-gzip" in reason for reason in reasons) == 3
     assert sum("gzip, bzip2 and lzma" in reason for reason in reasons) == 1

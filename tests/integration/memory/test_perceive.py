@@ -10,10 +10,10 @@ import pytest
 from bench.support import traces_perceive
 from jiyi import Client
 from jiyi.client.perceive import Seen
-from jiyi.protocol.events import Event, build
+from jiyi.protocol.events import Event
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
-from tests.integration.memory.test_inbox import nodes, observed, rows, save
+from tests.integration.memory.test_inbox import configured, nodes, observed, rows, save
 from tests.integration.retrieval.test_parity import STANFORD
 from tests.integration.waiting import until
 
@@ -72,16 +72,7 @@ class TestRetention:
 
     def test_a_duplicate_of_one_rule_is_not_known_to_the_other(self, group: str) -> None:
         """``dedupe = exact`` beside ``retention``: a text that was left out has no node to point to."""
-        save(
-            build(
-                {
-                    "type": "agent.configured",
-                    "group_id": group,
-                    "agent_id": "klaus",
-                    "payload": {"dedupe": "exact"},
-                }
-            )
-        )
+        save(configured(group, dedupe="exact"))
         first, left_out = seen(group), observed(group, "another text", **LAMP, retention=5)
         other = observed(group, "another text")
         save(first, left_out, other)

@@ -11,7 +11,6 @@ from sqlalchemy import text
 from jiyi.errors import NotFound
 from jiyi.protocol import reflection as ask
 from jiyi.protocol.base import ById, OfAgent
-from jiyi.protocol.events import build
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -22,7 +21,7 @@ from tasks.framework import work as tasks
 from tasks.framework.jobs import JOBS, Run
 from tasks.memory import accumulate
 from tasks.reflection import reflect_by_schedule
-from tests.integration.memory.test_inbox import observed, owed, rows, save
+from tests.integration.memory.test_inbox import configured, observed, owed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -120,16 +119,7 @@ def test_agents_with_news_reflect_once_a_night_by_their_own_clock(group: str) ->
         save(*[observed(group, f"{agent} does {n}", agent, poignancy=2) for n in range(count)])
     save(observed(group, "a thought", "idler", node_type="thought"))
     tasks.run_until_idle(ACCUMULATE, accumulate)
-    save(
-        build(
-            {
-                "type": "agent.configured",
-                "group_id": group,
-                "agent_id": "maria",
-                "payload": {"tz": "Asia/Shanghai"},
-            }
-        )
-    )
+    save(configured(group, "maria", tz="Asia/Shanghai"))
     with unit_of_work() as connection:
         noon = text("UPDATE memory_nodes SET stored_at = '2026-03-01 12:00Z' WHERE group_id = :g")
         connection.execute(noon, {"g": group})
@@ -139,13 +129,12 @@ def test_agents_with_news_reflect_once_a_night_by_their_own_clock(group: str) ->
     assert due(group, "2026-03-02 02:59Z") == ["maria"]
     assert due(group, "2026-03-02 03:00Z") == ["klaus", "maria"]  # sam's two events are too few
     with unit_of_work() as connection:
-        assert next_scheduled(connection, (group, "maria"), 3, moment("2026-03-01 18:59Z")) == moment(
-            "2026-03-01 19:00Z"
-        )
-        assert next_scheduled(connection, (group, "klaus"), 4, moment("2026-03-02 03:00Z")) == moment(
-            "2026-03-03 03:00Z"
-        )
-        assert next_scheduled(connection, (group, "sam"), 2, moment("2026-03-02 03:00Z")) is None
+        for agent, news, now, expected in (
+            ("maria", 3, "2026-03-01 18:59Z", moment("2026-03-01 19:00Z")),
+            ("klaus", 4, "2026-03-02 03:00Z", moment("2026-03-03 03:00Z")),
+            ("sam", 2, "2026-03-02 03:00Z", None),
+        ):
+            assert next_scheduled(connection, (group, agent), news, moment(now)) == expected
     assert REFLECT not in {kind for kind, _ in owed(group)}
     run_job(group, "2026-03-02 03:00Z")
     assert {subject for kind, subject in owed(group) if kind == REFLECT} == {
@@ -165,13 +154,8 @@ def test_agents_with_news_reflect_once_a_night_by_their_own_clock(group: str) ->
 
 
 def agent_key(group: str, agent: str) -> UUID:
-    return UUID(
-        str(
-            rows("SELECT agent_key FROM agents WHERE group_id = :g AND agent_id = :a", g=group, a=agent)[0][
-                "agent_key"
-            ]
-        )
-    )
+    (row,) = rows("SELECT agent_key FROM agents WHERE group_id = :g AND agent_id = :a", g=group, a=agent)
+    return UUID(str(row["agent_key"]))
 
 
 def moment(told: str) -> datetime:

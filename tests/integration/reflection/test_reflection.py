@@ -28,7 +28,7 @@ from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
 from tasks.memory import accumulate, embed
 from tasks.reflection import reflect, reflect_on_conversation
-from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+from tests.integration.memory.test_inbox import configured, nodes, observed, owed, rows, save
 from tests.llms import Scripted
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -86,7 +86,7 @@ def told(group: str, reflection_id: UUID) -> tuple[str, str | None]:
 
 
 def configure(group: str, **settings: object) -> None:
-    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": settings}))
+    save(configured(group, **settings))
 
 
 def test_poignant_events_become_thoughts_that_name_their_evidence(group: str, llm: Scripted) -> None:

@@ -451,9 +451,6 @@ def test_a_single_chinese_character_is_found_by_words(group: str, relevance: str
         assert best.relevance_parts.lexical
 
 
-# What has no vector yet
-
-
 # How likely it is
 
 

@@ -15,7 +15,6 @@ from sqlalchemy import text
 
 from engine.providers.embedders import embedder
 from jiyi.errors import ModelMismatch
-from jiyi.protocol.events import build
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, ScoredMemory
 from jiyi.protocol.wire.calls import reply_of
 from models.db import valkey_keys
@@ -24,7 +23,7 @@ from models.db.valkey import valkey
 from models.memory import access
 from tasks import memory as memory_tasks
 from tasks.retrieval import retrieve as retrieval
-from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.memory.test_inbox import configured, observed, rows, save
 from tests.integration.retrieval.asking import answered
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
@@ -226,8 +225,7 @@ def test_simulated_time_is_what_elapsed_recency_is_measured_from(group: str) -> 
 
 def test_the_request_comes_before_the_agent_and_the_agent_before_the_deployment(group: str) -> None:
     three(group)
-    payload = {"mode": "stanford", "recency_w": 2, "relevance_w": 2, "recency_decay": 0.25}
-    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": payload}))
+    save(configured(group, mode="stanford", recency_w=2, relevance_w=2, recency_decay=0.25))
     deployment = "mode=elapsed, recency_w=3, relevance_w=3, importance_w=3, recency_decay=0.125"
 
     def settings(**options: Any) -> tuple[str, list[float], float]:
@@ -337,16 +335,7 @@ def test_15_a_negative_weight_turns_the_originals_order_around_and_no_other(grou
     three(group)
     options: dict[str, Any] = {"recency_w": 0, "importance_w": 0, "touch": False}
     before = {mode: ask(group, mode=mode, **options) for mode in ("stanford", "recent")}
-    save(
-        build(
-            {
-                "type": "agent.configured",
-                "group_id": group,
-                "agent_id": "klaus",
-                "payload": {"relevance_w": -1},
-            }
-        )
-    )
+    save(configured(group, relevance_w=-1))
     after = {mode: ask(group, mode=mode, **options) for mode in ("stanford", "recent")}
     assert after["stanford"].accessed_ids == before["stanford"].accessed_ids[::-1]
     assert after["recent"].accessed_ids == before["recent"].accessed_ids

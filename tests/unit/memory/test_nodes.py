@@ -52,15 +52,11 @@ def test_the_description_is_the_embedding_key() -> None:
     "same", ["Klaus reads  ABC", " klaus READS abc\n", "Ｋｌａｕｓ　reads ａｂｃ", "klaus\treads\nABC"]
 )
 def test_case_width_and_spaces_do_not_change_the_content_hash_and_other_words_do(same: str) -> None:
-    assert (
-        derive(observed(description=same)).content_hash
-        == derive(observed(description="Klaus reads ABC")).content_hash
-    )
-    for other in ("Klaus reads ABCD", "KlausreadsABC", "reads Klaus ABC"):
-        assert (
-            derive(observed(description=other)).content_hash
-            != derive(observed(description=same)).content_hash
-        )
+    def hash_of(text: str) -> bytes:
+        return derive(observed(description=text)).content_hash
+
+    assert hash_of(same) == hash_of("Klaus reads ABC")
+    assert hash_of(same) not in map(hash_of, ("Klaus reads ABCD", "KlausreadsABC", "reads Klaus ABC"))
 
 
 @pytest.mark.parametrize(

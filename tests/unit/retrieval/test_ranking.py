@@ -115,23 +115,6 @@ def test_each_mode_measures_recency_in_its_way(mode: str, recency: list[float]) 
     assert rank(given_, focal(), weights(mode), top_k=3, now=NOW).scores.recency.raw == pytest.approx(recency)
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"), [("recent", [0, 2, 1]), ("elapsed", [0, 2, 1]), ("stanford", [1, 2, 0])]
-)
-def test_of_equal_scores_the_most_recently_accessed_comes_first_and_in_the_original_last(
-    mode: str, expected: list[int]
-) -> None:
-    ranked = rank(candidates([30, 10, 20]), focal(), weights(mode, recency=0), top_k=3, now=NOW)
-    assert ranked.best.tolist() == expected
-
-
-@pytest.mark.parametrize(("top_k", "expected"), [(1, [1]), (30, [1, 0, 2])])
-def test_top_k_cuts_the_list_and_nothing_else(top_k: int, expected: list[int]) -> None:
-    ranked = rank(candidates([10, 10, 10], poignancy=[5, 9, 1]), focal(), weights(), top_k=top_k, now=NOW)
-    assert ranked.best.tolist() == expected
-    assert ranked.scores.total.size == 3
-
-
 def test_min_similarity_leaves_out_what_is_less_similar_before_the_scoring() -> None:
     given_ = candidates([20, 10, 30], poignancy=[10, 1, 3], vectors=[[-1, 0], [1, 0], [3, 4]])
     ranked = rank(given_, focal(), weights(), top_k=1, now=NOW, min_similarity=0.5)
@@ -334,38 +317,6 @@ def floats(*values: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param([], [], id="empty stays empty"),
-        pytest.param([7], [0.5], id="one gives half"),
-        pytest.param([3, 3, 3], [0.5, 0.5, 0.5], id="equal give half each"),
-        pytest.param([-2, 0, 6], [0, 0.25, 1], id="a range is stretched"),
-    ],
-)
-def test_normalise(values: list[float], expected: list[float]) -> None:
-    result = ranking.normalise(floats(*values))
-    assert result.tolist() == expected
-    assert result.dtype == np.float64
-
-
-@pytest.mark.parametrize(
-    ("order", "decay", "newest_highest", "expected"),
-    [
-        # Position 2 was accessed longest ago, position 1 last; the first rank is 1, not 0.
-        pytest.param(
-            [2, 0, 1], 0.5, False, [0.25, 0.125, 0.5], id="the original favours the least recently accessed"
-        ),
-        pytest.param([2, 0, 1], 0.5, True, [0.25, 0.5, 0.125], id="the most recently accessed by default"),
-        pytest.param([1, 0, 2], 1.0, True, [1, 1, 1], id="decay 1 tells nothing apart"),
-        pytest.param([], 0.99, True, [], id="none"),
-    ],
-)
-def test_recency_by_rank(order: list[int], decay: float, newest_highest: bool, expected: list[float]) -> None:
-    result = ranking.recency_by_rank(np.array(order, dtype=np.intp), decay, newest_highest=newest_highest)
-    assert result.tolist() == expected
-
-
-@pytest.mark.parametrize(
     ("seconds_ago", "decay", "expected"),
     [
         pytest.param(0, 0.5, 1.0, id="now"),
@@ -408,18 +359,6 @@ def test_cosine_computes_in_double_precision() -> None:
     assert ranking.cosine(np.array([[1, 0, 0]], np.float32), thirds)[0] == pytest.approx(
         1 / math.sqrt(59), rel=1e-15
     )
-
-
-def test_cosine_of_different_sizes_is_refused_with_both_sizes() -> None:
-    with pytest.raises(ValueError, match=r"of 3 values .* one of 2"):
-        ranking.cosine(np.ones((1, 3)), np.ones(2))
-
-
-def test_access_order_on_ties_events_before_thoughts_and_newest_first() -> None:
-    is_thought = np.array([True, False, True, False, False])
-    node_count = np.array([5, 1, 4, 3, 2])
-    order = ranking.access_order(floats(7, 7, 7, 7, 1), is_thought, node_count)
-    assert node_count[order].tolist() == [2, 3, 1, 5, 4]
 
 
 def test_nudges_without_a_scale_are_the_originals_gains() -> None:

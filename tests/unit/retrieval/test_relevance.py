@@ -172,16 +172,8 @@ def test_the_second_hop_does_not_go_on_to_what_says_the_same() -> None:
         "the cat sleeps",
     ]
     vectors = [[1, 0, 0.1], [0.7, 0.7, 0.1], [0, 1, 0.1], [0.1, 0, 1], [0, 0.2, 1]]
-    once = hybrid(
-        corpus_of(texts, vectors), "Who is the kiln from?", np.array([1, 0, 0], np.float32), None, NOW
-    )
-    twice = hybrid(
-        corpus_of([*texts, texts[0]], [*vectors, vectors[0]]),
-        "Who is the kiln from?",
-        np.array([1, 0, 0], np.float32),
-        None,
-        NOW,
-    )
+    corpora = corpus_of(texts, vectors), corpus_of([*texts, texts[0]], [*vectors, vectors[0]])
+    once, twice = (hybrid(corpus, "Who is the kiln from?", vector(1, 0, 0), None, NOW) for corpus in corpora)
     assert once.second_hop is not None and twice.second_hop is not None
     assert np.argmax(twice.second_hop[1:5]) == np.argmax(once.second_hop[1:5])
     assert twice.second_hop[5] == twice.second_hop.max()
@@ -285,46 +277,33 @@ def test_a_day_tells_more_than_the_month_it_is_of() -> None:
             "what was in March 2026, on 8 March 2026?",
         )
     )
-    assert day is not None
-    assert month is not None
-    assert both is not None
+    assert day is not None and month is not None and both is not None
     assert np.count_nonzero(day) == 1
     assert np.count_nonzero(month) == 31
     assert day.max() > month.max() > 1
     assert both.tolist() == np.maximum(day, month).tolist()
 
 
-@pytest.mark.parametrize(
-    "question", ["what shall I cook today?", "今天吃什么", "is Ben in on Friday?", "the dentist, on 20 March"]
-)
-def test_a_day_that_may_be_no_more_than_when_it_is_asked_tells_little(question: str) -> None:
-    moments = [(NOW - timedelta(days=day)).timestamp() for day in range(400)]
-    named = hybrid(
-        corpus_of([f"memory {number}" for number in range(len(moments))], created=moments),
-        question,
-        None,
-        None,
-        NOW,
-    ).named
-    assert named is not None
-    assert named.max() == relevance.DAY_WEIGHT * relevance.MOST_OF_TODAY
+LITTLE, MUCH = relevance.MOST_OF_TODAY, math.log(401 / 2)
 
 
 @pytest.mark.parametrize(
-    "question",
-    ["last Friday", "what did Ben do on Friday?", "周五做了什么", "on 20 March last year", "on 20 February"],
+    ("question", "nats"),
+    [
+        # A day that may be no more than when it is asked tells little.
+        *((text, LITTLE) for text in ("what shall I cook today?", "今天吃什么", "is Ben in on Friday?")),
+        ("the dentist, on 20 March", LITTLE),
+        # One that is over tells how few memories are of it.
+        *((text, MUCH) for text in ("last Friday", "what did Ben do on Friday?", "周五做了什么")),
+        *((text, MUCH) for text in ("on 20 March last year", "on 20 February")),
+    ],
 )
-def test_a_day_that_is_over_tells_how_few_memories_are_of_it(question: str) -> None:
+def test_what_a_day_tells(question: str, nats: float) -> None:
     moments = [(NOW - timedelta(days=day)).timestamp() for day in range(400)]
-    named = hybrid(
-        corpus_of([f"memory {number}" for number in range(len(moments))], created=moments),
-        question,
-        None,
-        None,
-        NOW,
-    ).named
+    corpus = corpus_of([f"memory {number}" for number in range(400)], created=moments)
+    named = hybrid(corpus, question, None, None, NOW).named
     assert named is not None
-    assert named.max() == relevance.DAY_WEIGHT * math.log((len(moments) + 1) / 2)
+    assert named.max() == relevance.DAY_WEIGHT * nats
 
 
 # The second hop
