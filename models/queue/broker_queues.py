@@ -284,8 +284,8 @@ for _, list in ipairs(KEYS) do
         bytes = bytes + #message
         place = place + step
         local tail = string.sub(message, -16384)
-        local name = string.match(tail, '[{,] ?"task": ?"([^"]*)"') or string.match(tail, '[{,]
-        ?"routing_key": ?"([^"]*)"')
+        local name = string.match(tail, '[{,] ?"task": ?"([^"]*)"')
+            or string.match(tail, '[{,] ?"routing_key": ?"([^"]*)"')
         found[#found + 1] = {
             #message, string.sub(name or '', 1, 200), string.match(tail, '[{,] ?"id": ?"([^"]*)"') or '',
             string.match(tail, '[{,] ?"published_at": ?([%d%.]+)') or '',
