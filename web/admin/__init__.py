@@ -6,7 +6,7 @@ again. A route finds its group with ``frame.group()``, and whatever it asks the 
 it. Who may not what the entry's ``scope`` says is refused before a route begins; what needs more, a change
 above all, begins with ``need(…)``.
 
-``web.admin.acting.action_form_route`` makes the route of a form that does one action. Whatever form is
+``web.admin.acting.form`` makes the route of a form that does one action. Whatever form is
 refused, ``web.admin.forms`` answers with its page as it was filled in.
 """
 

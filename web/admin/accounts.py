@@ -22,7 +22,7 @@ from models.erasure import progress
 from web.accounts import sessions, signin
 from web.accounts.identity import who
 from web.admin import frame, inputs
-from web.admin.acting import Part, action_form_route, checked, perform
+from web.admin.acting import Part, checked, form, perform
 from web.admin.forms import refuse
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page, redirect_to
@@ -74,14 +74,7 @@ def rotate(key_id: str) -> Response:
     return _key_shown_once(key, perform(actions.rotate_key, id=key_id, key=NewKey.of(key), grace=grace))
 
 
-action_form_route(
-    key_pages,
-    "/keys/<key_id>/revoke",
-    actions.revoke_key,
-    Part("_keys.html", keys),
-    name="revoke",
-    field_names={"id": "key_id"},
-)
+form(key_pages, "/keys/<key_id>/revoke", actions.revoke_key, Part("_keys.html", keys))
 
 
 def _key_shown_once(key: KeyText, made: Key) -> Response:
@@ -131,14 +124,9 @@ def new_password(name: str) -> Response:
     return _password_shown_once(name, password)
 
 
-action_form_route(
-    people_pages,
-    "/people/<name:name>/<any(disable, enable):verb>",
-    actions.update_person,
-    Part("_people.html", people),
-    name="switch",
-    make_fields=lambda fields, parts: {**fields, "disabled": parts["verb"] == "disable"},
-)
+for _verb, _off in (("disable", {"disabled": True}), ("enable", {"disabled": False})):
+    to = Part("_people.html", people)
+    form(people_pages, f"/people/<name:name>/{_verb}", actions.update_person, to, also=_off)
 
 
 def _password_shown_once(name: str, password: str) -> Response:

@@ -4,6 +4,7 @@ long.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, get_origin
@@ -26,6 +27,7 @@ from web.admin.pages import Context, redirect_to
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
 
+ID_ENDING = re.compile(r"_ids?$")
 #: Seconds that a page waits for a worker to do something. The message expires then: nobody does it later.
 WORKER_TIMEOUT = 8.0
 
@@ -82,93 +84,73 @@ class Part(NamedTuple):
     beside: Mapping[str, object] = MappingProxyType({})
 
 
-def action_form_route(
+def form(
     blueprint: Blueprint,
     path: str,
-    action: Action[Any, Any] | Mapping[str, Action[Any, Any]] | Callable[[Context], Action[Any, Any]],
+    action: Action[Any, Any],
     to: str | Part | Callable[[Context], str],
     *,
-    name: str,
-    field_names: Mapping[str, str] | None = None,
-    make_fields: Callable[[Context, Context], Context] | None = None,
-    kept_fields: Sequence[str] = (),
+    name: str = "",
+    names: Mapping[str, str] = MappingProxyType({}),
+    also: Mapping[str, object] = MappingProxyType({}),
+    check: Callable[[Context], Context] = dict,
+    kept: Sequence[str] = (),
     scope: Scope = "read",
-    timeout: float = WORKER_TIMEOUT,
 ) -> None:
     """The route of a form that does one action and goes on to a page, or answers with a part of its own.
 
     Args:
         blueprint: of the module.
         path: its address; its parts are fields of the request.
-        action: what is done, or by the part ``verb`` of the address one of several, or a function of the
-        parts that chooses one.
-        to: the endpoint of the page; its address gets what it needs from the result,
-            else from the parts of the path. Or a function of the parts, the form and the result, which gives
-            the address. Or a :class:`Part`.
-        name: its endpoint.
-        field_names: fields of the request that have another name in the form or in the address.
-        make_fields: makes the request's fields of those that were sent, and of the parts.
-        kept_fields: fields of the form that the page's address gets too.
+        action: what is done.
+        to: the endpoint of the page, whose address gets what it needs from the result, else from the path;
+            or a function of the path's parts, the form and the result that gives the address; or a part.
+        name: its endpoint; by default the path's last word.
+        names: fields of the request that neither their own name nor a rule of :func:`sent` finds.
+        also: fields of the request that every such form has.
+        check: makes the request's fields of those that were sent.
+        kept: fields of the form that the page's address gets too.
         scope: a right that people need for it beyond what the action needs.
-        timeout: seconds that the page waits for a worker.
     """
 
     def done(**parts: Any) -> ResponseReturnValue:
         frame.storable(*(part for part in parts.values() if isinstance(part, str)))
-        chosen = (
-            action
-            if isinstance(action, Action)
-            else action[parts["verb"]]
-            if isinstance(action, Mapping)
-            else action(parts)
-        )
-        need(scope), need(chosen.scope)
-        fields = sent(chosen.request, parts, field_names or {})
-        result = perform(
-            chosen,
-            checked(chosen.request, **(fields if make_fields is None else make_fields(fields, parts))),
-            timeout=timeout,
-        )
+        need(scope), need(action.scope)
+        fields = check({**sent(action.request, parts, names), **also})
+        result = perform(action, checked(action.request, **fields))
         if isinstance(to, Part):
             shown = {"group": frame.group(), **to.gather(**parts), **to.beside}
             return render_template(to.template, form=request.form, done=result, **shown)
-        told = dict(result) if isinstance(result, BaseModel) else {}
+        known = {**parts, **(dict(result) if isinstance(result, BaseModel) else {})}
         if callable(to):
-            return redirect_to(to({**request.form.to_dict(), **parts, **told}))
+            return redirect_to(to({**request.form.to_dict(), **known}))
         wanted = next(current_app.url_map.iter_rules(to)).arguments
-        known = {**parts, **told}
-        kept = {field: request.form.get(field) or None for field in kept_fields}
-        return redirect_to(
-            url_for(
-                to,
-                **{
-                    "group": frame.group(),
-                    **kept,
-                    **{address_part: known[address_part] for address_part in wanted & known.keys()},
-                },
-            )
-        )
+        address = {"group": frame.group(), **{field: request.form.get(field) or None for field in kept}}
+        return redirect_to(url_for(to, **address | {part: known[part] for part in wanted & known.keys()}))
 
-    blueprint.add_url_rule(path, name, done, methods=["POST"])
+    blueprint.add_url_rule(path, name or path.rpartition("/")[2], done, methods=["POST"])
 
 
 def sent(model: type[BaseModel], parts: Mapping[str, Any], named: Mapping[str, str]) -> Context:
-    """The fields of a request that the address or the form has. What is not needed and was left blank is not
-    said; of a list the form has each value by itself, or one a line.
+    """The fields of a request that the address or, failing that, the form has.
+
+    They have their own name there, that of ``named``, or that without ``_id``, ``_ids`` or ``s``; ``id`` and
+    ``ids`` are the last id of the address, too. What is not needed and was left blank is left out; of a list
+    the form has each value by itself, or one a line.
     """
     fields: Context = {}
+    last_id = [name for name in parts if name.endswith("_id")][-1:]
     for field, info in model.model_fields.items():
-        name = named.get(field, field)
+        others = last_id if field in ("id", "ids") else [field.removesuffix("s"), ID_ENDING.sub("", field)]
+        names = [named[field]] if field in named else [field, *others]
         several = get_origin(info.annotation) is list
-        if name in parts:
-            fields[field] = [parts[name]] if several else parts[name]
-        elif several:
-            fields[field] = [
-                line.strip()
-                for value in request.form.getlist(name)
-                for line in value.splitlines()
-                if line.strip()
-            ]
+        if (part := next((name for name in names if name in parts), None)) is not None:
+            fields[field] = [parts[part]] if several else parts[part]
+            continue
+        name = next((name for name in names if name in request.form), field)
+        if several:
+            values = [line.strip() for text in request.form.getlist(name) for line in text.splitlines()]
+            fields[field] = [value for value in values if value]
         elif (text := request.form.get(name, "").replace("\r\n", "\n")).strip() or (
             info.is_required() and name in request.form
         ):

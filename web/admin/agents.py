@@ -30,7 +30,7 @@ from models.reflection.reflections import next_scheduled
 from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
-from web.admin.acting import action_form_route, checked, perform
+from web.admin.acting import checked, form, perform
 from web.admin.frame import Page, Pages, asked, storable, wants_fragment
 from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 
@@ -154,13 +154,11 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
     )
 
 
-action_form_route(
+form(
     agent_pages,
     "/agents/<name:group>/<name:agent>/reflect",
     reflection.request_reflection,
     lambda known: url_for("reflections.reflection", group=known["group"], reflection_id=known["id"]),
-    name="reflect",
-    field_names={"agent_id": "agent"},
     scope="admin",
 )
 

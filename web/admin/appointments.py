@@ -5,6 +5,7 @@ acknowledged.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from flask import request, url_for
@@ -16,7 +17,7 @@ from jiyi.protocol.base import BY_ID, BY_NAME
 from models.appointments import heartbeat_actions, heartbeats, schedule_actions, schedules
 from models.memory import agents
 from web.admin import inputs
-from web.admin.acting import action_form_route, perform
+from web.admin.acting import form, perform
 from web.admin.frame import Page, Pages, asked, group
 from web.admin.pages import Context, listed, page, reads_database
 
@@ -62,40 +63,14 @@ def _taken_down(known: Context) -> str:
     )
 
 
-action_form_route(
-    appointment_pages,
-    "/growth/schedules",
-    schedule_actions.create_schedule,
-    _taken_down,
-    name="create",
-    field_names={"agent_id": "agent"},
-    scope="admin",
-)
-action_form_route(
-    appointment_pages,
-    "/growth/schedules/<uuid:schedule_id>",
-    schedule_actions.update_schedule,
-    "appointments.one",
-    name="update",
-    field_names={"id": "schedule_id"},
-    scope="admin",
-)
-action_form_route(
-    appointment_pages,
-    "/growth/schedules/<uuid:schedule_id>/<any(pause, resume, delete):verb>",
-    {
-        "pause": schedule_actions.update_schedule,
-        "resume": schedule_actions.update_schedule,
-        "delete": schedule_actions.delete_schedule,
-    },
-    "appointments.page",
-    name="change",
-    field_names={"id": "schedule_id"},
-    make_fields=lambda fields, parts: (
-        fields if parts["verb"] == "delete" else {**fields, "paused": parts["verb"] == "pause"}
-    ),
-    scope="admin",
-)
+SCHEDULES = "/growth/schedules"
+SCHEDULE, UPDATE = f"{SCHEDULES}/<uuid:schedule_id>", schedule_actions.update_schedule
+_form = partial(form, appointment_pages, scope="admin")
+_form(SCHEDULES, schedule_actions.create_schedule, _taken_down, name="create")
+_form(SCHEDULE, UPDATE, "appointments.one", name="update")
+_form(f"{SCHEDULE}/pause", UPDATE, "appointments.page", also={"paused": True})
+_form(f"{SCHEDULE}/resume", UPDATE, "appointments.page", also={"paused": False})
+_form(f"{SCHEDULE}/delete", schedule_actions.delete_schedule, "appointments.page")
 
 
 @reads_database
@@ -115,9 +90,9 @@ def _with_next_runs(row: ScheduleState) -> Context:
     return {**dict(row), "next_runs": schedules.upcoming(row, datetime.now(UTC), NEXT_RUNS)}
 
 
-def _quiet_hours() -> dict[str, str] | None:
+def _with_quiet_hours(fields: Context) -> Context:
     hours = {"start": request.form.get("quiet_start", ""), "end": request.form.get("quiet_end", "")}
-    return hours if any(hours.values()) else None
+    return {**fields, "quiet_hours": hours if any(hours.values()) else None}
 
 
 heartbeat_pages = Pages(
@@ -156,44 +131,19 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     return {"heartbeat": _heartbeat(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 
 
-action_form_route(
-    heartbeat_pages,
-    "/growth/heartbeats",
-    heartbeat_actions.configure_heartbeat,
-    lambda known: url_for("heartbeats.one", group=group(), agent=known["agent"]),
-    name="configure",
-    field_names={"agent_id": "agent"},
-    make_fields=lambda fields, _parts: {**fields, "quiet_hours": _quiet_hours()},
-    scope="admin",
-)
-action_form_route(
-    heartbeat_pages,
-    "/growth/heartbeats/<name:agent>/<any(on, off):switch>",
-    heartbeat_actions.configure_heartbeat,
-    "heartbeats.one",
-    name="switch",
-    field_names={"agent_id": "agent"},
-    make_fields=lambda fields, parts: {**fields, "enabled": parts["switch"] == "on"},
-    scope="admin",
-)
-action_form_route(
-    heartbeat_pages,
-    "/growth/heartbeats/<name:agent>/tick",
-    heartbeat_actions.tick_heartbeat,
-    "heartbeats.one",
-    name="tick",
-    field_names={"agent_id": "agent"},
-    scope="admin",
-)
-action_form_route(
-    heartbeat_pages,
-    "/growth/alerts/acknowledge",
-    heartbeat_actions.acknowledge_alerts,
-    "heartbeats.page",
-    name="acknowledge",
-    field_names={"ids": "alert"},
-    scope="admin",
-)
+def _configured(known: Context) -> str:
+    return url_for("heartbeats.one", group=group(), agent=known["agent"])
+
+
+HEARTBEATS = "/growth/heartbeats"
+HEARTBEAT, CONFIGURE = f"{HEARTBEATS}/<name:agent>", heartbeat_actions.configure_heartbeat
+_form = partial(form, heartbeat_pages, scope="admin")
+_form(HEARTBEATS, CONFIGURE, _configured, name="configure", check=_with_quiet_hours)
+_form(f"{HEARTBEAT}/on", CONFIGURE, "heartbeats.one", also={"enabled": True})
+_form(f"{HEARTBEAT}/off", CONFIGURE, "heartbeats.one", also={"enabled": False})
+_form(f"{HEARTBEAT}/tick", heartbeat_actions.tick_heartbeat, "heartbeats.one")
+ACKNOWLEDGE = heartbeat_actions.acknowledge_alerts
+_form("/growth/alerts/acknowledge", ACKNOWLEDGE, "heartbeats.page", names={"ids": "alert"})
 
 
 def _heartbeat(row: Any, now: datetime) -> Context:

@@ -29,7 +29,7 @@ from models.growth import (
 from models.memory import agents
 from models.memory.reads import nodes_of
 from web.admin import frame, inputs
-from web.admin.acting import action_form_route, checked
+from web.admin.acting import checked, form
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import NO_AGENT, Context, listed, page
 
@@ -126,22 +126,20 @@ def _decided(known: Context) -> str:
 
 
 PROPOSAL = "/proposals/<uuid:proposal_id>"
-_OF_PROPOSAL = {"id": "proposal_id", "decision": "verb"}
-action_form_route(
+form(
     proposal_pages,
     f"{PROPOSAL}/<verb>",
     proposal_actions.decide_proposal,
     _decided,
     name="decide",
-    field_names=_OF_PROPOSAL,
+    names={"decision": "verb"},
 )
-action_form_route(
+form(
     proposal_pages,
     f"{PROPOSAL}/vote",
     artifacts.give_feedback,
     "proposals.one",
-    name="vote",
-    field_names={"artifact_id": "proposal_id"},
+    names={"artifact_id": "proposal_id"},
 )
 
 
@@ -178,23 +176,8 @@ def pain_page(connection: Connection, group: str, pain_id: UUID) -> Context | No
     return {"pain": pain, "evidence": evidence, "proposals": pains.proposals_of(connection, group, pain_id)}
 
 
-PAIN = {"id": "pain_id"}
-action_form_route(
-    pain_pages,
-    "/pains/<uuid:pain_id>/resolve",
-    pain_actions.resolve_pain,
-    "pains.pain",
-    name="resolve",
-    field_names=PAIN,
-)
-action_form_route(
-    pain_pages,
-    "/pains/<uuid:pain_id>/propose",
-    pain_actions.propose_solution,
-    "pains.pain",
-    name="propose",
-    field_names=PAIN,
-)
+form(pain_pages, "/pains/<uuid:pain_id>/resolve", pain_actions.resolve_pain, "pains.pain")
+form(pain_pages, "/pains/<uuid:pain_id>/propose", pain_actions.propose_solution, "pains.pain")
 
 
 #: Versions of a file, snapshots, and proposals: the latest.
@@ -235,18 +218,9 @@ def identity_page(connection: Connection, group: str, agent: str) -> Context | N
 
 
 IDENTITY = "/identity/<name:group>/<name:agent>"
-AGENT, FILE = {"agent_id": "agent"}, ["file"]
 for _verb in ("propose", "snapshot", "rollback"):
     _action = getattr(identity_actions, _verb)
-    action_form_route(
-        proposal_pages,
-        f"{IDENTITY}/{_verb}",
-        _action,
-        "proposals.identity",
-        name=_verb,
-        field_names=AGENT,
-        kept_fields=FILE,
-    )
+    form(proposal_pages, f"{IDENTITY}/{_verb}", _action, "proposals.identity", kept=["file"])
 
 
 BLUEPRINTS = (proposal_pages, pain_pages)

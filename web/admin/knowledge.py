@@ -27,7 +27,7 @@ from models.tiers.quarantine import sentence
 from models.tiers.quarantine_reads import Entry, State, WantedEntries
 from web.accounts.identity import need
 from web.admin import frame, inputs
-from web.admin.acting import Part, action_form_route, ids_of, perform
+from web.admin.acting import Part, form, ids_of, perform
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page, reads_database, redirect_to
 from web.show import age, translated
@@ -153,28 +153,18 @@ def entry_page(connection: Connection, group: str, entry_id: UUID) -> Context | 
     )
 
 
-def _chosen(fields: Context, _parts: Context) -> Context:
+def _chosen(fields: Context) -> Context:
     return fields if fields["entry_ids"] else abort(400, _("Choose entries first."))
 
 
-ENTRIES = {"entry_ids": "entry"}
-action_form_route(
+form(
     quarantine_pages,
     "/quarantine/delete",
     actions.delete,
     Part("_quarantine.html", entries_page),
-    name="delete",
-    field_names=ENTRIES,
-    make_fields=_chosen,
+    check=_chosen,
 )
-action_form_route(
-    quarantine_pages,
-    "/quarantine/<uuid:entry_id>/check",
-    actions.check,
-    "quarantine.one",
-    name="check",
-    field_names={"entry_ids": "entry_id"},
-)
+form(quarantine_pages, "/quarantine/<uuid:entry_id>/check", actions.check, "quarantine.one")
 
 
 def _offered(connection: Connection, group: str) -> dict[str, list[str]]:
@@ -383,22 +373,8 @@ def _demoted(known: Context) -> str:
     return url_for("knowledge.one", knowledge_id=known["knowledge_id"], group=frame.group(), done="demoted")
 
 
-action_form_route(
-    knowledge_pages,
-    "/knowledge/<uuid:knowledge_id>/edit",
-    actions.edit,
-    _edited,
-    name="edit",
-    field_names={"id": "knowledge_id"},
-)
-action_form_route(
-    knowledge_pages,
-    "/knowledge/<uuid:knowledge_id>/demote",
-    actions.demote,
-    _demoted,
-    name="demote",
-    field_names={"knowledge_ids": "knowledge_id"},
-)
+form(knowledge_pages, "/knowledge/<uuid:knowledge_id>/edit", actions.edit, _edited)
+form(knowledge_pages, "/knowledge/<uuid:knowledge_id>/demote", actions.demote, _demoted)
 
 
 def _wanted_pieces() -> WantedKnowledge:

@@ -35,7 +35,7 @@ from models.memory.archive import add_memory, list_mistakes, restore
 from models.memory.reads import MAX_WORDS_CHARS, MemoryFilter, search
 from web.accounts.identity import need
 from web.admin import frame, inputs
-from web.admin.acting import action_form_route, ids_of, perform
+from web.admin.acting import form, ids_of, perform
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 from web.answers import answer
@@ -106,9 +106,7 @@ def _added(told: Context) -> str:
 
 
 #: Sent again it adds another one, unless the agent remembers each content once.
-action_form_route(
-    memory_pages, "/memories/add", add_memory, _added, name="add", field_names={"agent_id": "agent"}
-)
+form(memory_pages, "/memories/add", add_memory, _added)
 
 
 def _matches() -> Context:
@@ -291,9 +289,7 @@ def _turn_address(shown: Context) -> str:
 
 
 JUDGE = "/sessions/<name:group>/<name:agent>/<name:session>/<uuid:node_id>/judge"
-action_form_route(
-    memory_pages, JUDGE, actions.judge_turn, _turn_address, name="judge", field_names={"id": "node_id"}
-)
+form(memory_pages, JUDGE, actions.judge_turn, _turn_address)
 
 
 @memory_pages.get("/judged.jsonl")
@@ -379,10 +375,7 @@ def _restored(known: Context) -> str:
     )
 
 
-RESTORED = {"ids": "node_id", "agent_id": "agent"}
-action_form_route(
-    archive_pages, "/archive/<name:group>/restore", restore, _restored, name="restore", field_names=RESTORED
-)
+form(archive_pages, "/archive/<name:group>/restore", restore, _restored, names={"ids": "node_id"})
 
 
 conversation_pages = Pages(

@@ -20,7 +20,7 @@ from models.memory import archive, events, reads
 from models.reflection.actions import why_thought
 from web.accounts.identity import need
 from web.admin import frame
-from web.admin.acting import action_form_route, perform
+from web.admin.acting import form, perform
 from web.admin.memory import chosen_ids, memory_pages
 from web.admin.pages import Context, page, reads_database
 from web.admin.retrieval import FILTERS
@@ -111,39 +111,21 @@ def _why_address(node: Context) -> str:
     )
 
 
-ID, IDS, ERASED = {"id": "node_id"}, {"ids": "node_id"}, {"node_ids": "node_id"}
-action_form_route(
-    memory_pages, f"{ADDRESS}/archive", archive.archive, "memories.node", name="archive", field_names=IDS
-)
-action_form_route(
-    memory_pages, f"{ADDRESS}/restore", archive.restore, "memories.node", name="restore", field_names=IDS
-)
-action_form_route(
-    memory_pages,
-    f"{ADDRESS}/delete",
-    request_erasure,
-    "erasure.one",
-    name="delete",
-    field_names=ERASED,
-    scope="admin",
-)
-action_form_route(
-    memory_pages,
-    f"{ADDRESS}/reinstate",
-    archive.reinstate_memory,
-    "memories.node",
-    name="reinstate",
-    field_names=ID,
-)
-action_form_route(
-    memory_pages, f"{ADDRESS}/correct", archive.update_memory, "memories.node", name="correct", field_names=ID
-)
+form(memory_pages, f"{ADDRESS}/archive", archive.archive, "memories.node")
+form(memory_pages, f"{ADDRESS}/restore", archive.restore, "memories.node")
+form(memory_pages, f"{ADDRESS}/reinstate", archive.reinstate_memory, "memories.node")
+form(memory_pages, f"{ADDRESS}/correct", archive.update_memory, "memories.node")
+
+form(memory_pages, f"{ADDRESS}/delete", request_erasure, "erasure.one", scope="admin")
 
 #: Seconds that looking for what rests on chosen memories may take.
 PREVIEW_TIMEOUT = 20.0
 
 
-@memory_pages.post("/memories/<name:group>/chosen")
+CHOSEN, IDS = "/memories/<name:group>", {"ids": "node_id"}
+
+
+@memory_pages.post(f"{CHOSEN}/chosen")
 def chosen(group: str) -> str:
     """What was chosen among the memories, and what goes with it if it is erased. Changes nothing."""
     need("admin")
@@ -153,31 +135,9 @@ def chosen(group: str) -> str:
     return render_template("chosen.html", group=group, nodes=nodes, found=found)
 
 
-action_form_route(
-    memory_pages,
-    "/memories/<name:group>/archive",
-    archive.archive,
-    "memories.index",
-    name="archive_chosen",
-    field_names=IDS,
-)
-action_form_route(
-    memory_pages,
-    "/memories/<name:group>/rate",
-    archive.rate,
-    "memories.index",
-    name="rate_chosen",
-    field_names=IDS,
-)
-action_form_route(
-    memory_pages,
-    "/memories/<name:group>/delete",
-    request_erasure,
-    "erasure.one",
-    name="delete_chosen",
-    field_names=ERASED,
-    scope="admin",
-)
+form(memory_pages, f"{CHOSEN}/archive", archive.archive, "memories.index", name="archive_chosen", names=IDS)
+form(memory_pages, f"{CHOSEN}/rate", archive.rate, "memories.index", name="rate_chosen", names=IDS)
+form(memory_pages, f"{CHOSEN}/delete", request_erasure, "erasure.one", name="delete_chosen", scope="admin")
 
 
 #: Boxes of the drawing, in its own units, and the space between columns and rows.

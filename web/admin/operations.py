@@ -38,7 +38,7 @@ from models.queue import actions as queue_actions
 from models.queue import broker_queues, dead_letters, pending_work
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
-from web.admin.acting import Part, action_form_route, checked, perform
+from web.admin.acting import Part, checked, form, perform
 from web.admin.frame import Page, Pages, across_groups, asked
 from web.admin.pages import Context, listed, page
 from web.answers import answer, json_answer
@@ -168,7 +168,7 @@ def workers() -> Context:
     return dict(report)
 
 
-action_form_route(
+form(
     worker_pages,
     "/workers/<name:worker>/<any(running, paused, draining, stopped):mode>",
     worker_actions.set_worker_mode,
@@ -200,14 +200,12 @@ def work_of_kind(connection: Connection, group: str, kind: str) -> Context:
     }
 
 
-action_form_route(
+form(
     work_pages,
     "/work/<name:kind>/retry",
     queue_actions.retry_work,
     Part("_work_rows.html", work_of_kind),
-    name="retry",
-    field_names={"subject_ids": "subject"},
-    make_fields=lambda fields, _parts: {**fields, "all_groups": who().may("operator")},
+    check=lambda fields: {**fields, "all_groups": who().may("operator")},
 )
 
 
@@ -247,21 +245,20 @@ def letter(letter_id: UUID) -> Context:
     return {"letter": perform(queue_actions.get_letter, id=letter_id)}
 
 
-def _chosen(fields: Context, _parts: Context) -> Context:
+def _chosen(fields: Context) -> Context:
     """Those chosen, or all open ones of a kind."""
     if bool(fields["letter_ids"]) == ("kind" in fields):
         abort(400, _("Choose letters first."))
     return fields
 
 
-action_form_route(
+form(
     letter_pages,
     "/dead/resolve",
     queue_actions.resolve_letters,
     Part("_letters.html", letters, {"most": MAX_RESOLVED}),
-    name="resolve",
-    field_names={"letter_ids": "letter", "kind": "all_of"},
-    make_fields=_chosen,
+    names={"kind": "all_of"},
+    check=_chosen,
 )
 
 
@@ -276,7 +273,7 @@ def jobs(connection: Connection) -> Context:
     return {"jobs": [_job(row, now) for row in numbers.job_states(connection, get_settings(), now)]}
 
 
-action_form_route(job_pages, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"), name="run")
+form(job_pages, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"))
 
 
 @job_pages.get("/schedules/<name:job>/run")

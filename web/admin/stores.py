@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from jiyi.errors import NotFound
 from jiyi.protocol.stores import FilesQuery, ItemsQuery, RetrieveItems, StoresQuery
 from models.stores import actions, reads
-from web.admin.acting import action_form_route, perform
+from web.admin.acting import form, perform
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, page, reads_database
 
@@ -73,23 +73,9 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> Contex
     }
 
 
-action_form_route(
-    store_pages,
-    "/stores/<name:name>/reindex",
-    actions.reindex,
-    "stores.one",
-    name="reindex",
-    field_names={"run_id": "run"},
-    kept_fields=["run"],
-)
-action_form_route(
-    store_pages,
-    "/stores/<name:name>/delete",
-    actions.delete,
-    "stores.index",
-    name="delete",
-    field_names={"run_id": "run"},
-)
+RUN = {"run_id": "run"}
+form(store_pages, "/stores/<name:name>/reindex", actions.reindex, "stores.one", names=RUN, kept=["run"])
+form(store_pages, "/stores/<name:name>/delete", actions.delete, "stores.index", names=RUN)
 
 
 BLUEPRINTS = (store_pages,)
