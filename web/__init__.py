@@ -17,9 +17,7 @@ STATIC_SECONDS = 300
 
 
 class NameConverter(BaseConverter):
-    """Any name, also one with a slash, dots only, or ``.json`` at its end: those are escaped once more,
-    because servers and browsers undo the first escaping before they look at the path.
-    """
+    """Any name: slashes, and dots that would mean something, are escaped once more."""
 
     regex = r"[^/]+"
 

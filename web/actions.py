@@ -1,6 +1,4 @@
-"""The web's door to the actions: who asks is checked, and what does not answer is named; and its one way to
-the workers.
-"""
+"""The web's way to the actions and to the workers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Every page in two forms, for people and as JSON under the same address with ``.json``; and what goes wrong,
-in both.
-"""
+"""Pages as HTML, and as JSON under the same address with ``.json``; and what goes wrong, in both."""
 
 from __future__ import annotations
 

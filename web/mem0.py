@@ -130,9 +130,7 @@ def ping(asker: Asker) -> Any:
     "POST", "/v3/memories/add/", "/v1/memories/", "/memories", scope="publish", body=dialect.Add, large=True
 )
 def add(asker: Asker, body: dialect.Add) -> Any:
-    """With ``infer`` the messages become turns, and what they tell is extracted soon; without it each is a
-    memory, at once.
-    """
+    """With ``infer`` the messages become turns, extracted soon; without it each is a memory at once."""
     if not body.entities:
         raise InvalidRequest(["user_id: give this, agent_id or run_id: whose memory it is"])
     session, user = body.run_id, body.user_id
@@ -183,9 +181,7 @@ def add(asker: Asker, body: dialect.Add) -> Any:
 
 
 def _said(messages: Sequence[Mapping[str, Any]], at: datetime | None) -> tuple[list[Message], list[str]]:
-    """The messages that have a text, of which pictures and the like are no part; and why each other one is
-    left out.
-    """
+    """The messages that have a text, and why each other one is left out."""
     said: list[Message] = []
     left_out = []
     for place, message in enumerate(messages):
@@ -341,9 +337,7 @@ def delete_entity(asker: Asker, kind: str, name: str) -> Any:
 
 @path("GET", "/v1/entities/", "/entities", scope="read")
 def entities(asker: Asker) -> Any:
-    """Who has memories or turns: agents, users and runs, with how many of the latest memories in force are
-    theirs.
-    """
+    """Agents, users and runs, with how many of the latest memories in force are theirs."""
     counts: dict[tuple[str, str], int] = {}
     for row in islice(_rows(asker, None, everything=True), MOST):
         in_force = row.kind != "session" and row.superseded_by is None
@@ -399,9 +393,7 @@ def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False
 
 
 def _is_of(memory: Mapping[str, Any], whose: dialect.Whose) -> bool:
-    """Whether it is just theirs: here a user is told as well what is nobody's in particular, which mem0's
-    programs do not expect.
-    """
+    """Whether it is just theirs: mem0's programs do not expect what is nobody's in particular."""
     named, provenance = whose.entities, memory.get("provenance") or {}
     if "user_id" in named and memory["user_id"] != named["user_id"]:
         return False

@@ -1,6 +1,4 @@
-"""What programs written for mem0 send: to its platform (paths ``/v1`` to ``/v3``), or to its own server.
-Unknown fields are ignored.
-"""
+"""What programs for mem0 send to its platform (``/v1`` to ``/v3``) or server. Unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -123,9 +121,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 
 
 def _span(moment: Any, how: str) -> tuple[datetime, datetime]:
-    """When what is named begins, and the first moment after it: a day is a whole day; without a zone it is in
-    UTC.
-    """
+    """When what is named begins and ends: a day is a whole day; without a zone it is in UTC."""
     try:
         try:
             first, length = datetime.combine(date.fromisoformat(moment), time(), UTC), _DAY

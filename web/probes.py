@@ -70,9 +70,7 @@ def readyz() -> Response:
 
 
 def _said(server: ServerState) -> str:
-    """What is the matter. Why a server is away, which names its socket or host, is for those who may sign
-    in.
-    """
+    """What is the matter; a server's socket or host is not told to strangers."""
     return OF_VALKEY["away"] if server.state == "away" else server.reason
 
 

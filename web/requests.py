@@ -1,6 +1,4 @@
-"""What each request took, for Prometheus and as a span of its trace: by its rule, never with its query, which
-may hold somebody's words.
-"""
+"""What each request took, for Prometheus and traces: by its rule, without its query, which may be private."""
 
 from __future__ import annotations
 

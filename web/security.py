@@ -1,6 +1,4 @@
-"""What every request and answer passes through: own names only, bounded bodies, headers that keep browsers
-strict.
-"""
+"""What every request and answer passes: own names only, bounded bodies, strict headers."""
 
 from __future__ import annotations
 

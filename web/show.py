@@ -263,9 +263,7 @@ def told(text: str) -> str:
 
 
 def values_of(template: str, text: str) -> dict[str, str] | None:
-    """What stands in a text where its template has values; None if it is no text of this template. A value is
-    as short as it can be.
-    """
+    """A text's values in the places of its template, each as short as it can be; None if it does not fit."""
     parts = _VALUE.split(template)
     fixed, names = parts[::2], parts[1::2]
     if not names:

@@ -101,9 +101,7 @@ def answer(identify_again: Callable[[], Identity | None]) -> Response:
 
 
 def _beginning(watcher: Watcher, after: str | None) -> tuple[str, stream.Place]:
-    """First of all how soon to come back, from where on it is told, and whether something is missing in
-    between; and up to where the client knows everything.
-    """
+    """How soon to come back, whether something is missing, and up to where the client knows all."""
     opened = json.dumps({"group": watcher.group_id, "kept": stream.KEPT}, ensure_ascii=False)
     retry = f"retry: {RETRY_MS}\n"
     if after is None:
@@ -255,17 +253,13 @@ class Sending:
         return event(entry.kind, entry.data, entry.id)
 
     def _heartbeat(self) -> str:
-        """For a client that wants few kinds also how far it is, so that it need not look through the others
-        again.
-        """
+        """For a client that wants few kinds also how far it is, so that it need not skip the others again."""
         passed, self.passed = self.passed, None
         return ":\n\n" if passed is None else event("stream.passed", "{}", passed)
 
 
 class Client:
-    """The other end of the connection, where the server tells: it must not hold a thread that nobody reads
-    from.
-    """
+    """The other end of the connection, where the server tells of it."""
 
     def __init__(self, connection: Connection | None) -> None:
         self._connection = connection

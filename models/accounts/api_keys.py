@@ -1,8 +1,4 @@
-"""API keys: stored as hashes; looked up by web, workers and intake once, and again after some seconds; noted
-when used.
-
-``group_id=None`` means every group, and the operators' keys: within ``whole_service()`` only.
-"""
+"""API keys, stored as hashes. ``group_id=None`` (all groups, operators' keys): in ``whole_service()`` only."""
 
 from __future__ import annotations
 
@@ -79,9 +75,7 @@ class ApiKey:
 
 
 def find(connection: Connection, key_ids: Iterable[str], *, lock: bool = False) -> dict[str, ApiKey]:
-    """Those of these keys that there are, expired and revoked ones too, by id. ``lock`` keeps others from
-    changing them.
-    """
+    """Those of these keys that there are, by id, expired and revoked ones too."""
     rows = connection.execute(_FIND_AND_LOCK if lock else _FIND, {"ids": list(key_ids)}).mappings()
     return {row["key_id"]: ApiKey(**{**row, "scopes": frozenset(row["scopes"])}) for row in rows}
 
@@ -145,9 +139,7 @@ def used(connection: Connection, key_id: str) -> None:
 
 
 class PresentedKeys:
-    """Keys as the web recognises them: by their text, with a short read, and for a while without the
-    database.
-    """
+    """Keys as the web recognises them by their text; for a while without the database."""
 
     def __init__(self) -> None:
         self.known = LookupCache(
@@ -178,9 +170,7 @@ class PresentedKeys:
 
 
 def known_keys() -> LookupCache[str, ApiKey]:
-    """A cache by key id; a key that was revoked works up to ``KEY_SECONDS`` more, as over REST. Raises what
-    the database raises.
-    """
+    """A cache by key id: a revoked key works up to ``KEY_SECONDS`` more. Raises what the database raises."""
     return LookupCache(_find, fresh_seconds=KEY_SECONDS, max_entries=MAX_KEYS)
 
 
@@ -217,9 +207,7 @@ def _note_later(key_ids: Collection[str]) -> dict[str, None]:
 
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[V]):
-    """A value, or that there is none; when it was loaded, and when it was last asked for, on the monotonic
-    clock.
-    """
+    """A value or None; when it was loaded and last asked for, on the monotonic clock."""
 
     value: V | None
     loaded_at: float
@@ -286,9 +274,7 @@ class LookupCache(Generic[K, V]):
             self._entries.pop(key, None)
 
     def _stale(self, entry: _Entry[V] | None, now: float) -> _Entry[V] | None:
-        """An old value that still serves, as if it had just been asked for: not every request waits for a
-        dead database.
-        """
+        """An old value as if just asked for: not every request waits for a dead database."""
         if entry is None or entry.value is None or now - entry.loaded_at > self.stale_seconds:
             return None
         return _Entry(entry.value, entry.loaded_at, time.monotonic())

@@ -75,9 +75,7 @@ def begin(
     redirect_uri: str,
     challenge: str,
 ) -> str | None:
-    """The code of a new connection, whose person has consented; None if there are too many. Raises
-    :class:`Unanswered`.
-    """
+    """The code of a new connection; None if there are too many. Raises :class:`Unanswered`."""
     connection_id, secret = uuid7(), secrets.token_urlsafe(32)
 
     def store(connection: Connection) -> bool:
@@ -106,9 +104,7 @@ def begin(
 
 
 def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) -> Tokens | None:
-    """What a code is worth, once; ``challenge`` follows from the verifier that came with it. Raises
-    :class:`Unanswered`.
-    """
+    """A code's tokens, once; ``challenge`` follows from the verifier. Raises :class:`Unanswered`."""
 
     def spend(connection: Connection) -> Tokens | None:
         found = _find(connection, code, client_id)
@@ -130,9 +126,7 @@ def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) ->
 
 
 def refresh(token: str, *, client_id: str) -> Tokens | None:
-    """New tokens for a refresh token, which is used up: the same ones if it comes again at once. Raises
-    :class:`Unanswered`.
-    """
+    """New tokens; the same ones if it comes again within the grace. Raises :class:`Unanswered`."""
 
     def spend(connection: Connection) -> Tokens | None:
         found = _find(connection, token, client_id)
@@ -150,9 +144,7 @@ def refresh(token: str, *, client_id: str) -> Tokens | None:
 
 
 def revoke(token: str, *, client_id: str) -> None:
-    """End the connection of either token, as its program asks; nothing if there is none. Raises
-    :class:`Unanswered`.
-    """
+    """End the connection of either token, if there is one. Raises :class:`Unanswered`."""
 
     def end(connection: Connection) -> None:
         if (key := parse_key(token)) is not None:
@@ -194,9 +186,7 @@ def remove(user: User, connection_id: UUID) -> bool:
 
 
 def _find(connection: Connection, token: str, client_id: str) -> tuple[RowMapping, str] | None:
-    """The client's connection that a code or a refresh token names, locked, and the secret that came with
-    it.
-    """
+    """The client's connection that a code or refresh token names, locked, and the token's secret."""
     name, _, secret = token.partition(".")
     try:
         connection_id = UUID(name)
@@ -233,9 +223,7 @@ def _renewed(connection: Connection, row: RowMapping, secret: str) -> Tokens | N
 
 
 def _tokens(connection: Connection, row: RowMapping, secret: str, seed: bytes) -> Tokens | None:
-    """The tokens that follow from a secret and a seed, of which the access token is the connection's key from
-    now on.
-    """
+    """The tokens of a secret and a seed; the access token becomes the connection's key."""
     key = KeyText(
         _derived("id", secret, seed, base64.b32encode).lower()[:ID_CHARS], _derived("key", secret, seed)
     )

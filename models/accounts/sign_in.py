@@ -132,9 +132,7 @@ def refuse_from_provider(name: str, address: str) -> None:
 
 
 def confirm(user: User, password: str, address: str) -> Attempt:
-    """Whether somebody who is signed in knows the password, too; wrong ones count as those of
-    :func:`sign_in`, which see.
-    """
+    """Whether somebody signed in knows the password; counts and errors as in :func:`sign_in`."""
     guess = _count(user.name, address)
     if guess.wait:
         return Attempt(None, guess.wait)
@@ -240,9 +238,7 @@ class LoginAttempt:
 
 
 def count_guess(name: str, address: str) -> LoginAttempt:
-    """One more guess, unless it has to wait. Raises ``redis.RedisError``: then nobody signs in, or guessing
-    would be free.
-    """
+    """One more guess, unless it has to wait. Raises ``redis.RedisError``: nobody signs in uncounted."""
     numbers = (
         FREE_BY_PAIR,
         PAUSE_BY_PAIR,
@@ -271,9 +267,7 @@ def signed_in(name: str, address: str) -> None:
 
 
 def reset_guesses(name: str) -> None:
-    """Nobody has to wait for the name any more: there is a new password. Without Valkey the pauses go by
-    themselves, later.
-    """
+    """Nobody waits for the name any more. Without Valkey the pauses end by themselves, later."""
     with suppress(redis.RedisError):
         valkey().delete(valkey_keys.guesses_by_name(_digest(name)))
 

@@ -23,9 +23,7 @@ class Group(Base):
 
 
 class ApiKey(Base):
-    """A program's key: what it may do, in one group (operators' keys: in all). Its secret is known to nobody
-    here.
-    """
+    """A program's key: what it may do, in one group (operators' keys: in all)."""
 
     __tablename__ = "api_keys"
     __table_args__ = (

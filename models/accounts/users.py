@@ -1,8 +1,4 @@
-"""People who sign in to the admin, as they are stored, and what each role may do. ``models.accounts.actions``
-changes them.
-
-The table is the whole service's: use it within ``whole_service()``.
-"""
+"""People who sign in to the admin, as stored, and what roles may do. Use it within ``whole_service()``."""
 
 from __future__ import annotations
 
@@ -112,9 +108,7 @@ def from_provider(
     role: Role,
     groups: Sequence[str] | None,
 ) -> User | None:
-    """Whoever has the account at the provider, with role and groups as it says now; stored if new. None if
-    the name is another's.
-    """
+    """Stored or updated as the provider says now; None if the name is another's."""
     row = {"role": role, "groups": None if groups is None else list(groups)}
     new = {"user_id": uuid7(), "subject": subject, "name": name, "password_hash": password_hash}
     if not connection.execute(update(_U).where(_U.subject == subject).values(**row)).rowcount:
@@ -128,9 +122,7 @@ def set_password(connection: Connection, name: str, password_hash: str) -> bool:
 
 
 def is_last_operator(connection: Connection, name: str) -> bool:
-    """Whether nobody else could run the service. Until the transaction ends no operator is disabled or
-    enabled elsewhere.
-    """
+    """Whether nobody else could run the service. Until the transaction ends none is switched elsewhere."""
     connection.execute(_LOCK_OPERATORS)  # two operators that disable each other take turns
     user = by_name(connection, name)
     if user is None or user.role != "operator" or user.disabled:
@@ -155,9 +147,7 @@ def seen(connection: Connection, user_id: UUID) -> None:
 
 
 def record(connection: Connection, name: str | None, action: str, **details: Any) -> None:
-    """Audit signing in and out. ``name`` None: nobody of this service, whatever was typed; that may have been
-    a password.
-    """
+    """Audit signing in and out. ``name`` None: nobody's; what was typed may have been a password."""
     who = f"user:{name}" if name is not None else "nobody"
     audit.record(connection, group_id=None, actor=who, action=action, target=who, **details)
 
@@ -173,9 +163,7 @@ def _user(connection: Connection, statement: Executable) -> User | None:
 
 
 def home_group(connection: Connection, configured: str) -> str | None:
-    """The configured group, unless only others have memories: then the one with the most. None while there
-    are none.
-    """
+    """The configured group, unless only others have memories: then the fullest; None without memories."""
     if connection.execute(_HAS_MEMORIES, {"group": configured}).scalar_one_or_none() is not None:
         return configured
     fullest: str | None = connection.execute(_FULLEST).scalar_one_or_none()

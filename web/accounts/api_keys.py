@@ -48,11 +48,7 @@ def identify_by_key() -> None:
 
 
 def identify_again() -> Callable[[], Identity | None]:
-    """A function that gives whose the request's key is by now, or None if it is no longer good. It works
-    after the request has ended.
-
-    It raises :class:`Unanswered` when the database has not answered for so long that nobody can say.
-    """
+    """Gives, also after the request, whose its key is by now, or None. It raises ``Unanswered``."""
     keys, text = _keys(), _presented()
 
     def again() -> Identity | None:
@@ -144,9 +140,7 @@ class Limits:
         self._note()
 
     def _note(self) -> None:
-        """What the answer's headers say, asked for now: when the answer is made, a Valkey that has gone would
-        make it an error.
-        """
+        """Read now what the headers say: later a Valkey that has gone would make the answer an error."""
         rate = self._limiter.current_limit
         with suppress(redis.RedisError, OSError):
             if rate is not None and rate.window:

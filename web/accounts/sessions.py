@@ -39,9 +39,7 @@ NOTE_SECONDS = 60
 
 
 class Cookie(SecureCookieSessionInterface):
-    """Secure, except on this machine over plain http. Copies on several ports of one machine share its
-    cookies: so the port is part of the name.
-    """
+    """Secure, except over plain http on this machine, where copies on several ports share cookies."""
 
     def get_cookie_secure(self, app: Flask) -> bool:  # noqa: ARG002
         return not is_plain_http_on_loopback()
@@ -111,11 +109,7 @@ def current() -> User | None:
 
 
 def current_again() -> Callable[[], User | None]:
-    """A function that gives who is signed in by the request's session by now, or None. It works after the
-    request has ended.
-
-    It raises :class:`Unanswered` when the database has not answered for so long that nobody can say.
-    """
+    """Gives, also after the request, who is signed in by its session by now. It raises ``Unanswered``."""
     held, people = _held(), _people()
     return lambda: None if held is None else _user_of(held, people)
 

@@ -1,6 +1,4 @@
-"""Signing in and out, and the one gate that every request of the admin passes: who is not signed in sees
-nothing.
-"""
+"""Signing in and out, and the gate of the admin: who is not signed in sees nothing."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ def register(app: Flask) -> None:
 
 
 def is_open() -> bool:
-    """Whether the address needs no session. One that does not exist needs one: nothing is told to
-    strangers.
-    """
+    """Whether the address needs no session. One that does not exist needs one."""
     return request.path.startswith(PROGRAMS) or (
         request.url_rule is not None and request.url_rule.rule in OPEN
     )

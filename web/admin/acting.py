@@ -1,6 +1,4 @@
-"""Changes that pages make, and questions to workers: what is refused is told, and nothing is waited for too
-long.
-"""
+"""Changes that pages make, and questions to workers; nothing is waited for too long."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ WORKER_TIMEOUT = 8.0
 
 
 def ids_of(values: Sequence[str], name: str, most: int) -> list[UUID]:
-    """The ids among a form's or an address's values of a name; 400 for what is no id, or too much at a
-    time.
-    """
+    """The ids among values of a name; 400 for what is no id, and for too many."""
     if len(values) > most:
         abort(400, _("At most %(most)s at a time.", most=f"{most:,}"))
     try:
@@ -75,9 +71,7 @@ def checked(model: type[Q], **fields: Any) -> Q:
 
 
 class Part(NamedTuple):
-    """A part of a page: its template gets what ``gather``, a page's function, gives, the result as ``done``,
-    the form, ``beside``.
-    """
+    """A template for what a page's ``gather`` gives, ``done`` (the result), ``form`` and ``beside``."""
 
     template: str
     gather: Callable[..., Context] = dict

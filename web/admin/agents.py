@@ -1,6 +1,4 @@
-"""Agents: the list; one with its memories over time, its keywords, its settings and its next reflection; what
-they thought about.
-"""
+"""Agents: the list; one with its memories, keywords and settings; reflections."""
 
 from __future__ import annotations
 
@@ -177,9 +175,7 @@ def _row(group: str, agent: str) -> AgentState:
 
 
 def _nodes(connection: Connection, group: str, agent: str) -> Context:
-    """The agent's memories as the address asks for them, and what it asks for, to be passed on to the next
-    page.
-    """
+    """The agent's memories as the address asks for them, and what it asks for."""
     type_, before = inputs.choice("type", NODE_TYPES), inputs.place(BY_NUMBER)
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)
     wanted = MemoryFilter(

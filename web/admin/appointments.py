@@ -1,6 +1,4 @@
-"""Appointments of agents, with a box to try how a sentence is read; heartbeats, and alerts that wait to be
-acknowledged.
-"""
+"""Appointments of agents, with a box to try how a sentence is read; heartbeats and their alerts."""
 
 from __future__ import annotations
 

@@ -71,9 +71,7 @@ WORDS = {
 
 
 class Problem(NamedTuple):
-    """One sentence; ``field`` is the form's or the request's name of what it is about, empty if it is about
-    the whole.
-    """
+    """One sentence; ``field``: what it is about, by the form's or the request's name; empty: the whole."""
 
     field: str
     text: str
@@ -177,9 +175,7 @@ class Form:
 
 
 def form_of(addresses: str | Sequence[str], *names: str) -> Form:
-    """The form that is sent to an address, or to one of several, with the fields ``names`` beside which words
-    can stand.
-    """
+    """The form that is sent to one of these addresses; ``names``: fields beside which words can stand."""
     refusal: Refusal | None = g.get("refusal")
     paths = [
         unquote(urlsplit(address).path)
@@ -263,9 +259,7 @@ def _again(wrong: list[Problem], status: int | None, blueprints: Collection[str]
 
 
 def _page(address: str, blueprints: Collection[str], refusal: Refusal) -> Response | None:
-    """A page of the admin as it is now, for whoever sent the form; None if it is not one of ours. The request
-    is from now on the page's.
-    """
+    """A page of the admin as it is now, which the request is for from now on; None if it is none of ours."""
     there = urlsplit(address)
     adapter = current_app.create_url_adapter(request)
     if adapter is None or there.scheme or there.netloc or not there.path.startswith("/"):

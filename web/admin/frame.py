@@ -107,19 +107,14 @@ def register(app: Flask, blueprints: Sequence[Pages]) -> None:
 
 
 def enter_again() -> None:
-    """The request is another page's now: with its rights, and its group. Raises what a request for that page
-    would.
-    """
+    """The request is another page's now, with its rights and its group. Raises as a request for it would."""
     _close_scope()
     g.pop("group", None)
     current_app.extensions["jiyi.enter"]()
 
 
 def group() -> str:
-    """The group of this page: the address says, else the cookie, else it is the configured or the first one.
-
-    404 for one that may not be seen: to whom it is closed, it does not exist.
-    """
+    """The page's group, of the address, the cookie, or the first. 404 for one that may not be seen."""
     if "group" not in g:
         g.group = _chosen(who())
     return str(g.group)
@@ -127,9 +122,7 @@ def group() -> str:
 
 @contextmanager
 def across_groups() -> Iterator[None]:
-    """What an operator sees of all groups, anybody else of theirs: letters of no known group, queues,
-    schedules.
-    """
+    """An operator sees all groups within, anybody else theirs."""
     if who().may("operator"):
         with whole_service():
             yield

@@ -59,9 +59,7 @@ def choices(name: str, allowed: Sequence[str]) -> list[str]:
 
 
 def moment(name: str, *, end: bool = False) -> datetime | None:
-    """A day (``2026-03-02``: its beginning, with ``end`` the beginning of the next one) or a time, UTC unless
-    it says.
-    """
+    """A day (its beginning, with ``end`` that of the next one) or a time, UTC unless it says."""
     text = asked(name, 40)
     if text is None:
         return None
@@ -82,9 +80,7 @@ def identifier(name: str) -> UUID | None:
 
 
 def given(names: Sequence[str]) -> dict[str, str]:
-    """Those parameters that the address has, as they stand there: to fill a form, and for the address of the
-    next page.
-    """
+    """Those parameters that the address has, as they stand there."""
     return {name: value for name in names if (value := request.args.get(name))}
 
 

@@ -257,9 +257,7 @@ PIECE_KINDS: tuple[Kind, ...] = get_args(Kind)
     longest_note=MAX_REASON_CHARS,
 )
 def beginning(connection: Connection, group: str) -> Context:
-    """Entries that were chosen (``entry``), a cluster of a digest (``digest`` and ``item``), knowledge that
-    was demoted (``knowledge``), or a text that is still to be written.
-    """
+    """Of chosen entries (``entry``), a cluster (``digest``, ``item``), demoted ``knowledge``, or none."""
     need("admin")
     ids = ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
     digest_id, number, again = (

@@ -1,6 +1,4 @@
-"""Memories of a group: search, sessions, export, adding one; events as they arrive; the archive; what
-conversations left.
-"""
+"""Memories of a group: search, sessions, export; events; the archive; conversations."""
 
 from __future__ import annotations
 
@@ -110,9 +108,7 @@ form(memory_pages, "/memories/add", add_memory, _added)
 
 
 def _matches() -> Context:
-    """One page: with an agent the next one begins behind a number, without behind a time and an id. A search
-    may take too long.
-    """
+    """One page of the search, which may take too long."""
     group, wanted = frame.group(), _wanted()
     before = inputs.place(BY_TIME) if wanted.agent_id is None else inputs.place(BY_NUMBER)
 
@@ -259,9 +255,7 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
 
 
 def _turn(memory: Memory, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[Memory]]) -> Context:
-    """A memory, who speaks if it is something that was said, what was remembered of it, and whether somebody
-    said that it is worth that.
-    """
+    """A memory, who speaks, what was remembered of it, and whether somebody judged it worth that."""
     speaker = memory.subject if memory.kind == "session" else None
     of_it = [fact.model_dump(exclude={"filling"}) for fact in remembered.get(memory.node_id, ())]
     return {
@@ -319,9 +313,7 @@ def events_page(group: str) -> Context:
 
 @event_pages.get("/events/rows", endpoint="rows")
 def event_rows() -> str:
-    """The following events, to be put in the place of the button that asked for them; or, with ``after``, the
-    news.
-    """
+    """The following events; or, with ``after``, those that have arrived since."""
     after = inputs.whole("after", inputs.MAX_BIGINT, least=0)  # the first position is 1
     before = inputs.place(BY_POSITION)
     group = frame.group()

@@ -50,9 +50,7 @@ ADDRESS = "/nodes/<name:group>/<uuid:node_id>"
     graph=lambda data: Graph(data["reasons"], data["resting"] or []),
 )
 def one(group: str, node_id: UUID) -> Context | None:
-    """The memory with everything around it. What takes long is asked apart from the rest, and may fail by
-    itself.
-    """
+    """The memory with everything around it; what takes long is asked by itself, and may fail by itself."""
     stored = _stored(group, node_id)
     if stored is None:
         return None
@@ -97,9 +95,7 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
 
 
 def _why_address(node: Context) -> str:
-    """Where its components for the question that led here are to be had, with the settings it was asked
-    with.
-    """
+    """Where its components for the question that led here are shown."""
     given: dict[str, Any] = {
         name: values
         for name, values in request.args.lists()
@@ -152,9 +148,7 @@ LINE_CHARS, LINES = 26, 2
 
 
 def tree(reasons: Reasons) -> dict[str, object]:
-    """The memory with its evidence beneath; one that was shown before has nothing beneath it the second
-    time.
-    """
+    """The memory with its evidence beneath; what was shown before has nothing beneath it again."""
     shown: set[UUID] = set()
 
     def branch(node_id: UUID) -> dict[str, object]:

@@ -1,6 +1,4 @@
-"""Operating the service: overview, queues, pending work, dead letters, scheduled jobs, and what LLMs were
-used for.
-"""
+"""Operating the service: overview, queues, work, dead letters, jobs, and the cost of LLMs."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ def gather(group: str, after: str) -> Context:
 
 
 def plots() -> list[dict[str, object]]:
-    """``column`` is a path into what :func:`models.operations.rates.series` gives; with ``gaps`` there are
-    steps without a value.
-    """
+    """``column`` is a path into :func:`models.operations.rates.series`; ``gaps``: steps without a value."""
     refused, longest = "unreachable", "thought"  # their colours
     return [
         _plot(

@@ -114,11 +114,7 @@ def page(
 
 
 def reads_database(question: Callable[..., T]) -> Callable[..., T]:
-    """Make a function of a connection one that asks the database, in a short read-only transaction.
-
-    What comes of this raises :class:`bounded_reads.Unanswered` if the database gives no answer, 400 or 404
-    for what cannot be asked.
-    """
+    """Ask in a short read-only transaction. Raises ``Unanswered``; 400 or 404 for what cannot be asked."""
 
     @wraps(question)
     def asked(*args: Any, **parts: Any) -> T:

@@ -172,9 +172,7 @@ def _defaults(settings: Context | None) -> Context:
 
 
 def _given(side: str, defaults: Context) -> Context:
-    """What the address says of one side. An agent may have negative weights, a question has them from it
-    only.
-    """
+    """What the address says of one side. Negative weights come from an agent only."""
     given = {
         "mode": inputs.choice(f"{side}.mode", MODES),
         "relevance": inputs.choice(f"{side}.relevance", RELEVANCES),
@@ -187,9 +185,7 @@ def _given(side: str, defaults: Context) -> Context:
 
 
 def _asked_for(settings: Context, defaults: Context) -> Context:
-    """What a question says of its own: a weight that is as the agent has it may be one that no question can
-    have.
-    """
+    """What a question says of its own: an agent may have weights that no question can have."""
     return {name: value for name, value in settings.items() if name not in WEIGHTS or value != defaults[name]}
 
 

@@ -1,6 +1,4 @@
-"""Declared stores: what is in them, how far their indexes are, which node uses which; try one, index it anew,
-delete it.
-"""
+"""Declared stores: their content, indexes and users; try one, index it again, delete it."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 
 class AnythingConverter(BaseConverter):
-    """A name with whatever characters: slashes, too, once they are no longer percent-encoded, as servers hand
-    them over.
-    """
+    """A name with any characters: servers hand over slashes, too, percent-decoded."""
 
     regex = ".+?"
     part_isolating = False

@@ -35,20 +35,14 @@ CHUNK = 65_536
 
 
 class Room:
-    """Bytes of bodies that are in hand. Thread-safe.
-
-    Args:
-        most: of all together; a larger one has it all for itself.
-    """
+    """Bytes of bodies in hand, ``most`` together; a larger one has it all for itself. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most, self._free = most, threading.Condition()
         self._taken = 0
 
     def take(self, size: int, seconds: float) -> int:
-        """Wait until there is room for so many bytes; how many were taken, to be given back. 0: there was
-        none in time.
-        """
+        """Wait for room for so many bytes; how many were taken, to be given back; 0: none in time."""
         size = min(size, self._most)
         until = time.monotonic() + seconds
         with self._free:
@@ -70,11 +64,7 @@ ROOM = Room(BODIES_BYTES)
 
 @contextmanager
 def room_for_body() -> Iterator[None]:
-    """Whoever brings a large body has it to the end of the block, unless it is given back before.
-
-    Raises:
-        Refused: others' bodies left no room in time.
-    """
+    """A large body is in hand until the block ends. Raises :class:`Refused` if there is no room in time."""
     size = request.content_length or 0
     if size <= SMALL_BODY_BYTES:
         yield
@@ -157,8 +147,6 @@ def _data(limit: int) -> bytes:
 
 
 def drain(most: int) -> None:
-    """Read on, within bounds: a client that is still sending would otherwise find its connection cut, and no
-    answer.
-    """
+    """Read on, within bounds: a client that still sends would otherwise get no answer."""
     while most > 0 and (chunk := request.environ["wsgi.input"].read(min(most, CHUNK))):
         most -= len(chunk)

@@ -1,6 +1,4 @@
-"""The document for programs, and as a page for people: plain HTML; operations are tried by a script
-(`static/api.js`).
-"""
+"""The document for programs, and as a page for people (operations are tried by `static/api.js`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""REST operations on events, memories, agents, retrievals and erasures. All but retrievals work without
-workers.
-"""
+"""REST operations on events, memories, agents, retrievals (which alone need workers) and erasures."""
 
 from __future__ import annotations
 
@@ -248,9 +246,7 @@ def once(events: Sequence[Event], given: Sequence[Collection[str]], seconds: int
 
 
 def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
-    """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of
-    them.
-    """
+    """Store events durably, each once; answer after up to ``wait`` seconds with their states."""
     kept = keep(events)
     ids = [event.event_id for event in events]
     url, states = status_url(ids), None

@@ -59,9 +59,7 @@ def is_api() -> bool:
 
 
 def answer_to(error: Exception) -> Response:
-    """The problem that an error is. Which socket or host is away is for the log, and for people who sign
-    in.
-    """
+    """The problem that an error is. Which socket or host is away only the log says."""
     if (refused := refused_value(error.__cause__ if isinstance(error, Unanswered) else error)) is not None:
         log.warning("%s %s: %s", request.method, request.path, error)
         error = refused

@@ -1,6 +1,4 @@
-"""Operations of the API: each is said once, and routes, checks, the OpenAPI document and tests follow from
-it.
-"""
+"""Operations of the API: routes, checks, the OpenAPI document and tests follow from each."""
 
 from __future__ import annotations
 
@@ -122,9 +120,7 @@ def expose(
 
 
 def without_fields(request: type[BaseModel], names: set[str]) -> type[BaseModel]:
-    """The request as a form that does not have these fields: what a path says, the body does not say
-    again.
-    """
+    """The request's form without these fields: what a path says, the body does not say again."""
     gone = names & request.model_fields.keys()
     if not gone:
         return request

@@ -75,9 +75,7 @@ def scope_of(asker: Asker) -> AbstractContextManager[None]:
 
 
 def group_of(identity: Identity) -> str:
-    """The key's group; for an operator's key, which has none, the one in the header, else the
-    deployment's.
-    """
+    """The key's group; for an operator's key the one in the header, else the deployment's."""
     named = _group_header()
     if identity.groups is None:
         return named or get_settings().group

@@ -1,6 +1,4 @@
-"""The service itself: counts, queues, dead letters, scheduled jobs; every action by its name, or at an
-address that follows from an alias.
-"""
+"""The service itself: counts, queues, dead letters, jobs; every action by its name or alias."""
 
 from __future__ import annotations
 
@@ -124,9 +122,7 @@ IN_CONFLICT = ("feedback", "identity", "pains", "proposals", "self_review")
 
 
 def _expose(tag: Tag, path: str, action: Action[Any, Any], operation_id: str) -> None:
-    """Make an action an operation. Without examples of its own it has those of the action's first operation
-    with the tag.
-    """
+    """Make an action an operation, by default with the examples of its first one with the tag."""
     conflicts = action.mutates and action.name.startswith(IN_CONFLICT)
     errors = (404, 409) if conflicts else (404,)
     same = next((one for one in OPERATIONS if one.action is action and one.tag == tag), None)

@@ -78,9 +78,7 @@ def call_tool(asker: Asker, body: ToolCall) -> JsonObject:
 
 
 def _performed(asker: Asker, call: ToolCall) -> Any:
-    """The answer to the model. Raises what the operation raises, and InvalidRequest for what is no call of
-    it.
-    """
+    """The answer to the model. Raises what the operation raises; InvalidRequest for what is no call of it."""
     found = _named(call.name)
     if found is None:
         raise InvalidRequest([f"there is no tool {call.name!r}; there are {', '.join(OFFERED)}"])
