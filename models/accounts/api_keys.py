@@ -1,4 +1,4 @@
-"""API keys, stored as hashes. ``group_id=None`` (all groups, operators' keys): in ``whole_service()`` only."""
+"""API keys, stored as hashes. ``group_id=None`` (all groups, operators): in ``whole_service()`` only."""
 
 from __future__ import annotations
 
