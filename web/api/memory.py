@@ -107,10 +107,9 @@ def _erasure_asked(_asker: Asker, done: ErasureState) -> Reply:
 
 expose(
     erasure_actions.request_erasure,
-    "DELETE",
-    "/nodes/<uuid:id>",
-    id="erase_memory",
-    tag="memories",
+    "DELETE /nodes/<uuid:id>",
+    "erase_memory",
+    "memories",
     status=202,
     given=lambda parts: {"node_ids": [parts["id"]]},
     present=_erasure_asked,
@@ -125,45 +124,29 @@ expose(
 )
 expose(
     erasure_actions.request_erasure,
-    "POST",
-    "/erasures",
-    id="erase",
-    tag="erasure",
+    "POST /erasures",
+    "erase",
+    "erasure",
     status=202,
     errors=(404,),
     present=_erasure_asked,
 )
 
 
-expose(erasure_actions.list_erasures, "GET", "/erasures", id="list_erasures", tag="erasure")
-expose(erasure_actions.get_erasure, "GET", "/erasures/<uuid:id>", id="get_erasure", tag="erasure")
+expose(erasure_actions.list_erasures, "GET /erasures", "list_erasures", "erasure")
+expose(erasure_actions.get_erasure, "GET /erasures/<uuid:id>", "get_erasure", "erasure")
 
 
 @operation(
-    "POST",
-    "/events",
-    id="observe",
+    "POST /events",
+    "events",
     large=True,
     scope="publish",
-    tag="events",
-    query=WaitQuery,
-    body=EventsBody,
     answer=Accepted,
     status=202,
     errors=(409, 504),
-    flat=(
-        *(
-            "agent_id",
-            "description",
-            "node_type",
-            "poignancy",
-            "session_id",
-            "user_id",
-            "visibility",
-            "origin",
-        ),
-        *("subject", "predicate", "object", "occurred_at", "event_id"),
-    ),
+    flat="agent_id description node_type poignancy session_id user_id visibility origin"
+    " subject predicate object occurred_at event_id",
     flat_body=ShortEvent,
 )
 def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
@@ -185,13 +168,12 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
     return accepted(once(events, body.given(), query.once), query.wait or 0.0)
 
 
-expose(questions.event_states, "GET", "/events/status", id="event_states", tag="events", without=("digests",))
+expose(questions.event_states, "GET /events/status", "event_states", "events", without="digests")
 expose(
     questions.event_states,
-    "POST",
-    "/events/status",
-    id="event_states_of_many",
-    tag="events",
+    "POST /events/status",
+    "event_states_of_many",
+    "events",
     doc="""Tell what became of many events.
 
     As event_states, for up to 1,000 ids, which are more than an address can hold. Changes nothing.
@@ -199,26 +181,21 @@ expose(
 )
 expose(
     questions.get_event,
-    "GET",
-    "/events/<uuid:id>",
-    id="get_event",
-    tag="events",
-    missing="There is no event {id}. It may have been refused: see the dead letters.",
+    "GET /events/<uuid:id>",
+    "get_event",
+    "events",
+    missing="event {id}. It may have been refused: see the dead letters",
 )
 
 
 @operation(
-    "POST",
-    "/sessions/<anything:session_id>/end",
-    id="end_session",
+    "POST /sessions/<anything:session_id>/end",
+    "events",
     scope="publish",
-    tag="events",
-    query=OnceQuery,
-    body=SessionEnd,
     answer=Accepted,
     status=202,
     errors=(409, 504),
-    flat=("agent_id", "user_id", "partner"),
+    flat="agent_id user_id partner",
     flat_body=SessionEnd,
 )
 def end_session(asker: Asker, session_id: str, body: SessionEnd, query: OnceQuery) -> Reply:
@@ -280,26 +257,13 @@ def status_url(ids: Sequence[UUID]) -> str:
 
 
 @operation(
-    "POST",
-    "/retrieve",
-    id="retrieve_memories",
+    "POST /retrieve",
+    "retrieval",
     scope="read",
-    tag="retrieval",
-    body=RetrieveBody,
     answer=Answer,
     errors=(504,),
-    flat=(
-        "agent_id",
-        "query",
-        "user_id",
-        "top_k",
-        "mode",
-        "recency_w",
-        "relevance_w",
-        "importance_w",
-        "recency_decay",
-    ),
-    needed=("query",),
+    flat="agent_id query user_id top_k mode recency_w relevance_w importance_w recency_decay",
+    needed="query",
 )
 def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     """Recall what matters now.
@@ -319,85 +283,60 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     return Answer.model_validate_json(answer).groups[0].model_dump_json().encode() if body.flat else answer
 
 
-expose(records.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", errors=(404,))
+expose(records.list_retrievals, "GET /retrievals", "list_retrievals", "retrieval", errors=(404,))
 expose(
     records.ask_again,
-    "GET",
-    "/retrievals/<uuid:id>/again",
-    id="ask_retrieval_again",
-    tag="retrieval",
+    "GET /retrievals/<uuid:id>/again",
+    "ask_retrieval_again",
+    "retrieval",
     errors=(404, 504),
 )
 
 
 expose(
     questions.list_memories,
-    "GET",
-    "/nodes",
-    id="list_memories",
-    tag="memories",
+    "GET /nodes",
+    "list_memories",
+    "memories",
     errors=(404,),
-    flat=(
-        "agent_id",
-        "words",
-        "keyword",
-        "session_id",
-        "user_id",
-        "created_after",
-        "created_before",
-        "limit",
-        "cursor",
-    ),
+    flat="agent_id words keyword session_id user_id created_after created_before limit cursor",
 )
-expose(
-    questions.get_memory,
-    "GET",
-    "/nodes/<uuid:id>",
-    id="get_memory",
-    tag="memories",
-    missing="There is no memory {id}.",
-)
-expose(archive.update_memory, "PATCH", "/nodes/<uuid:id>", id="update_memory", tag="memories")
+expose(questions.get_memory, "GET /nodes/<uuid:id>", "get_memory", "memories", missing="memory {id}")
+expose(archive.update_memory, "PATCH /nodes/<uuid:id>", "update_memory", "memories")
 expose(
     archive.reinstate_memory,
-    "POST",
-    "/nodes/<uuid:id>/reinstate",
-    id="reinstate_memory",
-    tag="memories",
+    "POST /nodes/<uuid:id>/reinstate",
+    "reinstate_memory",
+    "memories",
     errors=(404, 409),
 )
-expose(conversations.forget, "POST", "/forget", id="forget_memories", tag="memories", errors=(404, 504))
+expose(conversations.forget, "POST /forget", "forget_memories", "memories", errors=(404, 504))
 expose(
     questions.build_context,
-    "POST",
-    "/context",
-    id="recall_context",
-    tag="retrieval",
+    "POST /context",
+    "recall_context",
+    "retrieval",
     errors=(504,),
-    flat=("agent_id", "query", "user_id", "max_tokens", "session_id"),
+    flat="agent_id query user_id max_tokens session_id",
 )
-expose(
-    reflection.why, "GET", "/nodes/<uuid:id>/evidence", id="explain_memory", tag="memories", flat=("depth",)
-)
-expose(questions.keywords, "GET", "/keywords", id="list_keywords", tag="memories", errors=(404,))
-expose(questions.related, "GET", "/related", id="related_memories", tag="memories")
+expose(reflection.why, "GET /nodes/<uuid:id>/evidence", "explain_memory", "memories", flat="depth")
+expose(questions.keywords, "GET /keywords", "list_keywords", "memories", errors=(404,))
+expose(questions.related, "GET /related", "related_memories", "memories")
 
 
-expose(questions.agents, "GET", "/agents", id="list_agents", tag="agents", flat=("limit", "cursor"))
+expose(questions.agents, "GET /agents", "list_agents", "agents", flat="limit cursor")
 expose(
     conversations.agent_get,
-    "GET",
-    "/agents/<anything:agent_id>",
-    id="get_agent",
-    tag="agents",
-    missing="There is no agent {agent_id!r}.",
+    "GET /agents/<anything:agent_id>",
+    "get_agent",
+    "agents",
+    missing="agent {agent_id!r}",
 )
 expose(
     archive.configure,
-    "PATCH",
-    "/agents/<anything:agent_id>/settings",
-    id="configure_agent",
-    tag="agents",
+    "PATCH /agents/<anything:agent_id>/settings",
+    "configure_agent",
+    "agents",
     errors=(409, 504),
 )
 
@@ -408,14 +347,13 @@ def _reflection_asked(_asker: Asker, done: Made) -> Reply:
 
 expose(
     reflection.request_reflection,
-    "POST",
-    "/agents/<anything:agent_id>/reflect",
-    id="reflect",
-    tag="reflections",
+    "POST /agents/<anything:agent_id>/reflect",
+    "reflect",
+    "reflections",
     present=_reflection_asked,
     status=202,
 )
 
 
-expose(reflection.list_reflections, "GET", "/reflections", id="list_reflections", tag="reflections")
-expose(reflection.get, "GET", "/reflections/<uuid:id>", id="get_reflection", tag="reflections")
+expose(reflection.list_reflections, "GET /reflections", "list_reflections", "reflections")
+expose(reflection.get, "GET /reflections/<uuid:id>", "get_reflection", "reflections")

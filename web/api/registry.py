@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import new_class
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from jiyi.errors import InvalidRequest, NotFound, problems_of
 from jiyi.protocol.openapi import document
-from jiyi.protocol.openapi.document import Method
+from jiyi.protocol.openapi.document import Method, Tag
 from models.db.actions import Action
 from web.actions import READ_TIMEOUT_MS, STATEMENT_TIMEOUT_MS, WORKER_SECONDS, perform
 from web.api.problems import Refused
@@ -46,23 +46,27 @@ class Operation(document.Operation):
 OPERATIONS: list[Operation] = []
 
 
-def operation(method: Method, path: str, **told: Any) -> Callable[[Handler], Handler]:
-    """Make a function an operation.
+def operation(address: str, tag: Tag, **told: Any) -> Callable[[Handler], Handler]:
+    """Make a function the operation of its name at an address such as ``GET /nodes/<uuid:id>``.
 
-    It gets an :class:`web.api.running.Asker`, the path's parts by name, and ``query`` and ``body`` where
-    there are such models, already checked. What it gives is the answer: a model, plain data, or JSON as
-    bytes; or a
-    :class:`web.api.running.Reply`. Its docstring's first line is the summary, the rest the description.
+    It gets an :class:`web.api.running.Asker`, the path's parts by name, and ``query`` and ``body`` where it
+    has such parameters, checked as these are annotated. It gives the answer, ``answer`` or as annotated: a
+    model, plain data, JSON as bytes, or a :class:`web.api.running.Reply`. Its docstring's first line is the
+    summary, the rest the description.
     """
 
     def register(handler: Handler) -> Handler:
-        if (example := EXAMPLES.get(told["id"])) is not None:
+        name, hints = handler.__name__, get_type_hints(handler)
+        for field, parameter in (("body", "body"), ("query", "query"), ("answer", "return")):
+            told.setdefault(field, hints.get(parameter))
+        told.update({field: tuple(told[field].split()) for field in ("flat", "needed") if field in told})
+        if (example := EXAMPLES.get(name)) is not None:
             told.update(examples=example.get("request", {}), answer_example=example.get("answer"))
         summary, _, description = (handler.__doc__ or "").strip().partition("\n")
         told.setdefault("description", " ".join(description.split()) or summary)
-        OPERATIONS.append(
-            Operation(method=method, path=path, summary=summary.rstrip("."), handler=handler, **told)
-        )
+        method, _, path = address.partition(" ")
+        known = {"id": name, "tag": tag, "method": cast("Method", method), "path": path, "handler": handler}
+        OPERATIONS.append(Operation(summary=summary.rstrip("."), **known, **told))
         return handler
 
     return register
@@ -70,12 +74,13 @@ def operation(method: Method, path: str, **told: Any) -> Callable[[Handler], Han
 
 def expose(
     action: Action[Any, Any],
-    method: Method,
-    path: str,
+    address: str,
+    name: str,
+    tag: Tag,
     *,
     present: Callable[[Any, Any], Any] | None = None,
     given: Callable[[Given], Given] | None = None,
-    without: tuple[str, ...] = (),
+    without: str = "",
     missing: str = "",
     doc: str = "",
     timeout: float = WORKER_SECONDS,
@@ -87,10 +92,12 @@ def expose(
     The action's request is what the path's parts say and, of a GET or DELETE, the query, else the body: all
     its fields but those of ``without``. ``given``: the path's parts alone are, and it makes the request of
     them. ``present`` makes the answer of an :class:`web.api.running.Asker` and the result; without it the
-    result is the answer. ``missing``: what a 404 says, with the path's parts in braces.
+    result is the answer. ``missing``: what there is none of when it is 404, with the path's parts in braces.
     """
-    told.setdefault("answer", action.result)
-    form = None if given is not None else without_fields(action.request, {*document.parts_of(path), *without})
+    told = {"answer": action.result, "body": None, "query": None, **told}
+    method, _, path = address.partition(" ")
+    parts = document.parts_of(path)
+    form = None if given is not None else without_fields(action.request, {*parts, *without.split()})
     if form is not None and form.model_fields:
         told["query" if method in ("GET", "DELETE") else "body"] = form
     statement_ms = READ_TIMEOUT_MS if method == "GET" else STATEMENT_TIMEOUT_MS
@@ -111,11 +118,11 @@ def expose(
         try:
             result = perform(action, asker.group_id, request, timeout=timeout, statement_ms=statement_ms)
         except NotFound as error:
-            raise Refused(404, missing.format(**parts)) if missing else error from None
+            raise Refused(404, f"There is no {missing.format(**parts)}.") if missing else error from None
         return result if present is None else present(asker, result)
 
-    handler.__doc__ = doc or action.doc
-    operation(method, path, scope=action.scope, action=action if action.name else None, **told)(handler)
+    handler.__name__, handler.__doc__ = name, doc or action.doc
+    operation(address, tag, scope=action.scope, action=action if action.name else None, **told)(handler)
     return OPERATIONS[-1]
 
 

@@ -32,16 +32,7 @@ class ActionResult(RootModel[Any]):
     """The action's result."""
 
 
-@operation(
-    "POST",
-    "/actions/<anything:name>",
-    id="perform_action",
-    scope=None,
-    tag="service",
-    body=ActionBody,
-    answer=ActionResult,
-    errors=(504,),
-)
+@operation("POST /actions/<anything:name>", "service", scope=None, answer=ActionResult, errors=(504,))
 def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
     """Do or ask anything by its name.
 
@@ -63,10 +54,10 @@ def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
     return perform(action, asker.group_id, request)
 
 
-expose(operations.count_group, "GET", "/stats", id="stats", tag="service")
+expose(operations.count_group, "GET /stats", "stats", "service")
 
 
-@operation("GET", "/queues", id="list_queues", scope="read", tag="service", answer=Queues)
+@operation("GET /queues", "service", scope="read")
 def list_queues(_asker: Asker) -> Queues:
     """See how full the queues are.
 
@@ -76,25 +67,23 @@ def list_queues(_asker: Asker) -> Queues:
     return source("broker").ask(broker_queues.states)
 
 
-expose(queue_actions.list_letters, "GET", "/dead-letters", id="list_dead_letters", tag="service")
-expose(queue_actions.get_letter, "GET", "/dead-letters/<uuid:id>", id="get_dead_letter", tag="service")
+expose(queue_actions.list_letters, "GET /dead-letters", "list_dead_letters", "service")
+expose(queue_actions.get_letter, "GET /dead-letters/<uuid:id>", "get_dead_letter", "service")
 expose(
     queue_actions.resolve_letters,
-    "POST",
-    "/dead-letters/resolve",
-    id="resolve_dead_letters",
-    tag="service",
+    "POST /dead-letters/resolve",
+    "resolve_dead_letters",
+    "service",
     errors=(404,),
 )
-expose(operations.list_jobs, "GET", "/schedules", id="list_jobs", tag="service")
+expose(operations.list_jobs, "GET /schedules", "list_jobs", "service")
 
 
 expose(
     operations.run_job,
-    "POST",
-    "/schedules/<anything:job>/run",
-    id="run_job",
-    tag="service",
+    "POST /schedules/<anything:job>/run",
+    "run_job",
+    "service",
     body_required=False,
     status=202,
     errors=(504,),
@@ -127,7 +116,7 @@ def _expose(tag: Tag, path: str, action: Action[Any, Any], operation_id: str) ->
     errors = (404, 409) if conflicts else (404,)
     same = next((one for one in OPERATIONS if one.action is action and one.tag == tag), None)
     shared = {} if same is None else {"examples": same.examples, "answer_example": same.answer_example}
-    expose(action, "POST", path, id=operation_id, tag=tag, errors=errors, **shared)
+    expose(action, f"POST {path}", operation_id, tag, errors=errors, **shared)
 
 
 for _alias, _name in ALIASES.items():

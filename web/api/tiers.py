@@ -101,14 +101,10 @@ NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it
 
 
 @operation(
-    "POST",
-    "/memory/query",
-    id="query_memory",
+    "POST /memory/query",
+    "tiers",
     scope="read",
-    tag="tiers",
-    body=QueryBody,
-    answer=MemoryAnswer,
-    flat=("query", "max_results", "order", "time_range_days", "session_id", "include_verdicts"),
+    flat="query max_results order time_range_days session_id include_verdicts",
 )
 def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     """Look up what the group knows.
@@ -124,17 +120,12 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
 
 
 @operation(
-    "POST",
-    "/memory/ingest",
-    id="ingest_memory",
+    "POST /memory/ingest",
+    "tiers",
     scope="publish",
-    tag="tiers",
-    query=WaitQuery,
-    body=IngestBody,
-    answer=IngestState,
     status=202,
     errors=(409, 504),
-    flat=("content", "agent_id", "session_id", "node_id", "confidence", "occurred_at"),
+    flat="content agent_id session_id node_id confidence occurred_at",
 )
 def ingest_memory(asker: Asker, body: IngestBody, query: WaitQuery) -> IngestState:
     """Tell what an agent said.
@@ -151,7 +142,7 @@ def ingest_memory(asker: Asker, body: IngestBody, query: WaitQuery) -> IngestSta
     return states.get(entry_id) or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
 
 
-@operation("GET", "/memory/working", id="working_memory", scope="read", tag="tiers", answer=WorkingMemory)
+@operation("GET /memory/working", "tiers", scope="read")
 def working_memory(asker: Asker) -> WorkingMemory:
     """Look at working memory.
 
@@ -183,12 +174,11 @@ def _event(group_id: str, body: IngestBody) -> Event:
 
 expose(
     questions.build_context,
-    "POST",
-    "/memory/context",
-    id="build_context",
-    tag="tiers",
+    "POST /memory/context",
+    "build_context",
+    "tiers",
     errors=(504,),
-    flat=("proposal", "system", "persona", "query", "budget", "agent_id", "session_id"),
+    flat="proposal system persona query budget agent_id session_id",
 )
 
 
@@ -202,7 +192,7 @@ class NodeRan(TypedDict):
     events: list[NodeEvent]
 
 
-@operation("POST", PATH, id="run_memory_node", scope="read", tag="tiers", body=NodeBody, answer=NodeRun)
+@operation(f"POST {PATH}", "tiers", scope="read", answer=NodeRun)
 def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
     """Run the memory-retrieval node.
 
@@ -226,15 +216,7 @@ def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
     return NodeRan(outputs={**body.inputs, CONTEXT_FIELD: done[CONTEXT_FIELD]}, events=told)
 
 
-@operation(
-    "GET",
-    PATH,
-    id="describe_memory_node",
-    scope="read",
-    tag="tiers",
-    query=NodeDescriptionParameters,
-    answer=NodeDescription,
-)
+@operation(f"GET {PATH}", "tiers", scope="read")
 def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> NodeDescription:
     """Describe the memory-retrieval node.
 
@@ -248,19 +230,14 @@ def _name(value: Any) -> str:
     return str(value).strip() if isinstance(value, str | UUID) else ""
 
 
-expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", errors=(404,))
-expose(actions.check, "POST", "/memory/check", id="check_memory", tag="tiers")
-expose(actions.demote, "POST", "/memory/demote", id="demote_memory", tag="tiers", errors=(404,))
-expose(questions.list_knowledge, "GET", "/knowledge", id="list_knowledge", tag="tiers")
+expose(actions.promote, "POST /memory/promote", "promote_memory", "tiers", errors=(404,))
+expose(actions.check, "POST /memory/check", "check_memory", "tiers")
+expose(actions.demote, "POST /memory/demote", "demote_memory", "tiers", errors=(404,))
+expose(questions.list_knowledge, "GET /knowledge", "list_knowledge", "tiers")
 expose(
-    questions.get_knowledge,
-    "GET",
-    "/knowledge/<uuid:id>",
-    id="get_knowledge",
-    tag="tiers",
-    missing="There is no knowledge {id}.",
+    questions.get_knowledge, "GET /knowledge/<uuid:id>", "get_knowledge", "tiers", missing="knowledge {id}"
 )
-expose(actions.edit, "PATCH", "/knowledge/<uuid:id>", id="edit_knowledge", tag="tiers")
+expose(actions.edit, "PATCH /knowledge/<uuid:id>", "edit_knowledge", "tiers")
 
 
 #: Seconds that a digest may take; it goes on when nobody waits any more.
@@ -269,27 +246,23 @@ DIGEST_SECONDS = 60.0
 
 expose(
     actions.make_digest,
-    "POST",
-    "/memory/digest",
-    id="digest_quarantine",
-    tag="tiers",
+    "POST /memory/digest",
+    "digest_quarantine",
+    "tiers",
     body_required=False,
     timeout=DIGEST_SECONDS,
     errors=(504,),
 )
-expose(
-    questions.list_digests, "GET", "/memory/digests", id="list_digests", tag="tiers", without=("digest_id",)
-)
+expose(questions.list_digests, "GET /memory/digests", "list_digests", "tiers", without="digest_id")
 expose(
     questions.list_digests,
-    "GET",
-    "/memory/digests/<uuid:digest_id>",
-    id="get_digest",
-    tag="tiers",
-    without=("cursor", "limit"),
+    "GET /memory/digests/<uuid:digest_id>",
+    "get_digest",
+    "tiers",
+    without="cursor limit",
     answer=DigestState,
     present=lambda _asker, found: found.rows[0],
-    missing="There is no digest {digest_id}.",
+    missing="digest {digest_id}",
     doc="""Get one digest.
 
     Its clusters, what they are about, and the entries that each of them is made of.

@@ -26,15 +26,7 @@ from web.api.running import Asker, Reply, checked_query
 TOLD = (JiyiError, Refused, Unanswered, HTTPException)
 
 
-@operation(
-    "GET",
-    "/tools",
-    id="list_tools",
-    scope=None,
-    tag="service",
-    query=ToolsQuery,
-    answer=Rows[Tool | JsonObject],
-)
+@operation("GET /tools", "service", scope=None)
 def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | JsonObject]:
     """List the tools for an LLM.
 
@@ -54,16 +46,7 @@ def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | JsonObject]:
     return Rows(rows=functions(map(tool_calls.offered, chosen), query.for_, strict=query.strict))
 
 
-@operation(
-    "POST",
-    "/tools/call",
-    id="call_tool",
-    scope=None,
-    tag="service",
-    body=ToolCall,
-    answer=JsonObject,
-    errors=(504,),
-)
+@operation("POST /tools/call", "service", scope=None, errors=(504,))
 def call_tool(asker: Asker, body: ToolCall) -> JsonObject:
     """Do what a model called a tool for.
 
