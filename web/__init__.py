@@ -45,6 +45,7 @@ def create_app() -> Flask:
     show.register(app)
     for part in (probes, signin, api_keys, api, mem0, stream, admin):
         part.register(app)
+    show.register_macros(app)
     if get_settings().oidc_file:
         from web.accounts import single_sign_on
 

@@ -20,6 +20,7 @@ from typing import Any
 from flask import Flask, Response
 from flask_babel import gettext
 from flask_babel import gettext as _
+from jinja2.runtime import Macro
 
 from jiyi.protocol.wire.bounds import MESSAGE
 from jiyi.text import translatable
@@ -173,6 +174,17 @@ def _why_part(part: str) -> str:
 def person(actor: str) -> str:
     """``user:mia`` → ``mia``."""
     return actor.removeprefix("user:")
+
+
+#: Files of macros that every template has; those of optional subjects are imported where they are used.
+MACROS = ("_forms", "_parts", "_memory", "_grown", "_living", "_injection")
+
+
+def register_macros(app: Flask) -> None:
+    """After all filters."""
+    for name in MACROS:
+        macros = vars(app.jinja_env.get_template(f"{name}.html").module)
+        app.jinja_env.globals.update({key: each for key, each in macros.items() if isinstance(each, Macro)})
 
 
 def register(app: Flask) -> None:

@@ -193,6 +193,15 @@ def above_the_page() -> list[Problem]:
     return [] if refusal is None or g.get("refusal_shown") else refusal.problems
 
 
+def page_as_json() -> str | None:
+    """The address of the page that is being made, as JSON; None if it has no such form."""
+    endpoint = f"{request.endpoint}_json"
+    if endpoint not in current_app.view_functions:
+        return None
+    asked = {name: values for name, values in request.args.lists() if name != "whole"}
+    return url_for(endpoint, **{"group": frame.group(), **asked, **(request.view_args or {})})
+
+
 def this_page() -> str:
     """The address of the page that is being made, or in a part that htmx asked for, of the page around it."""
     if frame.wants_fragment():
@@ -207,7 +216,9 @@ def this_page() -> str:
 def register(app: Flask, blueprints: Collection[str]) -> None:
     """After the blueprints: all their routes that take forms."""
     app.jinja_env.filters["told"] = told
-    app.jinja_env.globals.update(this_page=this_page, form_of=form_of, above_the_page=above_the_page)
+    app.jinja_env.globals.update(
+        this_page=this_page, page_as_json=page_as_json, form_of=form_of, above_the_page=above_the_page
+    )
     for rule in app.url_map.iter_rules():
         if "POST" in (rule.methods or ()) and rule.endpoint.partition(".")[0] in blueprints:
             app.view_functions[rule.endpoint] = _answering_again(

@@ -52,7 +52,7 @@ MAX_MINUTES = 1_440
 def overview_page() -> Response:
     operator = who().may("operator")
     data = {**gather(frame.group(), inputs.place(BY_NAME) or ""), "groups": frame.groups()}
-    return answer("overview.html", data=data, plots=plots() if operator else [], spans=spans())
+    return answer("overview.html", data=data, plots=plots() if operator else [], spans=spans(), every=3)
 
 
 @overview_pages.get("/overview/live")
@@ -125,7 +125,7 @@ queue_pages = Pages(
 )
 
 
-@page(queue_pages, "/queues", "queues.html", live="_queues.html")
+@page(queue_pages, "/queues", "queues.html", live="_queues.html", every=3)
 def queues() -> Context:
     settings = get_settings()
     states = overview_reads.begin(settings)()
@@ -138,6 +138,7 @@ def queues() -> Context:
     "queue.html",
     name="one",
     live="_queue.html",
+    every=3,
     missing=lazy_gettext("There is no queue “%(queue)s”."),
 )
 def queue(queue: str) -> Context | None:
@@ -158,7 +159,7 @@ worker_pages = Pages(
 )
 
 
-@page(worker_pages, "/workers", "workers.html", live="_workers.html")
+@page(worker_pages, "/workers", "workers.html", live="_workers.html", every=3)
 def workers() -> Context:
     report: WorkersReport = perform(worker_actions.list_workers)
     return dict(report)
@@ -177,7 +178,7 @@ work_pages = Pages("work", __name__, Page("queues", lazy_gettext("Pending work")
 PER_PAGE = 50
 
 
-@page(work_pages, "/work", "work.html", live="_work.html", across_groups=True)
+@page(work_pages, "/work", "work.html", live="_work.html", every=3, across_groups=True)
 def work_kinds(connection: Connection, group: str) -> Context:
     return {"all_groups": _only(group) is None, "kinds": pending_work.by_kind(connection)}
 
@@ -263,7 +264,7 @@ job_pages = Pages(
 )
 
 
-@page(job_pages, "/schedules", "schedules.html", live="_schedules.html")
+@page(job_pages, "/schedules", "schedules.html", live="_schedules.html", every=10)
 def jobs(connection: Connection) -> Context:
     now = datetime.now(UTC)
     return {"jobs": [_job(row, now) for row in numbers.job_states(connection, get_settings(), now)]}

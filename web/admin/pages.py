@@ -46,6 +46,7 @@ def page(
     name: str = "page",
     rows: str | None = None,
     live: str | None = None,
+    every: int | None = None,
     missing: LazyString | None = None,
     across_groups: bool = False,
     late: bool = False,
@@ -65,6 +66,7 @@ def page(
         rows: template of the following rows, at ``<path>/rows``: they take the place of the button that asked
         for them.
         live: template of the part that is asked for again and again, at ``<path>/live``.
+        every: seconds between two of these questions.
         missing: what a 404 says when there are no data; may name the parts, ``group``, and the last part as
         ``id``.
         across_groups: an operator sees those of all groups.
@@ -99,6 +101,7 @@ def page(
             return answer(
                 template,
                 data=gathered,
+                every=every,
                 **{key: value(gathered) if callable(value) else value for key, value in shown.items()},
             )
 

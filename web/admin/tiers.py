@@ -37,7 +37,7 @@ from web.admin.pages import Context, page
 working_pages = Pages("working", __name__, Page("tiers", lazy_gettext("Working memory"), "working.page"))
 
 
-@page(working_pages, "/working", "working.html", live="_working.html")
+@page(working_pages, "/working", "working.html", live="_working.html", every=5)
 def working_memory(group: str) -> Context:
     """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
     cached = source("Valkey").begin(lambda: kept.read(group))
@@ -129,7 +129,7 @@ class _Stored:
     running_away: list[RunningAway] | None = None
 
 
-@page(tier_pages, "/tiers", "tiers.html", live="_tiers.html", spans=CHOICES)
+@page(tier_pages, "/tiers", "tiers.html", live="_tiers.html", every=5, spans=CHOICES)
 def three_tiers(group: str) -> Context:
     """All at once, each allowed to be silent."""
     days = inputs.choice("days", CHOICES) or DEFAULT_SPAN
