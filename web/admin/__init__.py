@@ -1,7 +1,7 @@
-"""The admin: a module a subject. Each has :class:`web.admin.frame.Pages`: a Flask blueprint for each kind of
+"""The admin: a module a subject. Each has :class:`web.admin.pages.Pages`: a Flask blueprint for each kind of
 page, with its place in the menu.
 
-``web.admin.pages.page`` makes the routes of a page, of its JSON form and of the parts that are asked for
+Their method ``page`` makes the routes of a page, of its JSON form and of the parts that are asked for
 again. A route finds its group with ``frame.group()``, and whatever it asks the database is already bound to
 it. Who may not what the entry's ``scope`` says is refused before a route begins; what needs more, a change
 above all, begins with ``need(…)``.
@@ -18,7 +18,7 @@ from flask import Flask
 
 from engine import subjects
 from web.admin import accounts, agents, finder, forms, frame, memory, node, operations, retrieval
-from web.admin.frame import Pages
+from web.admin.pages import Pages
 
 #: In the order of the menu's tabs. Modules of optional subjects have a tuple of the same name.
 BLUEPRINTS: tuple[Pages, ...] = (

@@ -24,8 +24,8 @@ from web.accounts.identity import who
 from web.admin import frame, inputs
 from web.admin.acting import Part, checked, form, perform
 from web.admin.forms import refuse
-from web.admin.frame import Page, Pages, asked
-from web.admin.pages import Context, listed, page, redirect_to
+from web.admin.frame import Page, asked
+from web.admin.pages import Context, Pages, listed, redirect_to
 from web.answers import answer
 
 key_pages = Pages("keys", __name__, Page("access", lazy_gettext("Keys"), "keys.page", "admin"))
@@ -39,7 +39,7 @@ GRACE_HOURS = (0, 1, 24, 168)
 OF_GROUP = tuple(scope for scope in SCOPES if scope != "operator")
 
 
-@page(key_pages, "/keys", "keys.html", across_groups=True, scopes=OF_GROUP, days=DAYS)
+@key_pages.page("/keys", "keys.html", across_groups=True, scopes=OF_GROUP, days=DAYS)
 def keys(connection: Connection, group: str) -> Context:
     """An operator sees the keys of all groups, and the service's own."""
     only = None if who().may("operator") else group
@@ -93,7 +93,7 @@ people_pages = Pages(
 )
 
 
-@page(people_pages, "/people", "people.html", across_groups=True, roles=ROLES)
+@people_pages.page("/people", "people.html", across_groups=True, roles=ROLES)
 def people(connection: Connection) -> Context:
     return {"people": users.listed(connection), "me": who().actor.removeprefix("user:")}
 
@@ -136,7 +136,7 @@ def _password_shown_once(name: str, password: str) -> Response:
 account_pages = Pages("account", __name__)
 
 
-@page(account_pages, "/account", "account.html", changed=lambda _: request.args.get("changed") == "yes")
+@account_pages.page("/account", "account.html", changed=lambda _: request.args.get("changed") == "yes")
 def own_account() -> Context:
     user = _user()
     return {"name": user.name, "role": user.role, "may_see": user.groups, "connections": connections.of(user)}
@@ -178,7 +178,7 @@ audit_pages = Pages("audit", __name__, Page("access", lazy_gettext("Audit"), "au
 ENTRIES_PER_PAGE = 50
 
 
-@page(audit_pages, "/audit", "audit.html", rows="_audit.html", across_groups=True)
+@audit_pages.page("/audit", "audit.html", rows="_audit.html", across_groups=True)
 def audit_log(connection: Connection, group: str) -> Context:
     """An operator sees the whole service unless told otherwise, anybody else the chosen group."""
     everything = who().may("operator") and asked("only") != "group"
@@ -205,7 +205,7 @@ MAX_NAMES_CHARS = 4_000
 NO_ERASURE = lazy_gettext("There is no erasure %(id)s in the group “%(group)s”.")
 
 
-@page(erasure_pages, "/erasure", "erasure.html", rows="_erasures.html")
+@erasure_pages.page("/erasure", "erasure.html", rows="_erasures.html")
 def erasures(connection: Connection, group: str) -> Context:
     return listed(
         "erasures",
@@ -236,14 +236,7 @@ def begin() -> ResponseReturnValue:
     return redirect_to(url_for("erasure.one", erasure_id=erasure_id, group=frame.group()))
 
 
-@page(
-    erasure_pages,
-    "/erasure/<uuid:erasure_id>",
-    "erasure_one.html",
-    name="one",
-    live="_erasure.html",
-    missing=NO_ERASURE,
-)
+@erasure_pages.page("/erasure/<uuid:erasure_id>", "erasure_one.html", "one", NO_ERASURE, live="_erasure.html")
 def erasure(connection: Connection, group: str, erasure_id: UUID) -> Context | None:
     """How far it is, and the report that proves it."""
     erasure = progress.one(connection, group, erasure_id)

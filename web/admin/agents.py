@@ -29,8 +29,8 @@ from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
 from web.admin.acting import checked, form, perform
-from web.admin.frame import Page, Pages, asked, storable, wants_fragment
-from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
+from web.admin.frame import Page, asked, storable, wants_fragment
+from web.admin.pages import NO_AGENT, Context, Pages, listed, reads_database
 
 agent_pages = Pages("agents", __name__, Page("agents", lazy_gettext("Agents"), "agents.index"))
 
@@ -40,7 +40,7 @@ MAX_KEYWORDS = 1_000_000
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 
 
-@page(agent_pages, "/agents", "agents.html", name="index")
+@agent_pages.page("/agents", "agents.html", "index")
 def agents(connection: Connection, group: str) -> Context:
     after = inputs.place(BY_NAME) or ""
     rows = listed(
@@ -52,12 +52,11 @@ def agents(connection: Connection, group: str) -> Context:
     return {**rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
 
 
-@page(
-    agent_pages,
+@agent_pages.page(
     "/agents/<name:group>/<name:agent>",
     "agent.html",
-    name="agent",
-    missing=NO_AGENT,
+    "agent",
+    NO_AGENT,
     types=NODE_TYPES,
     drawing=lambda data: Timeline(data["timeline"]["unit"], data["timeline"]["spans"]),
     form=lambda data: settings_fields(data["agent"].settings),
@@ -95,12 +94,11 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
     }
 
 
-@page(
-    agent_pages,
+@agent_pages.page(
     "/agents/<name:group>/<name:agent>/graph",
     "memory_graph.html",
-    name="graph",
-    missing=NO_AGENT,
+    "graph",
+    NO_AGENT,
     most=memory_graph.MOST,
     numbers=lambda data: {memory.node_id: memory.node_count for memory in data["graph"].memories},
 )
@@ -343,13 +341,8 @@ TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 NO_REFLECTION = lazy_gettext("There is no reflection %(id)s in the group “%(group)s”.")
 
 
-@page(
-    reflection_pages,
-    "/reflections",
-    "reflections.html",
-    rows="_reflections.html",
-    states=STATES,
-    triggers=TRIGGERS,
+@reflection_pages.page(
+    "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS
 )
 def reflections(connection: Connection, group: str) -> Context:
     agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
@@ -369,12 +362,8 @@ def reflections(connection: Connection, group: str) -> Context:
     }
 
 
-@page(
-    reflection_pages,
-    "/reflections/<name:group>/<uuid:reflection_id>",
-    "reflection.html",
-    name="reflection",
-    missing=NO_REFLECTION,
+@reflection_pages.page(
+    "/reflections/<name:group>/<uuid:reflection_id>", "reflection.html", "reflection", NO_REFLECTION
 )
 def one_reflection(connection: Connection, group: str, reflection_id: UUID) -> Context | None:
     reflection_ = reflection.find_reflection(connection, group, reflection_id)

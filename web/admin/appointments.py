@@ -16,8 +16,8 @@ from models.appointments import heartbeat_actions, heartbeats, schedule_actions,
 from models.memory import agents
 from web.admin import inputs
 from web.admin.acting import form, perform
-from web.admin.frame import Page, Pages, asked, group
-from web.admin.pages import Context, listed, page, reads_database
+from web.admin.frame import Page, asked, group
+from web.admin.pages import Context, Pages, listed, reads_database
 
 appointment_pages = Pages(
     "appointments", __name__, Page("appointments", lazy_gettext("Appointments"), "appointments.page")
@@ -28,20 +28,14 @@ RUNS_SHOWN = 50
 NO_SCHEDULE = lazy_gettext("There is no schedule %(id)s in the group “%(group)s”.")
 
 
-@page(appointment_pages, "/growth/schedules", "appointments.html")
+@appointment_pages.page("/growth/schedules", "appointments.html")
 def schedules_page() -> Context:
     agent, text, tz = asked("agent"), asked("text", MAX_TEXT_CHARS), asked("tz")
     tried = perform(schedule_actions.parse_schedule, text=text, tz=tz or "UTC") if text else None
     return {"agent": agent, **_schedules(agent), "text": text, "tz": tz, "tried": tried}
 
 
-@page(
-    appointment_pages,
-    "/growth/schedules/<uuid:schedule_id>",
-    "appointment.html",
-    name="one",
-    missing=NO_SCHEDULE,
-)
+@appointment_pages.page("/growth/schedules/<uuid:schedule_id>", "appointment.html", "one", NO_SCHEDULE)
 def schedule_page(connection: Connection, group: str, schedule_id: Any) -> Context | None:
     schedule = schedules.find(connection, group, schedule_id)
     if schedule is None:
@@ -101,7 +95,7 @@ AGENTS_PER_PAGE, ALERTS_SHOWN, TICKS_SHOWN = 50, 50, 50
 NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s” has no heartbeat.")
 
 
-@page(heartbeat_pages, "/growth/heartbeats", "heartbeats.html")
+@heartbeat_pages.page("/growth/heartbeats", "heartbeats.html")
 def heartbeats_page(connection: Connection, group: str) -> Context:
     rows = heartbeats.heartbeat_page(connection, group, inputs.place(BY_NAME) or "", AGENTS_PER_PAGE + 1)
     listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
@@ -117,7 +111,7 @@ def heartbeats_page(connection: Connection, group: str) -> Context:
     }
 
 
-@page(heartbeat_pages, "/growth/heartbeats/<name:agent>", "heartbeat.html", name="one", missing=NO_HEARTBEAT)
+@heartbeat_pages.page("/growth/heartbeats/<name:agent>", "heartbeat.html", "one", NO_HEARTBEAT)
 def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | None:
     row = heartbeats.find(connection, (group, agent))
     if row is None:

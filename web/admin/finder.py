@@ -13,8 +13,7 @@ from models.memory import events as stored_events
 from models.memory import reads as memory_reads
 from models.memory.reads import MAX_WORDS_CHARS, MemoryFilter
 from web.admin import frame
-from web.admin.frame import Pages
-from web.admin.pages import Context, reads_database
+from web.admin.pages import Context, Pages, reads_database
 
 finder_pages = Pages("finder", __name__)
 

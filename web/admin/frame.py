@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flask import Blueprint, Flask, Response, abort, current_app, g, request
+from flask import Flask, Response, abort, current_app, g, request
 from flask_babel import LazyString, lazy_gettext
 
 from jiyi.settings import get_settings
@@ -21,6 +21,9 @@ from models.db.bounded_reads import attempt, from_database
 from models.db.scope import for_groups, whole_service
 from web.accounts.identity import Identity, Scope, identity, need, who
 from web.answers import wants_json
+
+if TYPE_CHECKING:
+    from web.admin.pages import Pages
 
 #: The menu, by what people come to do: section → entries. Pages of one entry are tabs.
 MENU: dict[LazyString, dict[str, LazyString]] = {
@@ -73,14 +76,6 @@ class Entry:
 
     def is_of(self, blueprint: str | None) -> bool:
         return any(page.endpoint.partition(".")[0] == blueprint for page in self.pages)
-
-
-class Pages(Blueprint):
-    """Routes of pages, and their tabs in the menu; what the first one needs is needed for every route."""
-
-    def __init__(self, name: str, import_name: str, *entries: Page) -> None:
-        super().__init__(name, import_name)
-        self.entries = entries
 
 
 def register(app: Flask, blueprints: Sequence[Pages]) -> None:

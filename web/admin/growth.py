@@ -30,8 +30,8 @@ from models.memory import agents
 from models.memory.reads import nodes_of
 from web.admin import frame, inputs
 from web.admin.acting import checked, form
-from web.admin.frame import Page, Pages, asked
-from web.admin.pages import NO_AGENT, Context, listed, page
+from web.admin.frame import Page, asked
+from web.admin.pages import NO_AGENT, Context, Pages, listed
 
 proposal_pages = Pages("proposals", __name__, Page("skills", lazy_gettext("Proposals"), "proposals.page"))
 
@@ -46,7 +46,7 @@ SENTIMENTS: tuple[Sentiment, ...] = get_args(Sentiment)
 WITH_REASON = ("approve", "reject", "archive")
 
 
-@page(proposal_pages, "/proposals", "proposals.html", kinds=KINDS, statuses=STATUSES)
+@proposal_pages.page("/proposals", "proposals.html", kinds=KINDS, statuses=STATUSES)
 def proposals_page(connection: Connection, group: str) -> Context:
     """Those of all kinds, the latest first."""
     filters = {
@@ -64,11 +64,10 @@ def proposals_page(connection: Connection, group: str) -> Context:
     }
 
 
-@page(
-    proposal_pages,
+@proposal_pages.page(
     "/proposals/<uuid:proposal_id>",
     "proposal.html",
-    name="one",
+    "one",
     longest=MAX_NOTE_CHARS,
     sentiments=SENTIMENTS,
     with_reason=WITH_REASON,
@@ -100,13 +99,7 @@ def proposal_page(connection: Connection, group: str, proposal_id: UUID) -> Cont
     return shown
 
 
-@page(
-    proposal_pages,
-    "/growth/agents/<name:group>/<name:agent>",
-    "grown_agent.html",
-    name="agent",
-    missing=NO_AGENT,
-)
+@proposal_pages.page("/growth/agents/<name:group>/<name:agent>", "grown_agent.html", "agent", NO_AGENT)
 def learned_by_agent(connection: Connection, group: str, agent: str) -> Context | None:
     """An agent's patterns and latest trajectories."""
     if agents.agent_row(connection, group, agent) is None:
@@ -150,7 +143,7 @@ PAIN_STATUSES: tuple[PainStatus, ...] = get_args(PainStatus)
 NO_PAIN = lazy_gettext("There is no pain point %(id)s in the group “%(group)s”.")
 
 
-@page(pain_pages, "/pains", "pains.html", statuses=PAIN_STATUSES)
+@pain_pages.page("/pains", "pains.html", statuses=PAIN_STATUSES)
 def pains_page(connection: Connection, group: str) -> Context:
     """Those felt last first."""
     agent, status = asked("agent"), inputs.choice("status", PAIN_STATUSES)
@@ -166,7 +159,7 @@ def pains_page(connection: Connection, group: str) -> Context:
     }
 
 
-@page(pain_pages, "/pains/<uuid:pain_id>", "pain.html", name="pain", missing=NO_PAIN)
+@pain_pages.page("/pains/<uuid:pain_id>", "pain.html", "pain", NO_PAIN)
 def pain_page(connection: Connection, group: str, pain_id: UUID) -> Context | None:
     """One, with what told of it and every proposal."""
     pain = pains.find_pain(connection, group, pain_id)
@@ -184,13 +177,8 @@ form(pain_pages, "/pains/<uuid:pain_id>/propose", pain_actions.propose_solution,
 VERSIONS_SHOWN, SNAPSHOTS_SHOWN, PROPOSALS_SHOWN = 20, 20, 20
 
 
-@page(
-    proposal_pages,
-    "/identity/<name:group>/<name:agent>",
-    "identity.html",
-    name="identity",
-    missing=NO_AGENT,
-    proposable=PROPOSABLE,
+@proposal_pages.page(
+    "/identity/<name:group>/<name:agent>", "identity.html", "identity", NO_AGENT, proposable=PROPOSABLE
 )
 def identity_page(connection: Connection, group: str, agent: str) -> Context | None:
     """The four files with their versions, what is proposed, and snapshots to go back to."""

@@ -28,8 +28,8 @@ from models.tiers.quarantine_reads import Entry, State, WantedEntries
 from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import Part, form, ids_of, perform
-from web.admin.frame import Page, Pages, asked
-from web.admin.pages import Context, listed, page, reads_database, redirect_to
+from web.admin.frame import Page, asked
+from web.admin.pages import Context, Pages, listed, reads_database, redirect_to
 from web.show import age, translated
 
 #: Template filter → what the tiers call in one word → the word for people.
@@ -117,13 +117,8 @@ NO_ENTRY = lazy_gettext("There is no entry %(id)s in the quarantine of the group
 ENTRY_FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least", "below", "unscored")
 
 
-@page(
-    quarantine_pages,
-    "/quarantine",
-    "quarantine.html",
-    rows="_quarantine.html",
-    states=STATES,
-    reasons=REASONS,
+@quarantine_pages.page(
+    "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=REASONS
 )
 def entries_page(connection: Connection, group: str) -> Context:
     entries = quarantine_reads.entries(
@@ -136,13 +131,8 @@ def entries_page(connection: Connection, group: str) -> Context:
     }
 
 
-@page(
-    quarantine_pages,
-    "/quarantine/<uuid:entry_id>",
-    "quarantined.html",
-    name="one",
-    missing=NO_ENTRY,
-    like=lambda data: data["entry"].like,
+@quarantine_pages.page(
+    "/quarantine/<uuid:entry_id>", "quarantined.html", "one", NO_ENTRY, like=lambda data: data["entry"].like
 )
 def entry_page(connection: Connection, group: str, entry_id: UUID) -> Context | None:
     entries = quarantine_reads.some_entries(connection, group, [entry_id])
@@ -209,20 +199,14 @@ def _interval(_data: object) -> float:
     return JOBS["digest"].schedule(get_settings()).every / HOUR
 
 
-@page(digest_pages, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=_interval)
+@digest_pages.page("/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=_interval)
 def digests_page(connection: Connection, group: str) -> Context:
     rows = digests.listed(connection, group, before=inputs.place(BY_ID), limit=DIGESTS_PER_PAGE + 1)
     return listed("digests", rows, DIGESTS_PER_PAGE, "digest_id")
 
 
-@page(
-    digest_pages,
-    "/digests/<uuid:digest_id>",
-    "digest.html",
-    name="one",
-    missing=NO_DIGEST,
-    shown=ENTRIES_SHOWN,
-    most=MAX_IDS,
+@digest_pages.page(
+    "/digests/<uuid:digest_id>", "digest.html", "one", NO_DIGEST, shown=ENTRIES_SHOWN, most=MAX_IDS
 )
 def digest_page(connection: Connection, group: str, digest_id: UUID) -> Context | None:
     rows = digests.listed(connection, group, digest_id)
@@ -247,8 +231,7 @@ promotion_pages = Pages("promotion", __name__)
 PIECE_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-@page(
-    promotion_pages,
+@promotion_pages.page(
     "/promotion",
     "promotion.html",
     kinds=PIECE_KINDS,
@@ -330,7 +313,7 @@ MAX_SOURCES = 100
 NO_PIECE = lazy_gettext("The group “%(group)s” has no knowledge %(id)s.")
 
 
-@page(knowledge_pages, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=PIECE_KINDS)
+@knowledge_pages.page("/knowledge", "knowledge.html", rows="_knowledge.html", kinds=PIECE_KINDS)
 def pieces_page(connection: Connection, group: str) -> Context:
     pieces = knowledge.pieces(connection, group, _wanted_pieces(), inputs.place(BY_TIME), PIECES_PER_PAGE + 1)
     return {
@@ -340,14 +323,7 @@ def pieces_page(connection: Connection, group: str) -> Context:
     }
 
 
-@page(
-    knowledge_pages,
-    "/knowledge/<uuid:knowledge_id>",
-    "piece.html",
-    name="one",
-    missing=NO_PIECE,
-    longest=MOST_SIZE,
-)
+@knowledge_pages.page("/knowledge/<uuid:knowledge_id>", "piece.html", "one", NO_PIECE, longest=MOST_SIZE)
 def piece_page(connection: Connection, group: str, knowledge_id: UUID) -> Context | None:
     piece = knowledge.find(connection, group, knowledge_id)
     if piece is None:

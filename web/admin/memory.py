@@ -34,8 +34,8 @@ from models.memory.reads import MAX_WORDS_CHARS, MemoryFilter, search
 from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import form, ids_of, perform
-from web.admin.frame import Page, Pages, asked
-from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
+from web.admin.frame import Page, asked
+from web.admin.pages import NO_AGENT, Context, Pages, listed, reads_database
 from web.answers import answer
 
 memory_pages = Pages("memories", __name__, Page("memories", lazy_gettext("Memories"), "memories.index"))
@@ -218,12 +218,8 @@ TURNS_PER_PAGE = 200
 NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session)s” in the group “%(group)s”.")
 
 
-@page(
-    memory_pages,
-    "/sessions/<name:group>/<name:agent>/<name:session>",
-    "session.html",
-    name="session",
-    missing=NO_SESSION,
+@memory_pages.page(
+    "/sessions/<name:group>/<name:agent>/<name:session>", "session.html", "session", NO_SESSION
 )
 def session_page(connection: Connection, group: str, agent: str, session: str) -> Context | None:
     wanted = MemoryFilter(agent_id=agent, session_id=session, archived="with")
@@ -306,7 +302,7 @@ MOST_NEWS = 100
 NO_EVENT = lazy_gettext("There is no event %(id)s in the group “%(group)s”.")
 
 
-@page(event_pages, "/events", "events.html", most_news=MOST_NEWS)
+@event_pages.page("/events", "events.html", most_news=MOST_NEWS)
 def events_page(group: str) -> Context:
     return _events(group, inputs.place(BY_POSITION), None, EVENTS_PER_PAGE)
 
@@ -332,7 +328,7 @@ def _events(connection: Connection, group: str, before: int | None, after: int |
     }
 
 
-@page(event_pages, "/events/<name:group>/<uuid:event_id>", "event.html", name="event", missing=NO_EVENT)
+@event_pages.page("/events/<name:group>/<uuid:event_id>", "event.html", "event", NO_EVENT)
 def event_page(connection: Connection, group: str, event_id: UUID) -> Context | None:
     became = stored_events.became(connection, group, event_id)
     return {"event_id": event_id, **became._asdict()} if became.event or became.letters else None
@@ -345,7 +341,7 @@ AGENTS_COUNTED = 100
 WHY_ARCHIVED = ("faded", "expired", "chosen")
 
 
-@page(archive_pages, "/archive", "archive.html", rows="_archive.html", why=WHY_ARCHIVED, most=MAX_RESTORED)
+@archive_pages.page("/archive", "archive.html", rows="_archive.html", why=WHY_ARCHIVED, most=MAX_RESTORED)
 def archive(connection: Connection, group: str) -> Context:
     agent, reason = asked("agent"), inputs.choice("reason", WHY_ARCHIVED)
     archived = memory_reads.archived(
@@ -381,19 +377,14 @@ SHOWN, CHANGES_SHOWN = 20, 20
 LINE_CHARS = 300
 
 
-@page(conversation_pages, "/conversations", "conversations.html", name="index")
+@conversation_pages.page("/conversations", "conversations.html", "index")
 def conversations(connection: Connection, group: str) -> Context:
     agents = entries.agents(connection, group, inputs.place(BY_NAME) or "", AGENTS_PER_PAGE + 1)
     return listed("agents", agents, AGENTS_PER_PAGE, "agent_id")
 
 
-@page(
-    conversation_pages,
-    "/conversations/<name:group>/<name:agent>",
-    "conversation.html",
-    name="agent",
-    missing=NO_AGENT,
-    chars=LINE_CHARS,
+@conversation_pages.page(
+    "/conversations/<name:group>/<name:agent>", "conversation.html", "agent", NO_AGENT, chars=LINE_CHARS
 )
 def conversation(connection: Connection, group: str, agent: str) -> Context | None:
     name = (group, agent)

@@ -22,7 +22,7 @@ from web.accounts.identity import need
 from web.admin import frame
 from web.admin.acting import form, perform
 from web.admin.memory import chosen_ids, memory_pages
-from web.admin.pages import Context, page, reads_database
+from web.admin.pages import Context, reads_database
 from web.admin.retrieval import FILTERS
 
 #: Levels of evidence and memories of them that are shown: as `jiyi memory why` does, and as many as a page
@@ -38,12 +38,11 @@ NONE = lazy_gettext("There is no memory %(id)s in the group “%(group)s”.")
 ADDRESS = "/nodes/<name:group>/<uuid:node_id>"
 
 
-@page(
-    memory_pages,
+@memory_pages.page(
     ADDRESS,
     "node.html",
-    name="node",
-    missing=NONE,
+    "node",
+    NONE,
     focal=lambda _: frame.asked("focal", MAX_FOCAL),
     why_address=lambda data: _why_address(data["node"]),
     tree=lambda data: tree(data["reasons"]),
@@ -61,7 +60,7 @@ def one(group: str, node_id: UUID) -> Context | None:
     return {**stored, "resting": resting.value, "resting_unknown": resting.reason or None}
 
 
-@page(memory_pages, f"{ADDRESS}/nearest", "_nearest.html", name="nearest")
+@memory_pages.page(f"{ADDRESS}/nearest", "_nearest.html", "nearest")
 def nearest(group: str, node_id: UUID) -> Context:
     """Those with the nearest vectors: thousands are compared, so the page asks for them by itself."""
     found = attempt(lambda: from_database(lambda c: reads.nearest(c, group, node_id, NEAREST)))

@@ -37,8 +37,8 @@ from models.queue import broker_queues, dead_letters, pending_work
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.acting import Part, checked, form, perform
-from web.admin.frame import Page, Pages, across_groups, asked
-from web.admin.pages import Context, listed, page
+from web.admin.frame import Page, across_groups, asked
+from web.admin.pages import Context, Pages, listed
 from web.answers import answer, json_answer
 
 overview_pages = Pages("overview", __name__, Page("overview", lazy_gettext("Overview"), "overview.page"))
@@ -125,22 +125,17 @@ queue_pages = Pages(
 )
 
 
-@page(queue_pages, "/queues", "queues.html", live="_queues.html", every=3)
+@queue_pages.page("/queues", "queues.html", live="_queues.html", every=3)
 def queues() -> Context:
     settings = get_settings()
     states = overview_reads.begin(settings)()
     return {**vars(overview_reads.state_of_queues(states)), "unknown_reason": states.broker.reason or None}
 
 
-@page(
-    queue_pages,
-    "/queues/<name:queue>",
-    "queue.html",
-    name="one",
-    live="_queue.html",
-    every=3,
-    missing=lazy_gettext("There is no queue “%(queue)s”."),
-)
+NO_QUEUE = lazy_gettext("There is no queue “%(queue)s”.")
+
+
+@queue_pages.page("/queues/<name:queue>", "queue.html", "one", NO_QUEUE, live="_queue.html", every=3)
 def queue(queue: str) -> Context | None:
     """What waits in it. Of a message only its name, id, age and size are read, never what it says."""
     settings = get_settings()
@@ -159,7 +154,7 @@ worker_pages = Pages(
 )
 
 
-@page(worker_pages, "/workers", "workers.html", live="_workers.html", every=3)
+@worker_pages.page("/workers", "workers.html", live="_workers.html", every=3)
 def workers() -> Context:
     report: WorkersReport = perform(worker_actions.list_workers)
     return dict(report)
@@ -178,14 +173,12 @@ work_pages = Pages("work", __name__, Page("queues", lazy_gettext("Pending work")
 PER_PAGE = 50
 
 
-@page(work_pages, "/work", "work.html", live="_work.html", every=3, across_groups=True)
+@work_pages.page("/work", "work.html", live="_work.html", every=3, across_groups=True)
 def work_kinds(connection: Connection, group: str) -> Context:
     return {"all_groups": _only(group) is None, "kinds": pending_work.by_kind(connection)}
 
 
-@page(
-    work_pages, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html", across_groups=True
-)
+@work_pages.page("/work/<name:kind>", "work_kind.html", "kind", rows="_work_rows.html", across_groups=True)
 def work_of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
@@ -218,7 +211,7 @@ STATES: tuple[LetterState, ...] = get_args(LetterState)
 MAX_WORDS = 200
 
 
-@page(letter_pages, "/dead", "letters.html", rows="_letters.html", states=STATES, across_groups=True)
+@letter_pages.page("/dead", "letters.html", rows="_letters.html", states=STATES, across_groups=True)
 def letters(connection: Connection, group: str) -> Context:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
@@ -237,7 +230,7 @@ def letters(connection: Connection, group: str) -> Context:
     }
 
 
-@page(letter_pages, "/dead/<uuid:letter_id>", "letter.html", name="one")
+@letter_pages.page("/dead/<uuid:letter_id>", "letter.html", "one")
 def letter(letter_id: UUID) -> Context:
     return {"letter": perform(queue_actions.get_letter, id=letter_id)}
 
@@ -264,7 +257,7 @@ job_pages = Pages(
 )
 
 
-@page(job_pages, "/schedules", "schedules.html", live="_schedules.html", every=10)
+@job_pages.page("/schedules", "schedules.html", live="_schedules.html", every=10)
 def jobs(connection: Connection) -> Context:
     now = datetime.now(UTC)
     return {"jobs": [_job(row, now) for row in numbers.job_states(connection, get_settings(), now)]}
@@ -298,7 +291,7 @@ llm_pages = Pages("llm_use", __name__, Page("jobs", lazy_gettext("Cost of LLMs")
 DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
 
 
-@page(llm_pages, "/llm-use", "llm_use.html", choices=DAYS, keys=get_args(UsageKey), across_groups=True)
+@llm_pages.page("/llm-use", "llm_use.html", choices=DAYS, keys=get_args(UsageKey), across_groups=True)
 def llm_use(connection: Connection, group: str) -> Context:
     """By group of all groups that may be seen, otherwise of the chosen one."""
     days, by = (

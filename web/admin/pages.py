@@ -2,7 +2,7 @@
 
 Example::
 
-    @page(blueprint, "/conversations", "conversations.html")
+    @pages.page("/conversations", "conversations.html")
     def index(connection: Connection, group: str) -> Context:
         rows = reads.agents(connection, group, inputs.place(BY_NAME) or "", SIZE + 1)
         return listed("agents", rows, SIZE, "agent_id")
@@ -38,82 +38,81 @@ Gather = Callable[..., Context | None]
 NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(group)s”.")
 
 
-def page(
-    blueprint: Blueprint,
-    path: str,
-    template: str,
-    *,
-    name: str = "page",
-    rows: str | None = None,
-    live: str | None = None,
-    every: int | None = None,
-    missing: LazyString | None = None,
-    across_groups: bool = False,
-    late: bool = False,
-    **shown: Any,
-) -> Callable[[Gather], Callable[..., Context]]:
-    """Make a function that gathers data a page with the endpoint ``name``; its JSON form is ``<name>_json``,
-    at ``<path>.json``.
+class Pages(Blueprint):
+    """Routes of pages, and their tabs in the menu; what the first one needs is needed for every route."""
 
-    The function gets the path's parts by name; if it takes them, also the group, and the connection of a
-    short read-only transaction. What comes of this is a function that gathers the same, with the group.
+    def __init__(self, name: str, import_name: str, *entries: frame.Page) -> None:
+        super().__init__(name, import_name)
+        self.entries = entries
 
-    Args:
-        blueprint: of the module.
-        path: its address.
-        template: of the whole page.
-        name: its endpoint.
-        rows: template of the following rows, at ``<path>/rows``: they take the place of the button that asked
-        for them.
-        live: template of the part that is asked for again and again, at ``<path>/live``.
-        every: seconds between two of these questions.
-        missing: what a 404 says when there are no data; may name the parts, ``group``, and the last part as
-        ``id``.
-        across_groups: an operator sees those of all groups.
-        late: they take long, so the page comes first and then asks for what is on it; ``?whole`` gives it at
-        once.
-        shown: what else the template gets; a function is called with the data.
-    """
+    def page(
+        self,
+        path: str,
+        template: str,
+        name: str = "page",
+        missing: LazyString | None = None,
+        *,
+        rows: str | None = None,
+        live: str | None = None,
+        every: int | None = None,
+        across_groups: bool = False,
+        late: bool = False,
+        **shown: Any,
+    ) -> Callable[[Gather], Callable[..., Context]]:
+        """Make a function that gathers data a page; its JSON form is ``<name>_json``, at ``<path>.json``.
 
-    def register(gather: Gather) -> Callable[..., Context]:
-        taken = signature(gather).parameters
-        ask = reads_database(gather) if "connection" in taken else gather
+        The function gets the path's parts by name; if it takes them, also the group, and the connection of a
+        short read-only transaction. What comes of this is a function that gathers the same, with the group.
 
-        @wraps(gather)
-        def data(**parts: Any) -> Context:
-            frame.storable(*(part for part in parts.values() if isinstance(part, str)))
-            group = frame.group()
-            given = {name: value for name, value in {"group": group, **parts}.items() if name in taken}
-            with frame.across_groups() if across_groups else nullcontext():
-                gathered = ask(**given)
-            if gathered is None:
-                abort(404, str(missing) % {"group": group, "id": list(parts.values())[-1], **parts})
-            return {"group": group, **gathered}
+        Args:
+            path: its address.
+            template: of the whole page.
+            name: its endpoint.
+            missing: what a 404 says when there are no data; may name the parts, ``group``, and the last part
+                as ``id``.
+            rows: template of the following rows, at ``<path>/rows``, in place of the button that asks for
+                them.
+            live: template of the part that is asked for again and again, at ``<path>/live``.
+            every: seconds between two of these questions.
+            across_groups: an operator sees those of all groups.
+            late: they take long, so the page comes first and then asks for what is on it; ``?whole`` gives
+                it at once.
+            shown: what else the template gets; a function is called with the data.
+        """
 
-        def whole(**parts: Any) -> Response:
-            if late and not (wants_json() or frame.wants_fragment() or "whole" in request.args):
-                here = url_for(
-                    str(request.endpoint),
-                    **request.args.to_dict(flat=False) | parts | {"group": frame.group(), "whole": 1},
-                )
-                return answer("late.html", data={"group": frame.group(), "address": here})
-            gathered = data(**parts)
-            return answer(
-                template,
-                data=gathered,
-                every=every,
-                **{key: value(gathered) if callable(value) else value for key, value in shown.items()},
-            )
+        def register(gather: Gather) -> Callable[..., Context]:
+            taken = signature(gather).parameters
+            ask = reads_database(gather) if "connection" in taken else gather
 
-        blueprint.add_url_rule(path, name, whole)
-        blueprint.add_url_rule(f"{path}.json", f"{name}_json", whole)
-        for part, fragment in (("rows", rows), ("live", live)):
-            if fragment is not None:
-                endpoint = part if name == "page" else f"{name}_{part}"
-                blueprint.add_url_rule(f"{path}/{part}", endpoint, _fragment(fragment, data))
-        return data
+            @wraps(gather)
+            def data(**parts: Any) -> Context:
+                frame.storable(*(part for part in parts.values() if isinstance(part, str)))
+                group = frame.group()
+                given = {name: value for name, value in {"group": group, **parts}.items() if name in taken}
+                with frame.across_groups() if across_groups else nullcontext():
+                    gathered = ask(**given)
+                if gathered is None:
+                    abort(404, str(missing) % {"group": group, "id": list(parts.values())[-1], **parts})
+                return {"group": group, **gathered}
 
-    return register
+            def whole(**parts: Any) -> Response:
+                if late and not (wants_json() or frame.wants_fragment() or "whole" in request.args):
+                    asked = request.args.to_dict(flat=False) | parts | {"group": frame.group(), "whole": 1}
+                    here = url_for(str(request.endpoint), **asked)
+                    return answer("late.html", data={"group": frame.group(), "address": here})
+                gathered = data(**parts)
+                besides = {key: value(gathered) if callable(value) else value for key, value in shown.items()}
+                return answer(template, data=gathered, every=every, **besides)
+
+            self.add_url_rule(path, name, whole)
+            self.add_url_rule(f"{path}.json", f"{name}_json", whole)
+            for part, fragment in (("rows", rows), ("live", live)):
+                if fragment is not None:
+                    endpoint = part if name == "page" else f"{name}_{part}"
+                    self.add_url_rule(f"{path}/{part}", endpoint, _fragment(fragment, data))
+            return data
+
+        return register
 
 
 def reads_database(question: Callable[..., T]) -> Callable[..., T]:

@@ -32,8 +32,8 @@ from models.retrieval import records
 from web.actions import caller
 from web.admin import frame, inputs
 from web.admin.acting import perform
-from web.admin.frame import Page, Pages, asked
-from web.admin.pages import Context, listed, page
+from web.admin.frame import Page, asked
+from web.admin.pages import Context, Pages, listed
 from web.show import translated
 
 playground_pages = Pages(
@@ -84,8 +84,7 @@ FILTERS = (
 )
 
 
-@page(
-    playground_pages,
+@playground_pages.page(
     "/playground",
     "playground.html",
     types=NODE_TYPES,
@@ -397,7 +396,7 @@ retrieval_pages = Pages(
 PER_PAGE = 30
 
 
-@page(retrieval_pages, "/retrievals", "retrievals.html", rows="_retrievals.html")
+@retrieval_pages.page("/retrievals", "retrievals.html", rows="_retrievals.html")
 def past_retrievals(connection: Connection, group: str) -> Context:
     agent, settings = asked("agent"), get_settings()
     rows = records.listed(connection, group, agent, inputs.place(BY_ID), PER_PAGE + 1)
@@ -410,13 +409,7 @@ def past_retrievals(connection: Connection, group: str) -> Context:
     }
 
 
-@page(
-    retrieval_pages,
-    "/retrievals/<name:group>/<uuid:retrieval_id>",
-    "asked_again.html",
-    name="again",
-    late=True,
-)
+@retrieval_pages.page("/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", "again", late=True)
 def asked_again(retrieval_id: UUID) -> Context:
     """A past retrieval, asked of what was known then and of what is known now, side by side."""
     again = perform(records.ask_again, id=retrieval_id)

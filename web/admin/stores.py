@@ -9,8 +9,8 @@ from jiyi.errors import NotFound
 from jiyi.protocol.stores import FilesQuery, ItemsQuery, RetrieveItems, StoresQuery
 from models.stores import actions, reads
 from web.admin.acting import form, perform
-from web.admin.frame import Page, Pages, asked
-from web.admin.pages import Context, page, reads_database
+from web.admin.frame import Page, asked
+from web.admin.pages import Context, Pages, reads_database
 
 store_pages = Pages("stores", __name__, Page("stores", lazy_gettext("Stores"), "stores.index"))
 
@@ -20,7 +20,7 @@ LINE_CHARS, QUERY_CHARS, TRIED = 300, 2_000, 5
 NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(group)s”.")
 
 
-@page(store_pages, "/stores", "stores.html", name="index", chars=LINE_CHARS)
+@store_pages.page("/stores", "stores.html", "index", chars=LINE_CHARS)
 def index(connection: Connection, group: str) -> Context:
     page_ = reads.listed(connection, group, StoresQuery(cursor=asked("cursor"), limit=STORES_PER_PAGE))
     return {
@@ -31,14 +31,8 @@ def index(connection: Connection, group: str) -> Context:
     }
 
 
-@page(
-    store_pages,
-    "/stores/<name:name>",
-    "store.html",
-    name="one",
-    missing=NO_STORE,
-    chars=LINE_CHARS,
-    query_chars=QUERY_CHARS,
+@store_pages.page(
+    "/stores/<name:name>", "store.html", "one", NO_STORE, chars=LINE_CHARS, query_chars=QUERY_CHARS
 )
 def one(group: str, name: str) -> Context | None:
     query, run_id = asked("query", QUERY_CHARS), asked("run") or ""

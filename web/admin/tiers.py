@@ -30,14 +30,14 @@ from models.tiers.working import Entry as CachedEntry
 from web.accounts.identity import who
 from web.actions import caller
 from web.admin import inputs
-from web.admin.frame import Page, Pages, asked
+from web.admin.frame import Page, asked
 from web.admin.knowledge import REASONS, digest_pages, knowledge_pages, promotion_pages, quarantine_pages
-from web.admin.pages import Context, page
+from web.admin.pages import Context, Pages
 
 working_pages = Pages("working", __name__, Page("tiers", lazy_gettext("Working memory"), "working.page"))
 
 
-@page(working_pages, "/working", "working.html", live="_working.html", every=5)
+@working_pages.page("/working", "working.html", live="_working.html", every=5)
 def working_memory(group: str) -> Context:
     """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
     cached = source("Valkey").begin(lambda: kept.read(group))
@@ -129,7 +129,7 @@ class _Stored:
     running_away: list[RunningAway] | None = None
 
 
-@page(tier_pages, "/tiers", "tiers.html", live="_tiers.html", every=5, spans=CHOICES)
+@tier_pages.page("/tiers", "tiers.html", live="_tiers.html", every=5, spans=CHOICES)
 def three_tiers(group: str) -> Context:
     """All at once, each allowed to be silent."""
     days = inputs.choice("days", CHOICES) or DEFAULT_SPAN
@@ -236,8 +236,7 @@ PATIENCE = 20.0
 MAX_DAYS = 36_500
 
 
-@page(
-    recall_pages,
+@recall_pages.page(
     "/ask",
     "recall.html",
     orders=ORDERS,
