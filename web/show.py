@@ -114,7 +114,7 @@ def readable_body(body: str | None) -> str:
 def summary(value: Mapping[str, Any]) -> str:
     """What a job did, without what it found none of."""
     parts = (
-        f"{_in_words('results', name).replace('_', ' ')}{_(': ')}{_plain(item)}"
+        f"{in_words('results', name).replace('_', ' ')}{_(': ')}{_plain(item)}"
         for name, item in value.items()
         if item
     )
@@ -135,19 +135,19 @@ def _plain(item: Any) -> str:
 WORDS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
 
 
-def _in_words(table: str, name: str) -> str:
+def in_words(table: str, name: str) -> str:
     """In the page's language; the name itself if the table has no words for it."""
     words = WORDS[table].get(name)
     return name if words is None else str(_(words))
 
 
 def word(name: str) -> str:
-    return _in_words("words", name)
+    return in_words("words", name)
 
 
 def intent(name: str) -> str:
     """What a question asks for, or the kind of a memory, in the page's language."""
-    return _in_words("kinds" if name in WORDS["kinds"] else "intents", name)
+    return in_words("kinds" if name in WORDS["kinds"] else "intents", name)
 
 
 #: Parts of why a memory is in a prompt, as ``engine.conversations.injection`` writes them.
@@ -162,7 +162,7 @@ def why_injected(why: str) -> str:
 def _why_part(part: str) -> str:
     found = _PLACE.fullmatch(part)
     if found is None:
-        return _in_words("why", part)
+        return in_words("why", part)
     place = found["place"]
     return str(
         _("in the words of place %(place)s", place=place)
@@ -205,8 +205,8 @@ def register(app: Flask) -> None:
         person=person,
         word=word,
         node_type=word,
-        memory_kind=partial(_in_words, "kinds"),
-        memory_origin=partial(_in_words, "origins"),
+        memory_kind=partial(in_words, "kinds"),
+        memory_origin=partial(in_words, "origins"),
         intent=intent,
         why_injected=why_injected,
         role=word,

@@ -53,11 +53,9 @@ def create() -> Response:
     if not name:
         refuse("name", _("A key needs a name: who uses it."))
     of_service = request.form.get("of") == "service" and who().may("operator")
-    scopes = (
-        list(SCOPES)
-        if of_service
-        else [scope for scope in OF_GROUP if scope in request.form.getlist("scope")]
-    )
+    scopes = [
+        scope for scope in SCOPES if of_service or scope in set(OF_GROUP) & {*request.form.getlist("scope")}
+    ]
     if not scopes:
         refuse("scope", _("A key needs at least one right."))
     key, days = new_key(), _one_of("days", DAYS)
@@ -103,16 +101,9 @@ def add() -> Response:
     """Somebody new, with a password made here and shown once."""
     name, role = request.form.get("name", "").strip(), request.form.get("role", "")
     groups = [group.strip() for group in request.form.get("groups", "").split(",") if group.strip()]
-    password = make_password()
-    every = bool(request.form.get("all_groups"))
-    perform(
-        actions.add_person,
-        name=name,
-        role=role,
-        groups=groups or None,
-        all_groups=every,
-        password_hash=hash_password(password),
-    )
+    password, every = make_password(), bool(request.form.get("all_groups"))
+    of_groups: Context = {"groups": groups or None, "all_groups": every}
+    perform(actions.add_person, name=name, role=role, password_hash=hash_password(password), **of_groups)
     return _password_shown_once(name, password)
 
 
@@ -186,14 +177,8 @@ def audit_log(connection: Connection, group: str) -> Context:
     filters = {name: asked(name, 200) for name in ("actor", "action", "target")}
     entries = audit.entries(connection, whose, inputs.place(BY_ID), ENTRIES_PER_PAGE + 1, **filters)
     kept = {"group": group, "only": None if everything else "group", **filters}
-    actions = audit.actions(connection, whose)
-    return {
-        "everything": everything,
-        "filters": kept,
-        **filters,
-        "actions": actions,
-        **listed("entries", entries, ENTRIES_PER_PAGE, "audit_id"),
-    }
+    told = {"everything": everything, "filters": kept, "actions": audit.actions(connection, whose)}
+    return {**told, **filters, **listed("entries", entries, ENTRIES_PER_PAGE, "audit_id")}
 
 
 erasure_pages = Pages("erasure", __name__, Page("access", lazy_gettext("Erasure"), "erasure.page", "admin"))
@@ -207,23 +192,16 @@ NO_ERASURE = lazy_gettext("There is no erasure %(id)s in the group â€œ%(group)sâ
 
 @erasure_pages.page("/erasure", "erasure.html", rows="_erasures.html")
 def erasures(connection: Connection, group: str) -> Context:
-    return listed(
-        "erasures",
-        progress.page(connection, group, inputs.place(BY_ID), ERASURES_PER_PAGE + 1),
-        ERASURES_PER_PAGE,
-        "erasure_id",
-    )
+    rows = progress.page(connection, group, inputs.place(BY_ID), ERASURES_PER_PAGE + 1)
+    return listed("erasures", rows, ERASURES_PER_PAGE, "erasure_id")
 
 
 @erasure_pages.post("/erasure/preview")
 def preview() -> str:
     """What would go. Changes nothing."""
     what = _whom()
-    return render_template(
-        "_erasure_preview.html",
-        what=what,
-        found=perform(erasure_actions.preview, what, timeout=PREVIEW_TIMEOUT),
-    )
+    found = perform(erasure_actions.preview, what, timeout=PREVIEW_TIMEOUT)
+    return render_template("_erasure_preview.html", what=what, found=found)
 
 
 @erasure_pages.post("/erasure")
@@ -244,9 +222,8 @@ def erasure(connection: Connection, group: str, erasure_id: UUID) -> Context | N
 
 
 def _whom() -> Erasure:
-    names = [
-        name.strip() for name in request.form.get("names", "")[:MAX_NAMES_CHARS].splitlines() if name.strip()
-    ]
+    lines = request.form.get("names", "")[:MAX_NAMES_CHARS].splitlines()
+    names = [name.strip() for name in lines if name.strip()]
     if not names:
         refuse("names", _("Whom? Give a name."))
     backups = request.form.get("delete_backups") == "yes"

@@ -17,7 +17,7 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import BY_NAME, BY_NUMBER, BY_TIME, NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.protocol.reflection import State, Trigger
-from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
+from jiyi.settings import WEIGHTS, Dedupe, Derive, DeriveKeywords, Mode, get_settings
 from models.db.bounded_reads import from_database
 from models.memory import agents as stored_agents
 from models.memory import archive, memory_graph
@@ -31,6 +31,7 @@ from web.admin import inputs
 from web.admin.acting import checked, form, perform
 from web.admin.frame import Page, asked, storable, wants_fragment
 from web.admin.pages import NO_AGENT, Context, Pages, listed, reads_database
+from web.show import in_words
 
 agent_pages = Pages("agents", __name__, Page("agents", lazy_gettext("Agents"), "agents.index"))
 
@@ -42,13 +43,8 @@ NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 
 @agent_pages.page("/agents", "agents.html", "index")
 def agents(connection: Connection, group: str) -> Context:
-    after = inputs.place(BY_NAME) or ""
-    rows = listed(
-        "agents",
-        stored_agents.agent_rows(connection, group, after, AGENTS_PER_PAGE + 1),
-        AGENTS_PER_PAGE,
-        "agent_id",
-    )
+    found = stored_agents.agent_rows(connection, group, inputs.place(BY_NAME) or "", AGENTS_PER_PAGE + 1)
+    rows = listed("agents", found, AGENTS_PER_PAGE, "agent_id")
     return {**rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
 
 
@@ -63,32 +59,23 @@ def agents(connection: Connection, group: str) -> Context:
     saved=False,
 )
 def agent(connection: Connection, group: str, agent: str) -> Context | None:
-    memories = _nodes(
-        connection, group, agent
-    )  # first, so that wrong parameters are named whatever the agent
+    memories = _nodes(connection, group, agent)  # first: wrong parameters are named whatever the agent
     state = stored_agents.agent_row(connection, group, agent)
     if state is None:
         return None
     keywords = stored_agents.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
-    questions = listed(
-        "questions",
-        records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1),
-        QUESTIONS_SHOWN,
-        "retrieval_id",
-    )
+    asked_before = records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1)
+    questions = listed("questions", asked_before, QUESTIONS_SHOWN, "retrieval_id")
     unit, spans = stored_agents.timeline(connection, group, agent, UNITS)
+    gathered, thoughts = state.importance_ele_n, MemoryFilter(agent_id=agent, types=["thought"])
     return {
         **memories,
         "agent": with_progress(state, get_settings()),
-        "scheduled_reflection": next_scheduled(
-            connection, (group, agent), state.importance_ele_n, datetime.now(UTC)
-        ),
+        "scheduled_reflection": next_scheduled(connection, (group, agent), gathered, datetime.now(UTC)),
         **_keywords(keywords, 0),
         "questions": questions["questions"],
         "questions_next": questions["next"],
-        "thoughts": search(
-            connection, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN
-        ),
+        "thoughts": search(connection, group, thoughts, None, THOUGHTS_SHOWN),
         "has": stored_agents.belongings(connection, group, agent),
         "timeline": {"unit": unit, "spans": spans},
     }
@@ -127,13 +114,8 @@ def keywords(group: str, agent: str) -> str:
     strengths = from_database(
         lambda c: stored_agents.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset)
     )
-    return render_template(
-        "_keywords.html",
-        group=group,
-        agent={"agent_id": agent},
-        strongest=most,
-        **_keywords(strengths, offset),
-    )
+    data = {"group": group, "agent": {"agent_id": agent}, **_keywords(strengths, offset)}
+    return render_template("_keywords.html", strongest=most, **data)
 
 
 @agent_pages.post("/agents/<name:group>/<name:agent>/settings")
@@ -145,18 +127,16 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
     if not wants_fragment():
         return redirect(url_for("agents.agent", group=group, agent=agent), 303)
     row = _row(group, agent)
-    return render_template(
-        "_agent_settings.html", group=group, agent=row, form=settings_fields(row.settings), saved=True
-    )
+    data = {"group": group, "agent": row, "form": settings_fields(row.settings)}
+    return render_template("_agent_settings.html", saved=True, **data)
 
 
-form(
-    agent_pages,
-    "/agents/<name:group>/<name:agent>/reflect",
-    reflection.request_reflection,
-    lambda known: url_for("reflections.reflection", group=known["group"], reflection_id=known["id"]),
-    scope="admin",
-)
+def _begun(known: Context) -> str:
+    return url_for("reflections.reflection", group=known["group"], reflection_id=known["id"])
+
+
+REFLECT = "/agents/<name:group>/<name:agent>/reflect"
+form(agent_pages, REFLECT, reflection.request_reflection, _begun, scope="admin")
 
 
 def _keywords(strengths: Sequence[KeywordStrength], offset: int) -> Context:
@@ -176,69 +156,21 @@ def _nodes(connection: Connection, group: str, agent: str) -> Context:
     """The agent's memories as the address asks for them, and what it asks for."""
     type_, before = inputs.choice("type", NODE_TYPES), inputs.place(BY_NUMBER)
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)
-    wanted = MemoryFilter(
-        agent_id=agent,
-        types=[type_] if type_ else (),
-        archived="with",
-        created_after=begin,
-        created_before=end,
-    )
+    times: Context = {"created_after": begin, "created_before": end}
+    wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", **times)
     memory_rows = search(connection, group, wanted, before, NODES_PER_PAGE + 1)
     nodes = listed("nodes", memory_rows, NODES_PER_PAGE, "node_count")
     return {"type": type_, "begin": asked("from"), "end": asked("to"), **nodes}
 
 
-#: Setting → its choices (empty: a number), its title, what it does.
-SETTINGS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
-    "mode": (
-        get_args(Mode),
-        lazy_gettext("Recency"),
-        lazy_gettext(
-            "recent: by rank of the last access; elapsed: by hours since; stanford: as in the original"
-        ),
-    ),
-    "recency_w": ((), lazy_gettext("Weight of recency"), lazy_gettext("0 … 100, before the fixed gain 0.5")),
-    "relevance_w": (
-        (),
-        lazy_gettext("Weight of relevance"),
-        lazy_gettext("0 … 100, before the fixed gain 3"),
-    ),
-    "importance_w": (
-        (),
-        lazy_gettext("Weight of importance"),
-        lazy_gettext("0 … 100, before the fixed gain 2"),
-    ),
-    "recency_decay": (
-        (),
-        lazy_gettext("Decay of recency"),
-        lazy_gettext("above 0, at most 1; per rank or per hour"),
-    ),
-    "importance_trigger_max": (
-        (),
-        lazy_gettext("Importance for a reflection"),
-        lazy_gettext("what events have to add up to"),
-    ),
-    "dedupe": (get_args(Dedupe), lazy_gettext("Repetitions"), lazy_gettext("exact: a content is kept once")),
-    "derive_poignancy": (
-        get_args(Derive),
-        lazy_gettext("Importance that is missing"),
-        lazy_gettext("llm: is asked for"),
-    ),
-    "derive_triple": (
-        get_args(Derive),
-        lazy_gettext("Triple that is missing"),
-        lazy_gettext("llm: is asked for"),
-    ),
-    "derive_keywords": (
-        get_args(DeriveKeywords),
-        lazy_gettext("Keywords that are missing"),
-        lazy_gettext("text: taken from the text; llm: asked for"),
-    ),
-    "tz": (
-        (),
-        lazy_gettext("Time zone"),
-        lazy_gettext("of days that its users talk about, and of its quiet hours: Asia/Shanghai"),
-    ),
+#: Setting → its choices; none: a number, or a text. What it is and does is in ``words.toml``.
+SETTINGS: dict[str, tuple[str, ...]] = {
+    "mode": get_args(Mode),
+    **dict.fromkeys((*WEIGHTS, "recency_decay", "importance_trigger_max"), ()),
+    "dedupe": get_args(Dedupe),
+    **dict.fromkeys(("derive_poignancy", "derive_triple"), get_args(Derive)),
+    "derive_keywords": get_args(DeriveKeywords),
+    "tz": (),
 }
 
 
@@ -249,12 +181,12 @@ def settings_fields(settings: Mapping[str, Any]) -> list[dict[str, object]]:
         {
             "name": name,
             "choices": choices,
-            "title": title,
-            "help": help_text,
+            "title": in_words("setting_titles", name),
+            "help": in_words("setting_helps", name),
             "value": settings.get(name, ""),
             "default": getattr(deployment, name),
         }
-        for name, (choices, title, help_text) in SETTINGS.items()
+        for name, choices in SETTINGS.items()
     ]
 
 
@@ -345,18 +277,15 @@ NO_REFLECTION = lazy_gettext("There is no reflection %(id)s in the group “%(gr
     "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS
 )
 def reflections(connection: Connection, group: str) -> Context:
-    agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
+    agent, place = asked("agent"), inputs.place(BY_TIME)
+    wanted: Context = {
+        name: inputs.choice(name, of) for name, of in (("state", STATES), ("trigger", TRIGGERS))
+    }
     reflections = reflection.reflection_page(
-        connection,
-        group,
-        agent_id=agent,
-        state=state,
-        trigger=trigger,
-        before=inputs.place(BY_TIME),
-        limit=REFLECTIONS_PER_PAGE + 1,
+        connection, group, agent_id=agent, before=place, limit=REFLECTIONS_PER_PAGE + 1, **wanted
     )
     return {
-        "filters": {"agent": agent, "state": state, "trigger": trigger},
+        "filters": {"agent": agent, **wanted},
         "agents": stored_agents.agent_names(connection, group),
         **listed("reflections", reflections, REFLECTIONS_PER_PAGE, "created_at", "reflection_id"),
     }

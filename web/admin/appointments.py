@@ -40,19 +40,16 @@ def schedule_page(connection: Connection, group: str, schedule_id: Any) -> Conte
     schedule = schedules.find(connection, group, schedule_id)
     if schedule is None:
         return None
-    return {
-        "schedule": _with_next_runs(schedule),
-        "runs": schedules.runs_of(connection, group, schedule_id, RUNS_SHOWN),
-    }
+    runs = schedules.runs_of(connection, group, schedule_id, RUNS_SHOWN)
+    return {"schedule": _with_next_runs(schedule), "runs": runs}
 
 
 def _taken_down(known: Context) -> str:
     """To the appointment; to what was read and why, if it was not clear."""
     if known["schedule"] is not None:
         return url_for("appointments.one", group=group(), schedule_id=known["schedule"].id)
-    return url_for(
-        "appointments.page", group=group(), agent=known["agent"], text=known.get("text"), tz=known.get("tz")
-    )
+    typed = {name: known.get(name) for name in ("agent", "text", "tz")}
+    return url_for("appointments.page", group=group(), **typed)
 
 
 SCHEDULES = "/growth/schedules"
@@ -68,12 +65,8 @@ _form(f"{SCHEDULE}/delete", schedule_actions.delete_schedule, "appointments.page
 @reads_database
 def _schedules(connection: Connection, agent: str | None) -> Context:
     state, after = inputs.choice("state", ("active", "paused", "ended")), inputs.place(BY_ID)
-    listing = listed(
-        "schedules",
-        schedules.schedule_page(connection, group(), agent, None, state, after, SCHEDULES_PER_PAGE + 1),
-        SCHEDULES_PER_PAGE,
-        "id",
-    )
+    rows = schedules.schedule_page(connection, group(), agent, None, state, after, SCHEDULES_PER_PAGE + 1)
+    listing = listed("schedules", rows, SCHEDULES_PER_PAGE, "id")
     names = agents.agent_names(connection, group())
     return {**listing, "agents": names, "schedules": [_with_next_runs(row) for row in listing["schedules"]]}
 
@@ -99,16 +92,11 @@ NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s
 def heartbeats_page(connection: Connection, group: str) -> Context:
     rows = heartbeats.heartbeat_page(connection, group, inputs.place(BY_NAME) or "", AGENTS_PER_PAGE + 1)
     listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
-    waiting = heartbeats.alert_page(
-        connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN, channel="ui"
-    )
+    latest: Context = {"after": None, "limit": ALERTS_SHOWN}
+    waiting = heartbeats.alert_page(connection, group, None, everything=False, channel="ui", **latest)
     shown = [_heartbeat(row, now) for row in listing["heartbeats"]]
-    return {
-        **listing,
-        "heartbeats": shown,
-        "alerts": waiting,
-        "agents": agents.agent_names(connection, group),
-    }
+    names = agents.agent_names(connection, group)
+    return {**listing, "heartbeats": shown, "alerts": waiting, "agents": names}
 
 
 @heartbeat_pages.page("/growth/heartbeats/<name:agent>", "heartbeat.html", "one", NO_HEARTBEAT)

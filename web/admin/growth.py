@@ -49,16 +49,12 @@ WITH_REASON = ("approve", "reject", "archive")
 @proposal_pages.page("/proposals", "proposals.html", kinds=KINDS, statuses=STATUSES)
 def proposals_page(connection: Connection, group: str) -> Context:
     """Those of all kinds, the latest first."""
-    filters = {
-        "kind": inputs.choice("kind", KINDS),
-        "status": inputs.choice("status", STATUSES),
-        "agent": asked("agent"),
-    }
-    of_agent = {"kind": filters["kind"], "status": filters["status"], "agent_id": filters["agent"]}
-    wanted = checked(ListProposals, **of_agent, cursor=asked("cursor"), limit=PROPOSALS_PER_PAGE)
-    rows = proposals.find(connection, group, wanted)
+    agent = asked("agent")
+    like = {"kind": inputs.choice("kind", KINDS), "status": inputs.choice("status", STATUSES)}
+    place = {"cursor": asked("cursor"), "limit": PROPOSALS_PER_PAGE}
+    rows = proposals.find(connection, group, checked(ListProposals, agent_id=agent, **like, **place))
     return {
-        "filters": filters,
+        "filters": {**like, "agent": agent},
         "agents": agents.agent_names(connection, group),
         **listed("rows", rows, PROPOSALS_PER_PAGE, "id"),
     }
@@ -75,26 +71,21 @@ def proposals_page(connection: Connection, group: str) -> Context:
 def proposal_page(connection: Connection, group: str, proposal_id: UUID) -> Context:
     """One, with all that it rests on, what would differ, and all that happened to it."""
     proposal = proposals.need(connection, group, proposal_id)
-    latest = proposal.evidence[-LATEST:]
+    latest, of_steps = proposal.evidence[-LATEST:], proposal.kind == "pipeline"
     shown: Context = {
         "proposal": proposal,
         "verbs": proposals.possible(proposal),
-        "memories": nodes_of(connection, group, latest) if proposal.kind != "pipeline" else [],
-        "trajectories": trajectories.trajectories_by_id(connection, group, latest)
-        if proposal.kind == "pipeline"
-        else [],
+        "memories": [] if of_steps else nodes_of(connection, group, latest),
+        "trajectories": trajectories.trajectories_by_id(connection, group, latest) if of_steps else [],
     }
     if isinstance(proposal, SkillProposal):
         shown["pattern"] = artifacts.pattern_of(connection, group, proposal)
         shown["votes"] = artifacts.votes_on(connection, group, proposal_id, LATEST)
         shown["happened"] = evolution.evolution_events(connection, group, proposal_id, LATEST)
     if isinstance(proposal, FileProposal):  # from what is in force, or was when it was decided on
-        pending = proposal.status == "pending"
-        current = (
-            identity.current_file(connection, (group, proposal.agent_id), proposal.file).content
-            if pending
-            else proposal.current
-        )
+        current = proposal.current
+        if proposal.status == "pending":
+            current = identity.current_file(connection, (group, proposal.agent_id), proposal.file).content
         shown["lines"] = diff(current, proposal.suggested)
     return shown
 
@@ -147,11 +138,8 @@ NO_PAIN = lazy_gettext("There is no pain point %(id)s in the group â€œ%(group)sâ
 def pains_page(connection: Connection, group: str) -> Context:
     """Those felt last first."""
     agent, status = asked("agent"), inputs.choice("status", PAIN_STATUSES)
-    rows = pains.pain_page(
-        connection,
-        group,
-        checked(ListPains, agent_id=agent, status=status, cursor=asked("cursor"), limit=PAINS_PER_PAGE),
-    )
+    place = {"cursor": asked("cursor"), "limit": PAINS_PER_PAGE}
+    rows = pains.pain_page(connection, group, checked(ListPains, agent_id=agent, status=status, **place))
     return {
         "filters": {"agent": agent, "status": status},
         "agents": agents.agent_names(connection, group),
@@ -188,18 +176,15 @@ def identity_page(connection: Connection, group: str, agent: str) -> Context | N
     shown, compared = cast("File", inputs.choice("file", FILES) or "SOUL"), inputs.whole("version")
     current = identity.current_file(connection, name, shown)
     old = None if compared is None else identity.file_version(connection, name, shown, compared)
-    latest = proposals.find(
-        connection, group, ListProposals(kind="identity", agent_id=agent, limit=PROPOSALS_SHOWN)
-    )
+    wanted = ListProposals(kind="identity", agent_id=agent, limit=PROPOSALS_SHOWN)
+    differs = None if old is None else {"version": old.version, "lines": diff(old.content, current.content)}
     return {
         "agent_id": agent,
         "files": identity.current_files(connection, name),
         "shown": shown,
         "history": identity.file_history(connection, name, shown, None, VERSIONS_SHOWN),
-        "compared": None
-        if old is None
-        else {"version": old.version, "lines": diff(old.content, current.content)},
-        "proposals": latest[:PROPOSALS_SHOWN],
+        "compared": differs,
+        "proposals": proposals.find(connection, group, wanted)[:PROPOSALS_SHOWN],
         "snapshots": identity.snapshot_page(connection, name, None, SNAPSHOTS_SHOWN),
         "max_chars": limits.MAX_IDENTITY_CHARS,
     }

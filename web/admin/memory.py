@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, get_args
@@ -12,6 +12,7 @@ from flask import Response, abort, render_template, request, stream_with_context
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from pydantic import BaseModel
+from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from engine.text import keywords
@@ -46,21 +47,8 @@ NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 ALL_KINDS: tuple[str, ...] = ("memory", *KINDS)
 ARCHIVED: tuple[str, ...] = get_args(Archived)
 FILTERS = (
-    "q",
-    "agent",
-    "type",
-    "kind",
-    "origin",
-    "session",
-    "user",
-    "from",
-    "to",
-    "importance",
-    "keyword",
-    "archived",
-    "superseded",
-    "vector",
-)
+    "q agent type kind origin session user from to importance keyword archived superseded vector"
+).split()
 
 
 @memory_pages.get("/memories")
@@ -68,17 +56,10 @@ FILTERS = (
 def index() -> Response:
     group, gathered = frame.group(), _matches()
     names = attempt(lambda: from_database(lambda connection: stored_agents.agent_names(connection, group)))
-    data = {
-        "group": group,
-        "agents": names.value or [],
-        "types": NODE_TYPES,
-        "kinds": ALL_KINDS,
-        "origins": ORIGINS,
-        **gathered,
-    }
-    return answer(
-        "memories.html", 200 if gathered["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED
-    )
+    choices = {"types": NODE_TYPES, "kinds": ALL_KINDS, "origins": ORIGINS}
+    data = {"group": group, "agents": names.value or [], **choices, **gathered}
+    status = 200 if gathered["nodes"] is not None else 503
+    return answer("memories.html", status, data=data, archived_choices=ARCHIVED)
 
 
 @memory_pages.get("/memories/rows")
@@ -91,12 +72,9 @@ def rows() -> str:
 def kinds() -> str:
     """How many of what is looked for there are of each kind: told after the page, since all are counted."""
     group, wanted = frame.group(), _wanted()
-    counts = attempt(
-        lambda: from_database(lambda connection: memory_reads.kind_counts(connection, group, wanted))
-    )
-    return render_template(
-        "_kinds.html", group=group, counts=counts.value, why_unknown=counts.reason, filters=_filters()
-    )
+    counts = attempt(lambda: from_database(lambda c: memory_reads.kind_counts(c, group, wanted)))
+    known = {"counts": counts.value, "why_unknown": counts.reason}
+    return render_template("_kinds.html", group=group, filters=_filters(), **known)
 
 
 def _added(told: Context) -> str:
@@ -111,17 +89,13 @@ def _matches() -> Context:
     """One page of the search, which may take too long."""
     group, wanted = frame.group(), _wanted()
     before = inputs.place(BY_TIME) if wanted.agent_id is None else inputs.place(BY_NUMBER)
-
-    def question(connection: Connection) -> list[Memory]:
-        return search(connection, group, wanted, before, MEMORIES_PER_PAGE + 1)
-
-    reading = attempt(lambda: from_database(question))
-    place = ("created_at", "node_id") if wanted.agent_id is None else ("node_count",)
-    shown = (
-        {"nodes": None, "cursor": None, "next": None}
-        if reading.value is None
-        else listed("nodes", reading.value, MEMORIES_PER_PAGE, *place)
+    reading = attempt(
+        lambda: from_database(lambda c: search(c, group, wanted, before, MEMORIES_PER_PAGE + 1))
     )
+    place = ("created_at", "node_id") if wanted.agent_id is None else ("node_count",)
+    shown: Context = {"nodes": None, "cursor": None, "next": None}
+    if reading.value is not None:
+        shown = listed("nodes", reading.value, MEMORIES_PER_PAGE, *place)
     return {**shown, "why_unknown": reading.reason or None, "filters": _filters()}
 
 
@@ -184,29 +158,18 @@ def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) 
     def gathered(cursor: str | None) -> Any:
         return perform(action, query(agent_id=agent, cursor=cursor, limit=EXPORTED_AT_ONCE))
 
-    of = "".join(character if character.isalnum() else "-" for character in agent or frame.group())[:80]
-    headers = {
-        "Content-Disposition": (
-            f'attachment; filename="{name}-{of.encode("ascii", "replace").decode().replace("?", "-")}.jsonl"'
-        )
-    }
-    first = gathered(None)  # what is wrong is said before the file begins
-    return Response(
-        stream_with_context(_lines(gathered, first)), mimetype="application/x-ndjson", headers=headers
-    )
+    of = re.sub(r"[^A-Za-z0-9]", "-", agent or frame.group())[:80]
+    headers = {"Content-Disposition": f'attachment; filename="{name}-{of}.jsonl"'}
+    lines = stream_with_context(
+        _lines(gathered, gathered(None))
+    )  # what is wrong is said before the file begins
+    return Response(lines, mimetype="application/x-ndjson", headers=headers)
 
 
 def _lines(gathered: Callable[[str | None], Any], page: Any) -> Iterator[str]:
     while True:
         for row in page.rows:
-            yield (
-                json.dumps(
-                    row.model_dump(mode="json") if isinstance(row, BaseModel) else row,
-                    ensure_ascii=False,
-                    default=str,
-                )
-                + "\n"
-            )
+            yield to_json(row, by_alias=False).decode() + "\n"
         if page.next is None:
             return
         page = gathered(page.next)
@@ -229,53 +192,38 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
         return None
     found = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
     numbers = {node.node_id: node.node_count for node in nodes if node.kind == "session"}
-    judged, remembered = (
-        entries.judgements(connection, group, numbers),
-        entries.remembered_of(connection, (group, agent), numbers),
-    )
-    before_answers = entries.injections_for(
-        connection, (group, agent), session, {node.node_id: node.description for node in nodes}
-    )
+    judged = entries.judgements(connection, group, numbers)
+    remembered = entries.remembered_of(connection, (group, agent), numbers)
+    said = {node.node_id: node.description for node in nodes}
+    before_answers = entries.injections_for(connection, (group, agent), session, said)
     turns = [
         {**_turn(turn, judged, remembered), "injection": before_answers.get(turn.node_id)}
         for turn in reversed(found["turns"])
     ]
-    return {
-        "agent_id": agent,
-        "session_id": session,
-        "turns": turns,
-        "older": found["next"],
-        "cursor": found["cursor"],
-        "injected": _injected(connection, group, before_answers.values()),
-    }
+    injected = _injected(connection, group, before_answers.values())
+    where = {"agent_id": agent, "session_id": session, "older": found["next"], "cursor": found["cursor"]}
+    return {**where, "turns": turns, "injected": injected}
 
 
 def _turn(memory: Memory, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[Memory]]) -> Context:
     """A memory, who speaks, what was remembered of it, and whether somebody judged it worth that."""
     speaker = memory.subject if memory.kind == "session" else None
     of_it = [fact.model_dump(exclude={"filling"}) for fact in remembered.get(memory.node_id, ())]
-    return {
-        **memory.model_dump(),
-        "speaker": speaker,
-        "judged": judged.get(memory.node_id),
-        "remembered": of_it,
-    }
+    told = {"speaker": speaker, "judged": judged.get(memory.node_id), "remembered": of_it}
+    return {**memory.model_dump(), **told}
 
 
 def _injected(connection: Connection, group: str, injections: Iterable[InjectionRow]) -> dict[str, Memory]:
     """The memories that were put before answers, by their ids."""
     node_ids = {node_id for row in injections for node_id in row.node_ids}
-    return {
-        str(memory.node_id): memory for memory in memory_reads.nodes_of(connection, group, list(node_ids))
-    }
+    memories = memory_reads.nodes_of(connection, group, list(node_ids))
+    return {str(memory.node_id): memory for memory in memories}
 
 
 def _turn_address(shown: Context) -> str:
     """The same page of the session, at the turn that was judged."""
-    place = {name: shown[name] for name in ("group", "agent", "session")}
-    return url_for(
-        "memories.session", **place, cursor=shown.get("cursor") or None, _anchor=f"t{shown['node_id']}"
-    )
+    place = {name: shown.get(name) or None for name in ("group", "agent", "session", "cursor")}
+    return url_for("memories.session", **place, _anchor=f"t{shown['node_id']}")
 
 
 JUDGE = "/sessions/<name:group>/<name:agent>/<name:session>/<uuid:node_id>/judge"
@@ -319,13 +267,9 @@ def event_rows() -> str:
 
 @reads_database
 def _events(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> Context:
-    agent = asked("agent")
+    agent, agents = asked("agent"), stored_agents.agent_names(connection, group)
     events = stored_events.events(connection, group, agent, before=before, after=after, limit=limit + 1)
-    return {
-        "agent": agent,
-        "agents": stored_agents.agent_names(connection, group),
-        **listed("events", events, limit, "position"),
-    }
+    return {"agent": agent, "agents": agents, **listed("events", events, limit, "position")}
 
 
 @event_pages.page("/events/<name:group>/<uuid:event_id>", "event.html", "event", NO_EVENT)
@@ -344,23 +288,16 @@ WHY_ARCHIVED = ("faded", "expired", "chosen")
 @archive_pages.page("/archive", "archive.html", rows="_archive.html", why=WHY_ARCHIVED, most=MAX_RESTORED)
 def archive(connection: Connection, group: str) -> Context:
     agent, reason = asked("agent"), inputs.choice("reason", WHY_ARCHIVED)
-    archived = memory_reads.archived(
-        connection,
-        group,
-        agent_id=agent,
-        reason=reason,
-        before=inputs.place(BY_TIME),
-        limit=ARCHIVED_PER_PAGE + 1,
-    )
+    place: Context = {"before": inputs.place(BY_TIME), "limit": ARCHIVED_PER_PAGE + 1}
+    archived = memory_reads.archived(connection, group, agent_id=agent, reason=reason, **place)
     counts = memory_reads.archived_counts(connection, group, AGENTS_COUNTED)
     nodes = listed("nodes", archived, ARCHIVED_PER_PAGE, "archived_at", "node_id")
     return {"agent": agent, "reason": reason, "counts": counts, **nodes}
 
 
 def _restored(known: Context) -> str:
-    return url_for(
-        "archive.page", group=frame.group(), agent=known.get("back") or None, restored=known["restored"]
-    )
+    back = known.get("back") or None
+    return url_for("archive.page", group=frame.group(), agent=back, restored=known["restored"])
 
 
 form(archive_pages, "/archive/<name:group>/restore", restore, _restored, names={"ids": "node_id"})

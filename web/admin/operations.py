@@ -58,9 +58,8 @@ def overview_page() -> Response:
 @overview_pages.get("/overview/live")
 def live() -> str:
     """The parts that a browser asks for again and again."""
-    return render_template(
-        "_overview.html", refreshed=True, **gather(frame.group(), inputs.place(BY_NAME) or "")
-    )
+    data = gather(frame.group(), inputs.place(BY_NAME) or "")
+    return render_template("_overview.html", refreshed=True, **data)
 
 
 @overview_pages.get("/overview/series.json")
@@ -78,42 +77,31 @@ def gather(group: str, after: str) -> Context:
     return {**told, "group": group, **vars(data.queues), **vars(data.stored)}
 
 
+#: Two lines of a plot: each a path into what :func:`models.operations.rates.series` gives, and its name.
+Lines = tuple[tuple[str, str], tuple[str, str]]
+
+
 def plots() -> list[dict[str, object]]:
-    """``column`` is a path into :func:`models.operations.rates.series`; ``gaps``: steps without a value."""
-    refused, longest = "unreachable", "thought"  # their colours
+    accepted: Lines = (("events", _("accepted")), ("events_rejected", _("refused")))
+    tasks: Lines = (("done", _("done")), ("failed", _("failed")))
+    retrieval: Lines = (("retrieval_ms.p50", _("median")), ("retrieval_ms.p95", _("95th percentile")))
+    waiting: Lines = (("wait", _("mean")), ("wait_max", _("longest")))
     return [
-        _plot(
-            _("Events accepted, a minute"),
-            "",
-            ("events", _("accepted")),
-            ("events_rejected", _("refused")),
-            refused,
-        ),
-        _plot(_("Tasks, a minute"), "", ("done", _("done")), ("failed", _("failed")), refused),
-        _plot(
-            _("Retrieval, milliseconds"),
-            "ms",
-            ("retrieval_ms.p50", _("median")),
-            ("retrieval_ms.p95", _("95th percentile")),
-            longest,
-        ),
-        _plot(
-            _("Waiting for a worker, seconds"), "s", ("wait", _("mean")), ("wait_max", _("longest")), longest
-        ),
+        _plot(_("Events accepted, a minute"), "", accepted, "unreachable"),
+        _plot(_("Tasks, a minute"), "", tasks, "unreachable"),
+        _plot(_("Retrieval, milliseconds"), "ms", retrieval, "thought"),
+        _plot(_("Waiting for a worker, seconds"), "s", waiting, "thought"),
     ]
 
 
-def _plot(
-    title: str, unit: str, usual: tuple[str, str], other: tuple[str, str], colour: str
-) -> dict[str, object]:
-    """Durations have steps without a value, counts have none."""
-    lines = ((*usual, "accent"), (*other, colour))
+def _plot(title: str, unit: str, lines: Lines, colour: str) -> dict[str, object]:
+    """``colour``: the second line's. Durations (with a unit) have steps without a value, counts have none."""
     gaps = {"gaps": True} if unit else {}
-    return {
-        "title": title,
-        "unit": unit,
-        "columns": [{"column": name, "label": label, "colour": hue, **gaps} for name, label, hue in lines],
-    }
+    columns = [
+        {"column": name, "label": label, "colour": hue, **gaps}
+        for (name, label), hue in zip(lines, ("accent", colour), strict=True)
+    ]
+    return {"title": title, "unit": unit, "columns": columns}
 
 
 def spans() -> list[tuple[int, str]]:
@@ -141,9 +129,8 @@ def queue(queue: str) -> Context | None:
     settings = get_settings()
     if queue not in (INTAKE_QUEUE, *broker_queues.task_queues()):
         return None
-    messages = source("broker").ask(
-        lambda: broker_queues.contents(overview_reads.address_of(settings), queue)
-    )
+    address = overview_reads.address_of(settings)
+    messages = source("broker").ask(lambda: broker_queues.contents(address, queue))
     states = overview_reads.state_of_queues(overview_reads.begin(settings)()).queues
     state = next(candidate for candidate in states if candidate.queue == queue)
     return {"queue": queue, "of_intake": queue == INTAKE_QUEUE, "contents": messages, "state": state}
@@ -160,13 +147,8 @@ def workers() -> Context:
     return dict(report)
 
 
-form(
-    worker_pages,
-    "/workers/<name:worker>/<any(running, paused, draining, stopped):mode>",
-    worker_actions.set_worker_mode,
-    "workers.page",
-    name="change",
-)
+MODE = "/workers/<name:worker>/<any(running, paused, draining, stopped):mode>"
+form(worker_pages, MODE, worker_actions.set_worker_mode, "workers.page", name="change")
 
 work_pages = Pages("work", __name__, Page("queues", lazy_gettext("Pending work"), "work.page"))
 
@@ -183,20 +165,16 @@ def work_of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
     rows = pending_work.pending_rows(connection, kind, only, inputs.place(BY_TIME), PER_PAGE + 1)
-    return {
-        "all_groups": only is None,
-        "kind": kind,
-        **listed("rows", rows, PER_PAGE, "created_at", "subject_id"),
-    }
+    of_page = listed("rows", rows, PER_PAGE, "created_at", "subject_id")
+    return {"all_groups": only is None, "kind": kind, **of_page}
 
 
-form(
-    work_pages,
-    "/work/<name:kind>/retry",
-    queue_actions.retry_work,
-    Part("_work_rows.html", work_of_kind),
-    check=lambda fields: {**fields, "all_groups": who().may("operator")},
-)
+def _of_all(fields: Context) -> Context:
+    return {**fields, "all_groups": who().may("operator")}
+
+
+ROWS = Part("_work_rows.html", work_of_kind)
+form(work_pages, "/work/<name:kind>/retry", queue_actions.retry_work, ROWS, check=_of_all)
 
 
 def _only(group: str) -> str | None:
@@ -214,12 +192,11 @@ MAX_WORDS = 200
 @letter_pages.page("/dead", "letters.html", rows="_letters.html", states=STATES, across_groups=True)
 def letters(connection: Connection, group: str) -> Context:
     """Whoever has just decided about some is shown the first page."""
-    kind, words = asked("kind", 100), asked("words", MAX_WORDS)
     cursor = asked("cursor") if request.method == "GET" else None
-    wanted = LettersRequest(
-        state=inputs.choice("state", STATES) or "open", kind=kind, words=words, cursor=cursor, limit=PER_PAGE
-    )
-    filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
+    asked_for = {"kind": asked("kind", 100), "words": asked("words", MAX_WORDS)}
+    state = inputs.choice("state", STATES) or "open"
+    wanted = LettersRequest(state=state, cursor=cursor, limit=PER_PAGE, **asked_for)
+    filters = {"group": group, "state": state, **asked_for}
     return {
         **filters,
         "filters": filters,
@@ -242,14 +219,9 @@ def _chosen(fields: Context) -> Context:
     return fields
 
 
-form(
-    letter_pages,
-    "/dead/resolve",
-    queue_actions.resolve_letters,
-    Part("_letters.html", letters, {"most": MAX_RESOLVED}),
-    names={"kind": "all_of"},
-    check=_chosen,
-)
+LETTERS = Part("_letters.html", letters, {"most": MAX_RESOLVED})
+ALL_OF = {"kind": "all_of"}
+form(letter_pages, "/dead/resolve", queue_actions.resolve_letters, LETTERS, names=ALL_OF, check=_chosen)
 
 
 job_pages = Pages(
@@ -270,20 +242,16 @@ form(job_pages, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"))
 def progress(job: str) -> str:
     """How far the run is that was begun at ``slot``; asked again until it has ended."""
     wanted = checked(TickRequest, job=job, slot=request.args.get("slot", ""))
-    return render_template(
-        "_run.html", done=perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot)
-    )
+    done = perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot)
+    return render_template("_run.html", done=done)
 
 
 def _job(row: JobState, now: datetime) -> Context:
     """In words for people, and how long it is until the next run."""
     job = JOBS[row.job]
     words = {"purpose": job.purpose, "schedule": job.schedule(get_settings()).words}
-    return {
-        **dict(row),
-        **words,
-        "in_seconds": None if row.next is None else (row.next - now).total_seconds(),
-    }
+    in_seconds = None if row.next is None else (row.next - now).total_seconds()
+    return {**dict(row), **words, "in_seconds": in_seconds}
 
 
 llm_pages = Pages("llm_use", __name__, Page("jobs", lazy_gettext("Cost of LLMs"), "llm_use.page"))
@@ -294,10 +262,8 @@ DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
 @llm_pages.page("/llm-use", "llm_use.html", choices=DAYS, keys=get_args(UsageKey), across_groups=True)
 def llm_use(connection: Connection, group: str) -> Context:
     """By group of all groups that may be seen, otherwise of the chosen one."""
-    days, by = (
-        int(inputs.choice("days", DAYS) or DEFAULT_DAYS),
-        cast("UsageKey", inputs.choice("by", get_args(UsageKey)) or "task"),
-    )
+    days = int(inputs.choice("days", DAYS) or DEFAULT_DAYS)
+    by = cast("UsageKey", inputs.choice("by", get_args(UsageKey)) or "task")
     first = datetime.now(UTC).date() - timedelta(days=days - 1)
     rows = numbers.usage_by(connection, None if by == "group" else group, first, by)
     total = {"key": "", **{name: sum(row[name] for row in rows) for name in numbers.COUNTED}}

@@ -46,16 +46,7 @@ ALL_KINDS: tuple[str, ...] = ("memory", *KINDS)
 MODES: tuple[str, ...] = get_args(Mode)
 RELEVANCES: tuple[str, ...] = get_args(RelevanceMode)
 #: Settings that a side may have of its own.
-OF_A_SIDE = (
-    "mode",
-    "relevance",
-    "recency_w",
-    "relevance_w",
-    "importance_w",
-    "recency_decay",
-    "top_k",
-    "diversity",
-)
+OF_A_SIDE = "mode relevance recency_w relevance_w importance_w recency_decay top_k diversity".split()
 SIDES = ("a", "b")
 DEFAULT_TOP_K, MOST_SHOWN = 15, 100
 #: Right end of the sliders; larger weights may stand in the address.
@@ -66,22 +57,9 @@ SLIDER_DECAY = 0.8
 #: nothing.
 OTHER_RELEVANCE = {"hybrid": "dense", "dense": "hybrid", "lexical": "hybrid"}
 FILTERS = (
-    "type",
-    "kind",
-    "origin",
-    "min_trust",
-    "from",
-    "to",
-    "session",
-    "user",
-    "keyword",
-    "min_similarity",
-    "archived",
-    "expired",
-    "superseded",
-    "now",
-    "as_of",
-)
+    "type kind origin min_trust from to session user keyword min_similarity archived expired superseded"
+    " now as_of"
+).split()
 
 
 @playground_pages.page(
@@ -107,22 +85,14 @@ def answered(group: str) -> Context:
     compare = asked("compare") is not None
     if compare and not any(name.startswith("b.") for name in request.args):
         sides["b"] = sides["a"] | {"relevance": OTHER_RELEVANCE[sides["a"]["relevance"]]}
-    shown = SIDES if compare else SIDES[:1]
-    answers = (
-        _ask(group, agent, focal, {side: _asked_for(sides[side], defaults) for side in shown})
-        if agent and focal.strip()
-        else {}
-    )
+    wanted = {side: _asked_for(sides[side], defaults) for side in (SIDES if compare else SIDES[:1])}
+    answers = _ask(group, agent, focal, wanted) if agent and focal.strip() else {}
     lists = {side: ranking(side_answer, side, sides[side]) for side, side_answer in answers.items()}
     compared(lists)
-    for (
-        side,
-        side_answer,
-    ) in lists.items():  # for the memories' own pages, which tell the components once more
-        own = {
-            f"a.{name}": sides[side][name] for name in OF_A_SIDE[:-2] if sides[side][name] != defaults[name]
-        }
-        side_answer["address"] = {**_filters(), **own}
+    for side, ranked in lists.items():  # for the memories' own pages, which tell the components once more
+        own = {name: value for name, value in sides[side].items() if value != defaults[name]}
+        of_a = {f"a.{name}": own[name] for name in OF_A_SIDE[:-2] if name in own}
+        ranked["address"] = {**_filters(), **of_a}
     return {
         "agents": agents,
         "agent": agent,
@@ -162,12 +132,8 @@ def _known(
 def _defaults(settings: Context | None) -> Context:
     """What the agent's retrievals go by when a question says nothing."""
     own = AgentSettings(**settings or {}).over(get_settings()).model_dump()
-    usual = own | {
-        "relevance": get_settings().agent_defaults.relevance,
-        "top_k": DEFAULT_TOP_K,
-        "diversity": 0.0,
-    }
-    return {name: usual[name] for name in OF_A_SIDE}
+    usual = {"relevance": get_settings().agent_defaults.relevance, "top_k": DEFAULT_TOP_K, "diversity": 0.0}
+    return {name: (own | usual)[name] for name in OF_A_SIDE}
 
 
 def _given(side: str, defaults: Context) -> Context:
@@ -189,14 +155,9 @@ def _asked_for(settings: Context, defaults: Context) -> Context:
 
 
 def _filters() -> Context:
-    given: Context = {name: request.args[name] for name in FILTERS if request.args.get(name)}
-    if "type" in given:
-        given["type"] = inputs.choices("type", NODE_TYPES)
-    if "kind" in given:
-        given["kind"] = inputs.choices("kind", ALL_KINDS)
-    if "origin" in given:
-        given["origin"] = inputs.choices("origin", ORIGINS)
-    return given
+    given: Context = {**inputs.given(FILTERS)}
+    several = {"type": NODE_TYPES, "kind": ALL_KINDS, "origin": ORIGINS}
+    return given | {name: inputs.choices(name, all_) for name, all_ in several.items() if name in given}
 
 
 def _ask(group: str, agent: str, focal: str, sides: dict[str, Context]) -> dict[str, Reading[Answer]]:
@@ -229,27 +190,16 @@ def _request(group: str, agent: str, focal: str, settings: Context) -> Retrieval
         "superseded": asked("superseded") is not None,
     }
     times = {name: inputs.moment(name) for name in ("now", "as_of")}
-    asked_about = {
-        "group_id": group,
-        "agent_id": agent,
-        "user_id": asked("user"),
-        "queries": [focal],
-        "touch": False,
-    }
-    return RetrievalRequest(**asked_about, **times, filters=filters, **settings)
+    whose = {"group_id": group, "agent_id": agent, "user_id": asked("user")}
+    return RetrievalRequest(queries=[focal], touch=False, **whose, **times, filters=filters, **settings)
 
 
 def _address(
     agent: str | None, focal: str, compare: bool, sides: dict[str, Context], defaults: Context
 ) -> str:
     """This question's address: short, because what is as the agent has it is left out."""
-    given = {
-        "group": frame.group(),
-        "agent": agent or None,
-        "focal": focal or None,
-        **_filters(),
-        "compare": "1" if compare else None,
-    }
+    given = {"group": frame.group(), "agent": agent or None, "focal": focal or None, **_filters()}
+    given["compare"] = "1" if compare else None
     for side in SIDES if compare else SIDES[:1]:
         given |= {
             f"{side}.{name}": sides[side][name] for name in OF_A_SIDE if sides[side][name] != defaults[name]
@@ -273,14 +223,8 @@ def one(group: str, node_id: Any) -> str:
     compared(lists)
     side = lists.get("a")
     row = next((row for row in side["rows"] if row["node_id"] == node_id), None) if side else None
-    return render_template(
-        "_ranked_one.html",
-        side=side,
-        row=row,
-        focal=focal,
-        looked_at=settings["top_k"],
-        message=gettext("Nothing was asked."),
-    )
+    data = {"side": side, "row": row, "focal": focal, "looked_at": settings["top_k"]}
+    return render_template("_ranked_one.html", message=gettext("Nothing was asked."), **data)
 
 
 #: The parts of a score, in the order of the bar.
@@ -289,17 +233,8 @@ PARTS = ("recency", "relevance", "importance")
 RELEVANCE_PARTS = ("dense", "lexical", "second_hop", "neighbours", "named")
 #: What a row shows of a memory besides.
 SHOWN = {
-    "node_id",
-    "agent_id",
-    "type",
-    "kind",
-    "node_count",
-    "created_at",
-    "last_accessed",
-    "poignancy",
-    "description",
-    "score",
-    *PARTS,
+    *("node_id", "agent_id", "type", "kind", "node_count", "created_at", "last_accessed"),
+    *("poignancy", "description", "score", *PARTS),
 }
 #: A bar never fills its line quite, so that its end is seen.
 FULL = 98.0
@@ -307,22 +242,13 @@ FULL = 98.0
 
 def ranking(reading: Reading[Answer], side: str, settings: Context) -> Context:
     """One side: its rows, or in one sentence why there are none."""
+    of_side = {"side": side, "settings": settings, "unknown": reading.reason or None}
     if reading.value is None:
-        return {
-            "side": side,
-            "settings": settings,
-            "unknown": reading.reason,
-            "rows": [],
-            "debug": None,
-            "message": "",
-            "weights": {},
-        }
+        return {**of_side, "rows": [], "debug": None, "message": "", "weights": {}}
     group = reading.value.groups[0]
     first = next(iter(group.retrieved_nodes), None)
     return {
-        "side": side,
-        "settings": settings,
-        "unknown": None,
+        **of_side,
         "debug": group.debug.model_dump(),
         "status": group.status,
         "message": group.message,
@@ -353,11 +279,7 @@ def compared(lists: dict[str, Context]) -> None:
 
 def _row(rank: int, node: ScoredMemory) -> Context:
     parts = node.relevance_parts.model_dump()
-    return {
-        **node.model_dump(include=SHOWN),
-        "rank": rank,
-        "relevance_parts": {name: parts[name] for name in RELEVANCE_PARTS},
-    }
+    return {**node.model_dump(include=SHOWN), "rank": rank, "relevance_parts": parts}
 
 
 def _bar(row: Context, highest: float) -> list[Context]:
@@ -398,31 +320,22 @@ PER_PAGE = 30
 
 @retrieval_pages.page("/retrievals", "retrievals.html", rows="_retrievals.html")
 def past_retrievals(connection: Connection, group: str) -> Context:
-    agent, settings = asked("agent"), get_settings()
+    agent, agents = asked("agent"), agent_names(connection, group)
     rows = records.listed(connection, group, agent, inputs.place(BY_ID), PER_PAGE + 1)
-    kept = {"retrievals": settings.retrievals_kept, "days": records.KEPT_DAYS}
-    return {
-        "agent": agent,
-        "agents": agent_names(connection, group),
-        "kept": kept,
-        **listed("rows", rows, PER_PAGE, "retrieval_id"),
-    }
+    kept = {"retrievals": get_settings().retrievals_kept, "days": records.KEPT_DAYS}
+    of_page = listed("rows", rows, PER_PAGE, "retrieval_id")
+    return {"agent": agent, "agents": agents, "kept": kept, **of_page}
 
 
 @retrieval_pages.page("/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", "again", late=True)
 def asked_again(retrieval_id: UUID) -> Context:
     """A past retrieval, asked of what was known then and of what is known now, side by side."""
     again = perform(records.ask_again, id=retrieval_id)
+    titles = {"a": gettext("As known then"), "b": gettext("As known now")}
     sides = {"a": Reading(again.then), "b": Reading(again.now)}
     lists = {side: ranking(reading, side, {}) for side, reading in sides.items()}
     compared(lists)
-    for side, title in (("a", gettext("As known then")), ("b", gettext("As known now"))):
+    for side, title in titles.items():
         lists[side] |= {"address": {}, "title": title}
-    return {
-        "record": again.record,
-        "same": again.same,
-        "notes": again.notes,
-        "found": lists,
-        "focal": again.record.queries[0],
-        "agent": again.record.agent_id,
-    }
+    asked_then = {"focal": again.record.queries[0], "agent": again.record.agent_id}
+    return {"record": again.record, "same": again.same, "notes": again.notes, "found": lists, **asked_then}

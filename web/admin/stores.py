@@ -38,9 +38,8 @@ def one(group: str, name: str) -> Context | None:
     query, run_id = asked("query", QUERY_CHARS), asked("run") or ""
     store = _store(group, name, run_id)
     if store is not None and query:
-        store["tried"] = perform(
-            actions.retrieve, RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED)
-        )
+        question = RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED)
+        store["tried"] = perform(actions.retrieve, question)
     return store and {"run_id": run_id, "query": query, "tried": None, **store}
 
 
@@ -50,19 +49,13 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> Contex
         store = reads.state(connection, group, name, run_id)
     except NotFound:
         return None
-    items = reads.page_of_items(
-        connection, group, ItemsQuery(name=name, run_id=run_id, limit=ITEMS_PER_PAGE, cursor=asked("cursor"))
-    )
+    of_store, cursor = {"name": name, "run_id": run_id}, asked("cursor")
+    wanted = ItemsQuery(limit=ITEMS_PER_PAGE, cursor=cursor, **of_store)
+    items = reads.page_of_items(connection, group, wanted)
     files = reads.page_of_files(
-        connection, group, FilesQuery(name=name, run_id=run_id, limit=FILES_SHOWN, state=asked("state"))
-    )
-    return {
-        "store": store,
-        "items": items.rows,
-        "next": items.next,
-        "cursor": asked("cursor"),
-        "files": files.rows,
-    }
+        connection, group, FilesQuery(limit=FILES_SHOWN, state=asked("state"), **of_store)
+    ).rows
+    return {"store": store, "items": items.rows, "next": items.next, "cursor": cursor, "files": files}
 
 
 RUN = {"run_id": "run"}

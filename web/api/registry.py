@@ -65,7 +65,13 @@ def operation(address: str, tag: Tag, **told: Any) -> Callable[[Handler], Handle
         summary, _, description = (handler.__doc__ or "").strip().partition("\n")
         told.setdefault("description", " ".join(description.split()) or summary)
         method, _, path = address.partition(" ")
-        known = {"id": name, "tag": tag, "method": cast("Method", method), "path": path, "handler": handler}
+        known: dict[str, Any] = {
+            "id": name,
+            "tag": tag,
+            "method": cast("Method", method),
+            "path": path,
+            "handler": handler,
+        }
         OPERATIONS.append(Operation(summary=summary.rstrip("."), **known, **told))
         return handler
 
