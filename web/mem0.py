@@ -318,9 +318,8 @@ def delete_all(asker: Asker, query: dialect.Whose) -> Any:
             ["user_id: give this, agent_id, run_id or app_id: whose memories are to be deleted"]
         )
     rows = list(islice(_rows(asker, query, everything=True), MOST))
-    turns_first = sorted(
-        rows, key=lambda row: row.kind != "session"
-    )  # memories go with them; the other way around the rest would stay
+    # Memories go with them; the other way around the rest would stay.
+    turns_first = sorted(rows, key=lambda row: row.kind != "session")
     is_done = _erase(asker, [row.node_id for row in turns_first])
     if len(rows) == MOST:
         return {"message": f"{MOST:,} memories deleted; there may be more: send this again"}

@@ -86,9 +86,8 @@ def sign_in(name: str, password: str, address: str) -> Attempt:
             if guess.first_refused:
                 _record("locked", user, address)
             return Attempt(None, guess.wait)
-        right = is_password_of(
-            user, password
-        )  # also of nobody: hashing for known names only would tell them by the time it takes
+        # Also of nobody: hashing for known names only would tell them by the time it takes.
+        right = is_password_of(user, password)
         if user is None or not right:
             _record("wrong password", user, address)
             return Attempt(None)

@@ -103,9 +103,8 @@ def test_the_foot_leads_to_the_api(page: Page, town: Town) -> None:
 def test_ticking_compare_shows_on_both_sides_what_was_computed(page: Page, town: Town) -> None:
     page.goto(f"/playground?group={town.group}&agent=Tomas&focal=bees&compare=1")
     expect(page.locator("[name='a.relevance']")).to_have_value("hybrid")
-    expect(page.locator("[name='b.relevance']")).to_have_value(
-        "dense"
-    )  # two settings begin as two different ones
+    # Two settings begin as two different ones.
+    expect(page.locator("[name='b.relevance']")).to_have_value("dense")
     page.goto(f"/playground?group={town.group}&agent=Tomas&focal=bees")
     expect(page.locator("[data-answer=a]")).to_be_visible()
     page.locator("[name=compare]").check()

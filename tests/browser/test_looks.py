@@ -17,9 +17,8 @@ def test_the_language_is_chosen_by_a_link_and_kept(page: Page, town: Town) -> No
     page.locator(".beside-page").get_by_role("link", name="中文").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh")
     expect(page.get_by_role("heading", level=1)).to_have_text("记忆")
-    expect(page).to_have_url(
-        re.compile(rf"/memories\?group={town.group}&q=bees$")
-    )  # the same page, nothing lost
+    # The same page, nothing lost.
+    expect(page).to_have_url(re.compile(rf"/memories\?group={town.group}&q=bees$"))
     page.locator(".beside-page").get_by_role("link", name="检索", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("检索")
     page.locator(".beside-page").get_by_role("link", name="English").click()

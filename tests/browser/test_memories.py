@@ -84,9 +84,8 @@ def test_news_that_are_due_when_one_pauses_are_not_fetched(page: Page, client: C
     expect(page.locator(".live-state")).to_have_text("live")  # so that a first look is due
     page.get_by_role("button", name="Pause").click()
     tell(client, ("Rain on the roof", 3))
-    next(
-        news for news in client.stream(after="0") if news.kind == "node.retrievable"
-    )  # the last one there is
+    # The last one there is.
+    next(news for news in client.stream(after="0") if news.kind == "node.retrievable")
     page.clock.run_for(10_000)
     expect(page.locator("#events > li")).to_have_count(0)
     assert asked == []

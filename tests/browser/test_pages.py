@@ -43,9 +43,8 @@ def defects(
     """What is wrong with the page: as it is, in the other theme unless ``colours`` are left out, and as wide
     or narrow as any screen.
     """
-    page.emulate_media(
-        color_scheme=theme, reduced_motion="reduce"
-    )  # a colour on its way to another is none of either
+    # A colour on its way to another is none of either.
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     page.evaluate(AXE_SCRIPT)
     yield from violations(page, WHOLE if colours else WITHOUT_COLOURS)
     yield from page.evaluate(LOOKS, {"language": language})

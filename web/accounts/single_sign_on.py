@@ -114,9 +114,8 @@ def begin() -> ResponseReturnValue:
     signin.only_where_the_cookie_stays()
     provider, client = current_app.extensions["jiyi.oidc"]
     for name in [name for name in session if name.startswith("_state_")]:
-        del session[
-            name
-        ]  # Authlib keeps each attempt for an hour; browsers drop a cookie that a few have made too large
+        # Authlib keeps each attempt for an hour; browsers drop a cookie that a few have made too large.
+        del session[name]
     session["next"] = signin.safe(request.args.get("next", ""))
     try:
         answer: ResponseReturnValue = client.authorize_redirect(url_for(".finish", _external=True))

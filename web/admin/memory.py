@@ -160,9 +160,8 @@ def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) 
 
     of = re.sub(r"[^A-Za-z0-9]", "-", agent or frame.group())[:80]
     headers = {"Content-Disposition": f'attachment; filename="{name}-{of}.jsonl"'}
-    lines = stream_with_context(
-        _lines(gathered, gathered(None))
-    )  # what is wrong is said before the file begins
+    # What is wrong is said before the file begins.
+    lines = stream_with_context(_lines(gathered, gathered(None)))
     return Response(lines, mimetype="application/x-ndjson", headers=headers)
 
 

@@ -195,9 +195,8 @@ def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKey
         minutes=5
     )
     assert timedelta(hours=23) < left_of(old) <= timedelta(hours=24)
-    assert (
-        actions.rotate_key.perform(Actor(group, "test"), rotation).key_id == made.key_id
-    )  # again: the same one
+    # Again: the same one.
+    assert actions.rotate_key.perform(Actor(group, "test"), rotation).key_id == made.key_id
     assert (audited(old), audited(made.key_id)) == (["keys.create", "keys.rotate"], [])
     # A grace beyond its end does not prolong it.
     longer = RotateKey(id=old, key=NewKey.of(new_key()), grace=timedelta(days=60))
@@ -307,13 +306,11 @@ def test_a_key_is_remembered_for_seconds_and_no_longer(
     monkeypatch.setattr(known, "fresh_seconds", 3_600.0)  # a busy machine may take longer for the next lines
     entry = known._entries[id_of(ending)]
     known._entries[id_of(ending)] = replace(entry, value=replace(entry.value, expires_at=datetime.now(UTC)))
-    assert (
-        program.get("/api/test/who", headers=bearer(ending)).status_code == 401
-    )  # its end is remembered with it
+    # Its end is remembered with it.
+    assert program.get("/api/test/who", headers=bearer(ending)).status_code == 401
     change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(revoked))
-    assert (
-        program.get("/api/test/who", headers=bearer(revoked)).status_code == 200
-    )  # within the bound that is documented
+    # Within the bound that is documented.
+    assert program.get("/api/test/who", headers=bearer(revoked)).status_code == 200
     monkeypatch.setattr(known, "fresh_seconds", -1.0)
     assert program.get("/api/test/who", headers=bearer(revoked)).status_code == 401
 
@@ -377,9 +374,8 @@ def test_a_key_that_asks_too_often_waits_and_is_told_how_long(
 ) -> None:
     browser, key = limited("3/hour"), api_key(group)
     for left in (2, 1, 0):
-        answer = browser.get(
-            "/api/test/other" if left == 1 else "/api/test/who", headers=bearer(key)
-        )  # of all together
+        # Of all together.
+        answer = browser.get("/api/test/other" if left == 1 else "/api/test/who", headers=bearer(key))
         assert answer.status_code == 200
         assert (answer.headers["RateLimit-Limit"], answer.headers["RateLimit-Remaining"]) == ("3", str(left))
         assert 0 < int(answer.headers["RateLimit-Reset"]) <= 3_600
@@ -389,9 +385,8 @@ def test_a_key_that_asks_too_often_waits_and_is_told_how_long(
         assert 0 < int(answer.headers["Retry-After"]) <= 3_600
         assert answer.headers["RateLimit-Remaining"] == "0"
     assert browser.get("/api/test/who", headers=bearer(api_key(group))).status_code == 200  # each for itself
-    assert (
-        limited("3/hour").get("/api/test/who", headers=bearer(key)).status_code == 429
-    )  # in whatever process
+    # In whatever process.
+    assert limited("3/hour").get("/api/test/who", headers=bearer(key)).status_code == 429
     assert limited("").get("/api/test/who", headers=bearer(key)).status_code == 200
 
 

@@ -347,9 +347,8 @@ def test_tokens_end_with_what_their_person_may(
         change(back, n=name)
         assert works(program, told) == 200
     key_id = told["access_token"].split("_")[1]
-    actions.revoke_key.perform(
-        Actor(group, "user:other", admin=True), RevokeKey(id=key_id)
-    )  # on the page of keys
+    # On the page of keys.
+    actions.revoke_key.perform(Actor(group, "user:other", admin=True), RevokeKey(id=key_id))
     assert works(program, told) == 401
     assert renew(program, client_id, told["refresh_token"]).json["error"] == "invalid_grant"
     told = connect(program, browser, client_id, group)
@@ -423,9 +422,8 @@ def test_the_official_client_finds_its_way(
         first = kept.tokens.access_token
         assert len(back) == 1
         change("UPDATE api_keys SET expires_at = now() WHERE group_id = :g", g=group)
-        asyncio.run(
-            talk("expired")
-        )  # the server has known the key a moment ago: from the next request on it sends a 401
+        # The server has known the key a moment ago: from the next request on it sends a 401.
+        asyncio.run(talk("expired"))
         assert kept.tokens.access_token != first
 
 

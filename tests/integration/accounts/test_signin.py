@@ -344,9 +344,8 @@ def test_who_is_not_signed_in_is_led_to_the_page_and_back(stranger: FlaskClient)
     answer = stranger.get("/overview.json")
     assert (answer.status_code, answer.json["error"]["code"]) == (401, 401)
     assert stranger.get("/events/tail", headers={"Accept": "text/event-stream"}).status_code == 401
-    assert (
-        stranger.get("/there-is-no-such-page").status_code == 303
-    )  # strangers learn nothing of what there is
+    # Strangers learn nothing of what there is.
+    assert stranger.get("/there-is-no-such-page").status_code == 303
 
 
 def test_no_route_can_be_forgotten(web_app: Flask, stranger: FlaskClient) -> None:
@@ -454,9 +453,8 @@ def test_a_new_password_or_being_disabled_ends_every_session(
     assert browser.get("/").status_code == 200
     known = browser.application.extensions["jiyi.people"]
     assert known.fresh_seconds == sessions.USER_SECONDS
-    monkeypatch.setattr(
-        known, "fresh_seconds", 3_600.0
-    )  # a busy machine may take longer for the next two lines
+    # A busy machine may take longer for the next two lines.
+    monkeypatch.setattr(known, "fresh_seconds", 3_600.0)
     end(browser.user.name)  # type: ignore[attr-defined]
     assert browser.get("/").status_code == 200  # within the bound that is documented
     monkeypatch.setattr(known, "fresh_seconds", -1.0)

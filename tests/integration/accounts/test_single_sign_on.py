@@ -160,9 +160,8 @@ def test_who_has_a_role_at_the_provider_comes_in_with_it_and_with_what_it_is_by_
     assert (user.role, user.groups) == ("admin", ("help", "shop"))
     assert audited(f"user:{name}") == ["signed in"]
     assert browser.get("/account").status_code == 200
-    enter(
-        browser, provider, sub=sub, email="new." + name, groups="ops"
-    )  # known by sub; another address changes no name
+    # Known by sub; another address changes no name.
+    enter(browser, provider, sub=sub, email="new." + name, groups="ops")
     user = called(name)
     assert user is not None
     assert (user.role, user.groups) == ("operator", None)

@@ -414,16 +414,14 @@ def test_bad_bodies_are_told_apart_and_nothing_is_stored(api: Program) -> None:
         assert answer.status_code == status, body[:80]
         assert answer.json["detail"], body[:80]
     good = {"agent_id": "a", "description": "d"}
-    refused = api.post(
-        "/events", {"events": [good, {**good, "poignancy": 11}, {"agent_id": "a"}]}, 422
-    )  # one stops all
+    # One stops all.
+    refused = api.post("/events", {"events": [good, {**good, "poignancy": 11}, {"agent_id": "a"}]}, 422)
     assert [problem["field"] for problem in refused["errors"]] == [
         "events.1.poignancy",
         "events.2.description",
     ]
-    number = api.post(
-        "/context", {"agent_id": "klaus", "query": "x", "now": 60_000}, 422
-    )  # would be read as a minute of 1970
+    # Would be read as a minute of 1970.
+    number = api.post("/context", {"agent_id": "klaus", "query": "x", "now": 60_000}, 422)
     assert "now: must be a text in quotes, not a number" in number["detail"]
     assert api.get("/nodes")["rows"] == []
 

@@ -86,9 +86,8 @@ def test_a_memorys_way_is_told_without_its_words(client: Client) -> None:
 def test_failures_and_dead_letters_are_told_without_what_the_error_says(
     nothing_owed: None, group: str
 ) -> None:
-    import_module(
-        "tasks.memory"
-    )  # makes the kind known, and reads the settings, so not before they are there
+    # Makes the kind known, and reads the settings, so not before they are there.
+    import_module("tasks.memory")
     with unit_of_work() as connection:
         enqueue(connection, EMBED, [(uuid4(), group)])
 

@@ -394,9 +394,8 @@ def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str,
         return [request for action in ACTIONS.values() for request in requests_by_name(action, other)]
     paths = [operation.url]
     for name in operation.parts:
-        values = (
-            [NOT_OF_A_GROUP[name]] if name in NOT_OF_A_GROUP else other.ids[name]
-        )  # a new kind of id: make one in ``Other``
+        # A new kind of id: make one in ``Other``.
+        values = [NOT_OF_A_GROUP[name]] if name in NOT_OF_A_GROUP else other.ids[name]
         paths = [
             path.replace(f"{{{name}}}", quote(str(value), safe="")) for path in paths for value in values
         ]
@@ -404,9 +403,8 @@ def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str,
     if operation.tag in ("conversations", "growth"):
         asked = asked_of_conversations(operation, other)
     else:
-        asked = (
-            ASKING[operation.id](other) if takes_something else [{}]
-        )  # a new operation: say how it asks for all there is
+        # A new operation: say how it asks for all there is.
+        asked = ASKING[operation.id](other) if takes_something else [{}]
     return [(path, one) for path in paths for one in asked]
 
 

@@ -58,9 +58,8 @@ def test_a_form_that_was_not_sent_is_as_its_page_has_it(app: Flask) -> None:
     assert shown.named("agent").get("aria-describedby") == "help"
     assert not shown.named("agent").has("maxlength")
     assert [tag.has("checked") for tag in shown.all("input") if tag.get("name") == "scope"] == [True, False]
-    assert [(tag.text, tag.has("autofocus")) for tag in shown.all("p")] == [
-        ("agent: is gone", True)
-    ]  # above the page
+    # Above the page.
+    assert [(tag.text, tag.has("autofocus")) for tag in shown.all("p")] == [("agent: is gone", True)]
 
 
 def test_what_is_wrong_stands_beside_its_field_and_the_first_has_the_focus(app: Flask) -> None:
@@ -76,9 +75,8 @@ def test_what_is_wrong_stands_beside_its_field_and_the_first_has_the_focus(app: 
         ("refused-text", "too long"),
     ]
     assert [tag.get("name") for tag in shown.all() if tag.has("autofocus")] == ["agent"]
-    assert [tag.text for tag in shown.all("p")] == [
-        "scope: choose one"
-    ]  # beside one of several boxes it would say little
+    # Beside one of several boxes it would say little.
+    assert [tag.text for tag in shown.all("p")] == ["scope: choose one"]
 
 
 def test_sentences_are_told_apart_from_the_field_that_they_name() -> None:
