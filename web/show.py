@@ -189,28 +189,11 @@ def register_macros(app: Flask) -> None:
 
 def register(app: Flask) -> None:
     app.after_request(_show_controls)
-    app.jinja_env.filters.update(
-        age=age,
-        ago=ago,
-        moment=moment,
-        number=number,
-        pretty_json=pretty_json,
-        readable_body=readable_body,
-        compared_with=compare,
-        since=since,
-        until=until,
-        duration=duration,
-        summary=summary,
-        translated=translated,
-        person=person,
-        word=word,
-        node_type=word,
-        memory_kind=partial(in_words, "kinds"),
-        memory_origin=partial(in_words, "origins"),
-        intent=intent,
-        why_injected=why_injected,
-        role=word,
-    )
+    by_name = (age, ago, moment, number, pretty_json, readable_body, since, until, duration, summary)
+    by_name += (translated, person, word, intent, why_injected, told)
+    app.jinja_env.filters.update({each.__name__: each for each in by_name})
+    kinds = {"memory_kind": partial(in_words, "kinds"), "memory_origin": partial(in_words, "origins")}
+    app.jinja_env.filters.update(compared_with=compare, node_type=word, role=word, **kinds)
 
 
 #: Embeddings, overrides and isolates, with their ends.

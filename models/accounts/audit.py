@@ -37,14 +37,9 @@ def record(
     connection: Connection, *, group_id: str | None, actor: str, action: str, target: str, **details: Any
 ) -> None:
     """Write one row, in the transaction of the change itself. ``details`` may hold ids and times."""
-    row = {
-        "group_id": group_id,
-        "actor": actor,
-        "action": action,
-        "target": target,
-        "details": to_jsonable_python(details),
-    }
-    connection.execute(insert(tables.AuditEntry).values(audit_id=uuid7(), **row))
+    row = {"group_id": group_id, "actor": actor, "action": action, "target": target}
+    entry = insert(tables.AuditEntry).values(audit_id=uuid7(), details=to_jsonable_python(details), **row)
+    connection.execute(entry)
 
 
 def entries(
@@ -58,29 +53,18 @@ def entries(
     target: str | None = None,
 ) -> list[AuditEntry]:
     """Newest first, of a group or of the whole service. ``actor`` and ``target`` are beginnings."""
-    parameters = {
-        "group": group_id,
-        "before": before,
-        "limit": limit,
-        "actor": actor,
-        "action": action,
-        "target": target,
-    }
-    return [AuditEntry(*row) for row in connection.execute(_ENTRIES, parameters)]
+    begins = {"actor": actor, "action": action, "target": target}
+    rows = connection.execute(_ENTRIES, {"group": group_id, "before": before, "limit": limit, **begins})
+    return [AuditEntry(*row) for row in rows]
 
 
 def target_of(
     connection: Connection, group_id: str, action: str, detail: str, value: str, since: datetime
 ) -> str | None:
     """The target of what was done since a moment with a detail of this value."""
-    parameters = {
-        "group": group_id,
-        "action": action,
-        "detail": detail,
-        "value": value,
-        "first": _first_of(since),
-    }
-    return connection.execute(_TARGET, parameters).scalar_one_or_none()
+    what = {"action": action, "detail": detail, "value": value}
+    wanted = {"group": group_id, "first": _first_of(since), **what}
+    return connection.execute(_TARGET, wanted).scalar_one_or_none()
 
 
 def latest(connection: Connection, target: str, since: datetime) -> AuditEntry | None:

@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy import Connection, RowMapping, text
@@ -96,8 +96,9 @@ def begin(
             "expires_at": datetime.now(UTC) + timedelta(seconds=CODE_SECONDS),
         }
         connection.execute(postgresql.insert(tables.Connection).values(row))
-        details = {"client": client, "scopes": list(scopes), "redirect_uri": redirect_uri}
-        _record(connection, user.actor, "connection made", connection_id, group_id, **details)
+        what: dict[str, Any] = {"client": client, "scopes": list(scopes), "redirect_uri": redirect_uri}
+        target, what["group_id"] = f"connection:{connection_id}", group_id
+        audit.record(connection, actor=user.actor, action="connection made", target=target, **what)
         return True
 
     return f"{connection_id.hex}.{secret}" if _ask(store) else None
@@ -148,11 +149,8 @@ def revoke(token: str, *, client_id: str) -> None:
 
     def end(connection: Connection) -> None:
         if (key := parse_key(token)) is not None:
-            of_key = (
-                connection.execute(_BY_KEY, {"key": key.key_id, "client": _digest(client_id)})
-                .mappings()
-                .one_or_none()
-            )
+            wanted = {"key": key.key_id, "client": _digest(client_id)}
+            of_key = connection.execute(_BY_KEY, wanted).mappings().one_or_none()
             if of_key is not None and recognises(of_key["key_hash"], key):
                 _end(connection, of_key, "by the program")
         elif (found := _find(connection, token, client_id)) is not None and _is(
@@ -192,11 +190,8 @@ def _find(connection: Connection, token: str, client_id: str) -> tuple[RowMappin
         connection_id = UUID(name)
     except ValueError:
         return None
-    row = (
-        connection.execute(_GOOD, {"id": connection_id, "client": _digest(client_id)})
-        .mappings()
-        .one_or_none()
-    )
+    wanted = {"id": connection_id, "client": _digest(client_id)}
+    row = connection.execute(_GOOD, wanted).mappings().one_or_none()
     return None if row is None else (row, secret)
 
 
@@ -211,14 +206,9 @@ def _renewed(connection: Connection, row: RowMapping, secret: str) -> Tokens | N
     if tokens is not None:
         # A code is good for nothing once it is used: only a refresh token has a grace.
         previous = row["secret_hash"] if row["challenge"] is None else None
-        new = {
-            "secret": _digest(tokens.refresh.partition(".")[2]),
-            "previous": previous,
-            "seed": seed,
-            "now": now,
-            "until": now + IDLE,
-        }
-        connection.execute(_RENEW, {"id": row["connection_id"], **new})
+        secrets_ = {"secret": _digest(tokens.refresh.partition(".")[2]), "previous": previous, "seed": seed}
+        times = {"now": now, "until": now + IDLE}
+        connection.execute(_RENEW, {"id": row["connection_id"], **secrets_, **times})
     return tokens
 
 
@@ -253,28 +243,9 @@ def _derived(
 
 def _end(connection: Connection, row: RowMapping, reason: str) -> None:
     connection.execute(_DELETE, {"id": row["connection_id"]})
-    details = {"client": row["client"], "reason": reason}
-    _record(
-        connection,
-        f"user:{row['person']}",
-        "connection ended",
-        row["connection_id"],
-        row["group_id"],
-        **details,
-    )
-
-
-def _record(
-    connection: Connection, actor: str, action: str, connection_id: UUID, group_id: str, **details: object
-) -> None:
-    audit.record(
-        connection,
-        group_id=group_id,
-        actor=actor,
-        action=action,
-        target=f"connection:{connection_id}",
-        **details,
-    )
+    what: dict[str, Any] = {"client": row["client"], "reason": reason, "group_id": row["group_id"]}
+    target, actor = f"connection:{row['connection_id']}", f"user:{row['person']}"
+    audit.record(connection, actor=actor, action="connection ended", target=target, **what)
 
 
 def _ask(effect: Callable[[Connection], T]) -> T:

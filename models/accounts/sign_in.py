@@ -149,15 +149,12 @@ def sign_out(user: User) -> None:
 
 def find(user_ids: Collection[UUID]) -> dict[UUID, User]:
     """People by their ids. Raises :class:`Unanswered`."""
-    return _ask(
-        reading(
-            lambda connection: {
-                user_id: user
-                for user_id in user_ids
-                if (user := users.by_id(connection, user_id)) is not None
-            }
-        )
-    )
+
+    def question(connection: Connection) -> dict[UUID, User]:
+        found = {user_id: users.by_id(connection, user_id) for user_id in user_ids}
+        return {user_id: user for user_id, user in found.items() if user is not None}
+
+    return _ask(reading(question))
 
 
 def note_visit(user_id: UUID) -> None:
@@ -238,15 +235,8 @@ class LoginAttempt:
 
 def count_guess(name: str, address: str) -> LoginAttempt:
     """One more guess, unless it has to wait. Raises ``redis.RedisError``: nobody signs in uncounted."""
-    numbers = (
-        FREE_BY_PAIR,
-        PAUSE_BY_PAIR,
-        FREE_BY_ADDRESS,
-        PAUSE_BY_ADDRESS,
-        FREE_BY_NAME,
-        PAUSE_BY_NAME,
-        MAX_PAIRS,
-    )
+    by_pair, by_address = (FREE_BY_PAIR, PAUSE_BY_PAIR), (FREE_BY_ADDRESS, PAUSE_BY_ADDRESS)
+    numbers = (*by_pair, *by_address, FREE_BY_NAME, PAUSE_BY_NAME, MAX_PAIRS)
     arguments = (_subscriber(address), int(time.time() * 1_000), WINDOW_SECONDS, *numbers)
     wait, first = cast("list[int]", valkey().eval(_COUNT, 3, *_keys(name, address), *arguments))
     return LoginAttempt(math.ceil(wait / 1_000), first_refused=bool(first))

@@ -83,7 +83,7 @@ def _keys() -> PresentedKeys:
 
 
 #: Seconds; an answer takes a millisecond, and a request has better to do than to wait to be counted.
-SOCKET_TIMEOUT = 1
+SOCKET_TIMEOUT, TIMEOUTS = 1, ("socket_timeout", "socket_connect_timeout")
 #: Requests of one address without a good key: whoever tries keys, or has forgotten to change an old one.
 REFUSED = "120/minute"
 
@@ -98,11 +98,7 @@ class Limits:
             lambda: str(g.limited),
             app=app,
             storage_uri=storage_uri(settings.redis_url),
-            storage_options={
-                "socket_timeout": SOCKET_TIMEOUT,
-                "socket_connect_timeout": SOCKET_TIMEOUT,
-                **retrying,
-            },
+            storage_options={**dict.fromkeys(TIMEOUTS, SOCKET_TIMEOUT), **retrying},
             strategy="fixed-window",
             in_memory_fallback_enabled=True,
         )
@@ -110,11 +106,17 @@ class Limits:
         self._limiter = limiter
         # Who asks is known late, so it is not the routes that are limited but these two, which are called
         # then.
-        self._count = (
-            limiter.shared_limit(settings.rate_limit, scope="key")(_one_more) if settings.rate_limit else None
-        )
-        self._count_refused = limiter.shared_limit(REFUSED, scope="refused")(_one_more_refused)
-        self._count_anonymous = limiter.shared_limit(ANONYMOUS, scope="anonymous")(_one_more_anonymous)
+        self._count = self._limited(settings.rate_limit, "key") if settings.rate_limit else None
+        self._count_refused = self._limited(REFUSED, "refused")
+        self._count_anonymous = self._limited(ANONYMOUS, "anonymous")
+
+    def _limited(self, rate: str, scope: str) -> Callable[[], None]:
+        def one_more() -> None:
+            """Counts a request of ``g.limited``."""
+
+        one_more.__name__ = f"one_more_{scope}"
+        counted: Callable[[], None] = self._limiter.shared_limit(rate, scope=scope)(one_more)
+        return counted
 
     def count(self, key_id: str) -> None:
         """One more request. Raises :class:`TooManyRequests`."""
@@ -145,18 +147,6 @@ class Limits:
         with suppress(redis.RedisError, OSError):
             if rate is not None and rate.window:
                 g.rate = rate
-
-
-def _one_more() -> None:
-    """Of a key."""
-
-
-def _one_more_refused() -> None:
-    """Of an address."""
-
-
-def _one_more_anonymous() -> None:
-    """Of an address, for what needs no key."""
 
 
 def register(app: Flask) -> None:

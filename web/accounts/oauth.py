@@ -153,20 +153,10 @@ def register_client() -> ResponseReturnValue:
             "invalid_redirect_uri" if of_uris else "invalid_client_metadata",
             "; ".join(problems_of(error, Client)),
         )
-    kept = {
-        "client_id": str(_signed().dumps(client.model_dump())),
-        "scope": " ".join(SCOPES),
-        **client.model_dump(),
-    }
-    return _json(
-        {
-            **kept,
-            "token_endpoint_auth_method": "none",
-            "grant_types": list(GRANTS),
-            "response_types": ["code"],
-        },
-        201,
-    )
+    client_id = str(_signed().dumps(client.model_dump()))
+    kept = {"client_id": client_id, "scope": " ".join(SCOPES), **client.model_dump()}
+    known = {"token_endpoint_auth_method": "none", "grant_types": list(GRANTS), "response_types": ["code"]}
+    return _json({**kept, **known}, 201)
 
 
 @blueprint.get("/oauth/authorize")
@@ -176,15 +166,8 @@ def ask() -> ResponseReturnValue:
     allowed = [scope for scope in asked.scopes if scope in user.scopes]
     groups = frame.groups() or [get_settings().group]
     host = urlsplit(asked.redirect_uri).netloc
-    return render_template(
-        "consent.html",
-        asked=asked,
-        allowed=allowed,
-        offered=groups,
-        host=host,
-        resource=resource(),
-        name=user.name,
-    )
+    shown = {"asked": asked, "allowed": allowed, "offered": groups, "host": host, "name": user.name}
+    return render_template("consent.html", resource=resource(), **shown)
 
 
 @blueprint.post("/oauth/authorize")
@@ -195,11 +178,8 @@ def consent() -> ResponseReturnValue:
     group_id = request.form.get("group", "")
     if not group_id or group_id not in frame.groups():
         abort(400, _("Choose one of your groups."))
-    scopes = [
-        scope
-        for scope in SCOPES
-        if scope in asked.scopes and scope in request.form.getlist("allow") and scope in user.scopes
-    ]
+    wanted = {*asked.scopes} & {*request.form.getlist("allow")} & user.scopes
+    scopes = [scope for scope in SCOPES if scope in wanted]
     if not scopes:
         abort(400, _("Give the program at least one right, or refuse."))
     of_client = {"client_id": asked.client_id, "client": asked.client.client_name}
@@ -222,10 +202,8 @@ def consent() -> ResponseReturnValue:
 def token() -> ResponseReturnValue:
     _count()
     form = request.form
-    given = {
-        name: form.get(name, "")
-        for name in ("client_id", "redirect_uri", "code", "refresh_token", "code_verifier", "resource")
-    }
+    names = "client_id redirect_uri code refresh_token code_verifier resource".split()
+    given = {name: form.get(name, "") for name in names}
     if _registered(given["client_id"]) is None:
         return _refused(
             "invalid_client", "client_id: not registered here, or no longer: register and connect again", 401
@@ -294,14 +272,8 @@ def _asked() -> Asked:
     state = given.get("state", "")
     if len(state) > MAX_STATE:
         abort(400, f"state: longer than {MAX_STATE:,} characters.")
-    return Asked(
-        client_id=client_id,
-        redirect_uri=redirect_uri,
-        challenge=challenge,
-        scopes=scopes,
-        state=state,
-        client=client,
-    )
+    whose: dict[str, Any] = {"client_id": client_id, "redirect_uri": redirect_uri, "client": client}
+    return Asked(challenge=challenge, scopes=scopes, state=state, **whose)
 
 
 def _back(asked: Asked, **told: str) -> ResponseReturnValue:

@@ -27,15 +27,8 @@ blueprint = Blueprint("signin", __name__)
 #: Addresses that need no session, as Flask's rules write them. ``/metrics`` looks after itself
 #: (``web.accounts.api_keys``).
 OPEN = frozenset(
-    {
-        "/sign-in",
-        "/sign-in/oidc",
-        "/sign-in/oidc/back",
-        "/healthz",
-        "/readyz",
-        "/metrics",
-        "/static/<path:filename>",
-    }
+    {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/static/<path:filename>"}
+    | {"/healthz", "/readyz", "/metrics"}
     # What programs are told before they are let in (``web.accounts.oauth``).
     | {"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/<path:path>"}
     | {"/.well-known/oauth-authorization-server"}

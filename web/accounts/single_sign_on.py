@@ -62,14 +62,8 @@ class Provider(BaseModel):
     groups: dict[str, list[Name]] = {}
 
     def role_of(self, values: list[str]) -> Role | None:
-        return next(
-            (
-                role
-                for role in ROLES
-                if role in {self.roles[value] for value in values if value in self.roles}
-            ),
-            None,
-        )
+        known = {self.roles[value] for value in values if value in self.roles}
+        return next((role for role in ROLES if role in known), None)
 
     def groups_of(self, values: list[str], role: Role) -> list[str] | None:
         """None: all; an empty list: none."""

@@ -13,6 +13,7 @@ refused, ``web.admin.forms`` answers with its page as it was filled in.
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import chain
 
 from flask import Flask
 
@@ -25,22 +26,11 @@ BLUEPRINTS: tuple[Pages, ...] = (
     operations.overview_pages,
     *(memory.memory_pages, retrieval.playground_pages, retrieval.retrieval_pages, agents.agent_pages),
     *(memory.conversation_pages, agents.reflection_pages, memory.archive_pages, memory.event_pages),
-    *(
-        pages
-        for subject in subjects.on()
-        for module in subject.admin
-        for pages in import_module(module).BLUEPRINTS
-    ),
+    *chain(*(import_module(module).BLUEPRINTS for subject in subjects.on() for module in subject.admin)),
     *(operations.queue_pages, operations.worker_pages, operations.work_pages, operations.letter_pages),
     *(operations.job_pages, operations.llm_pages),
-    *(
-        accounts.key_pages,
-        accounts.people_pages,
-        accounts.erasure_pages,
-        accounts.audit_pages,
-        accounts.account_pages,
-    ),
-    finder.finder_pages,
+    *(accounts.key_pages, accounts.people_pages, accounts.erasure_pages, accounts.audit_pages),
+    *(accounts.account_pages, finder.finder_pages),
 )
 assert node  # its routes are those of memories
 

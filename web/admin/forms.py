@@ -150,14 +150,8 @@ class Form:
         self.above: list[Problem] = []
         for problem in [] if refusal is None else refusal.problems:
             last = problem.field.rpartition(".")[2]
-            name = next(
-                (
-                    last.removesuffix(end)
-                    for end in ENDINGS
-                    if last.endswith(end) and last.removesuffix(end) in names
-                ),
-                None,
-            )
+            shorter = (last.removesuffix(end) for end in ENDINGS if last.endswith(end))
+            name = next((each for each in shorter if each in names), None)
             if name is None or name in self.problems:
                 self.above.append(problem)
             else:
@@ -215,7 +209,6 @@ def this_page() -> str:
 
 def register(app: Flask, blueprints: Collection[str]) -> None:
     """After the blueprints: all their routes that take forms."""
-    app.jinja_env.filters["told"] = told
     app.jinja_env.globals.update(
         this_page=this_page, page_as_json=page_as_json, form_of=form_of, above_the_page=above_the_page
     )

@@ -201,32 +201,21 @@ def menu() -> list[tuple[LazyString, list[Entry]]]:
     """Sections of the menu with their entries, as far as they are open to who asks."""
     known = who()
     allowed = [page for page in current_app.extensions["jiyi.pages"] if known.may(page.scope)]
-    sections = [
-        (
-            section,
-            [
-                Entry(title, tuple(page for page in allowed if page.entry == name))
-                for name, title in entries.items()
-            ],
+    sections = []
+    for section, titles in MENU.items():
+        entries = (
+            Entry(title, tuple(page for page in allowed if page.entry == name))
+            for name, title in titles.items()
         )
-        for section, entries in MENU.items()
-    ]
-    return [
-        (section, shown)
-        for section, entries in sections
-        if (shown := [entry for entry in entries if entry.pages])
-    ]
+        if shown := [entry for entry in entries if entry.pages]:
+            sections.append((section, shown))
+    return sections
 
 
 def _surroundings() -> dict[str, object]:
     known, chosen = identity(), g.get("group")
-    around: dict[str, Any] = {
-        "identity": known,
-        "group": chosen,
-        "groups": [],
-        "navigation": [],
-        "tabs": None,
-    }
+    around: dict[str, Any] = {"groups": [], "navigation": [], "tabs": None}
+    around |= {"identity": known, "group": chosen}
     if known is not None and not wants_fragment():
         around["groups"] = groups() if chosen else []
         around["navigation"] = menu()

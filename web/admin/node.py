@@ -53,10 +53,8 @@ def one(group: str, node_id: UUID) -> Context | None:
     stored = _stored(group, node_id)
     if stored is None:
         return None
-    agent_id = stored["node"]["agent_id"]
-    resting = attempt(
-        lambda: from_database(lambda c: reads.resting_on(c, group, agent_id, node_id, MAX_RESTING))
-    )
+    of = (group, stored["node"]["agent_id"], node_id)
+    resting = attempt(lambda: from_database(lambda c: reads.resting_on(c, *of, MAX_RESTING)))
     return {**stored, "resting": resting.value, "resting_unknown": resting.reason or None}
 
 
@@ -72,7 +70,8 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
     node = reads.node(connection, group, node_id)
     if node is None:
         return None
-    utterances = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
+    said = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
+    newer = [node.superseded_by] if node.superseded_by else []
     reasons = why_thought(connection, group, node_id, DEPTH, MOST_REASONS)
     evidence = reasons.nodes[node_id].evidence
     return {
@@ -80,14 +79,10 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
         "reasons": reasons,
         "evidence": [reasons.nodes[id_] for id_ in evidence if id_ in reasons.nodes],
         "evidence_count": len(evidence),  # with what is not there or not shown
-        "utterances": [
-            {"speaker": str(speaker), "text": str(text)} for speaker, text in utterances[:MAX_UTTERANCES]
-        ],
-        "utterance_count": len(utterances),
+        "utterances": [{"speaker": str(who), "text": str(what)} for who, what in said[:MAX_UTTERANCES]],
+        "utterance_count": len(said),
         "session": reads.in_session(connection, group, node_id, BESIDE),
-        "replaced_by": next(iter(reads.nodes_of(connection, group, [node.superseded_by])), None)
-        if node.superseded_by
-        else None,
+        "replaced_by": next(iter(reads.nodes_of(connection, group, newer)), None),
         "replaces": reads.nodes_of(connection, group, node.supersedes),
         **events.became(connection, group, node_id)._asdict(),
     }
@@ -95,15 +90,10 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
 
 def _why_address(node: Context) -> str:
     """Where its components for the question that led here are shown."""
-    given: dict[str, Any] = {
-        name: values
-        for name, values in request.args.lists()
-        if name.startswith("a.") or name in ("focal", *FILTERS)
-    }
-    return url_for(
-        "playground.one",
-        **given | {"group": frame.group(), "node_id": node["node_id"], "agent": node["agent_id"]},
-    )
+    known = {"group": frame.group(), "node_id": node["node_id"], "agent": node["agent_id"]}
+    asked: dict[str, Any] = dict(request.args.lists())
+    given = {name: asked[name] for name in asked if name.startswith("a.") or name in ("focal", *FILTERS)}
+    return url_for("playground.one", **given | known)
 
 
 form(memory_pages, f"{ADDRESS}/archive", archive.archive, "memories.node")
@@ -155,12 +145,8 @@ def tree(reasons: Reasons) -> dict[str, object]:
         if node is None or node_id in shown:
             return {"node_id": node_id, "node": node, "again": node is not None, "beneath": []}
         shown.add(node_id)
-        return {
-            "node_id": node_id,
-            "node": node,
-            "again": False,
-            "beneath": [branch(id_) for id_ in node.evidence],
-        }
+        beneath = [branch(id_) for id_ in node.evidence]
+        return {"node_id": node_id, "node": node, "again": False, "beneath": beneath}
 
     return branch(reasons.node_id)
 
@@ -199,13 +185,8 @@ class Graph:
         x = MARGIN + place * (WIDTH + COLUMN_GAP)
         top = (self.height - rows * (HEIGHT + ROW_GAP) + ROW_GAP) // 2
         for row, node in enumerate(shown):
-            yield Box(
-                x,
-                top + row * (HEIGHT + ROW_GAP),
-                lines(node.description),
-                node,
-                here=node.node_id == self.here,
-            )
+            y = top + row * (HEIGHT + ROW_GAP)
+            yield Box(x, y, lines(node.description), node, here=node.node_id == self.here)
         if len(nodes) > len(shown):
             yield Box(x, top + len(shown) * (HEIGHT + ROW_GAP), [], None, len(nodes) - len(shown))
 

@@ -93,19 +93,10 @@ def answered(group: str) -> Context:
         own = {name: value for name, value in sides[side].items() if value != defaults[name]}
         of_a = {f"a.{name}": own[name] for name in OF_A_SIDE[:-2] if name in own}
         ranked["address"] = {**_filters(), **of_a}
-    return {
-        "agents": agents,
-        "agent": agent,
-        "known": settings is not None,
-        "focal": focal,
-        "unknown": known.reason or None,
-        "filters": _filters(),
-        "compare": compare,
-        "defaults": defaults,
-        "sides": sides,
-        "found": lists,
-        "address": _address(agent, focal, compare, sides, defaults),
-    }
+    of_agent = {"agents": agents, "agent": agent, "known": settings is not None, "defaults": defaults}
+    of_question = {"focal": focal, "filters": _filters(), "compare": compare, "sides": sides}
+    address = _address(agent, focal, compare, sides, defaults)
+    return {**of_agent, **of_question, "unknown": known.reason or None, "found": lists, "address": address}
 
 
 @playground_pages.get("/playground/answer")

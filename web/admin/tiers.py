@@ -42,18 +42,10 @@ def working_memory(group: str) -> Context:
     """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
     cached = source("Valkey").begin(lambda: kept.read(group))
 
-    def question(connection: Connection) -> list[EntryWithOrigin]:
-        return quarantine_reads.working(connection, group, WM_ENTRIES)
-
-    stored = attempt(lambda: from_database(question))
+    stored = attempt(lambda: from_database(lambda c: quarantine_reads.working(c, group, WM_ENTRIES)))
     entries, notes = together(attempt(cached), stored)
-    return {
-        "entries": entries,
-        "notes": notes,
-        "most": WM_ENTRIES,
-        "hours": WM_HOURS,
-        "as_of": datetime.now(UTC),
-    }
+    bounds = {"most": WM_ENTRIES, "hours": WM_HOURS, "as_of": datetime.now(UTC)}
+    return {"entries": entries, "notes": notes, **bounds}
 
 
 def together(
@@ -66,47 +58,29 @@ def together(
     """
     known = {row.entry_id: row for row in stored.value or ()}
     if cached.value is not None:
-        notes = (
-            []
-            if stored.value is not None
-            else [
-                _(
-                    "The database does not answer (%(why)s): what the list in Valkey does not keep is left"
-                    " out.",
-                    why=stored.reason,
-                )
-            ]
+        note = _(
+            "The database does not answer (%(why)s): what the list in Valkey does not keep is left out.",
+            why=stored.reason,
         )
-        return [known.get(entry.entry_id) or _only_cached(entry) for entry in cached.value], notes
+        entries = [known.get(entry.entry_id) or _only_cached(entry) for entry in cached.value]
+        return entries, [] if stored.value is not None else [note]
     if stored.value is None:
         raise Unanswered("working memory", cached.reason or stored.reason)
-    if cached.reason:
-        return stored.value, [
-            _(
-                "Valkey does not answer (%(why)s), so agents get nothing of this now. It is what the database"
-                " knows.",
-                why=cached.reason,
-            )
-        ]
-    return stored.value, []  # not made yet, or lost: the next who reads or writes makes the list of these
+    note = _(
+        "Valkey does not answer (%(why)s), so agents get nothing of this now. It is what the database knows.",
+        why=cached.reason,
+    )
+    # Without a reason it is not made yet, or lost: the next who reads or writes makes the list of these.
+    return stored.value, [note] if cached.reason else []
 
 
 def _only_cached(entry: CachedEntry) -> EntryWithOrigin:
     """An entry of which only Valkey can be asked: what it does not keep is empty."""
     kept = {name: getattr(entry, name) for name in EntryWithOrigin.model_fields if hasattr(entry, name)}
-    unknown = dict.fromkeys(EntryWithOrigin.model_fields) | {
-        "depth": 0,
-        "rejected_details": {},
-        "metadata": {},
-        "provenance": {},
-    }
-    told = {
-        "working_until": entry.expires_at,
-        "state": "accepted",
-        "chars": len(entry.content),
-        "flags": list(entry.flags),
-    }
-    return EntryWithOrigin(**unknown | kept | told)
+    empty: Context = {"depth": 0, "rejected_details": {}, "metadata": {}, "provenance": {}}
+    told = {"working_until": entry.expires_at, "state": "accepted", "chars": len(entry.content)}
+    unknown = dict.fromkeys(EntryWithOrigin.model_fields) | empty
+    return EntryWithOrigin(**unknown | kept | told | {"flags": list(entry.flags)})
 
 
 tier_pages = Pages("tiers", __name__, Page("tiers", lazy_gettext("Three tiers"), "tiers.page"))
@@ -169,35 +143,19 @@ def _states(stored: Reading[_Stored], told: list[str] | None) -> list[Context]:
     since = None if counts is None else counts.waiting_since
     late = since is not None and (datetime.now(UTC) - since).total_seconds() > LATE_SECONDS
     notes = [_("Neither Valkey nor the database answers.")] if told is None else told
+    note = notes[0] if notes else ""
+    behind = _("The filters are behind: is a worker for the queue “embedding” running?") if late else ""
+    without = _("Some of it has no vector yet: it is found by its words until it has.")
     return [
-        _state(
-            "quarantine",
-            down,
-            _("The filters are behind: is a worker for the queue “embedding” running?") if late else "",
-        ),
-        _state(
-            "working",
-            notes[0] if notes and not (told is not None and stored.reason) else None,
-            notes[0] if notes else "",
-        ),
-        _state(
-            "longterm",
-            down,
-            (
-                _("Some of it has no vector yet: it is found by its words until it has.")
-                if counts and counts.without_vector
-                else ""
-            ),
-        ),
+        _state("quarantine", down, behind),
+        _state("working", None if told is not None and stored.reason else note or None, note),
+        _state("longterm", down, without if counts and counts.without_vector else ""),
     ]
 
 
 def _state(tier: str, down: str | None, note: str) -> Context:
-    return {
-        "tier": tier,
-        "state": "unreachable" if down else "attention" if note else "ok",
-        "note": down or note,
-    }
+    state = "unreachable" if down else "attention" if note else "ok"
+    return {"tier": tier, "state": state, "note": down or note}
 
 
 def _outcomes(screened: dict[str, int] | None) -> list[Context]:
@@ -209,19 +167,12 @@ def _outcomes(screened: dict[str, int] | None) -> list[Context]:
         "low_confidence": _("below %(limit)s", limit=f"{rules.min_confidence:g}"),
         "too_short": _("below %(limit)s characters", limit=f"{rules.min_chars:g}"),
     }
-    names = [
-        "accepted",
-        *(name for name in REASONS if name in screened),
-        *sorted(screened.keys() - REASONS.keys() - {"accepted"}),
-    ]
+    unknown = sorted(screened.keys() - REASONS.keys() - {"accepted"})
+    names = ["accepted", *(name for name in REASONS if name in screened), *unknown]
+    counts = {name: screened.get(name, 0) for name in names}
     return [
-        {
-            "outcome": name,
-            "count": screened.get(name, 0),
-            "share": screened.get(name, 0) / total,
-            "limit": limits.get(name),
-        }
-        for name in names
+        {"outcome": name, "count": count, "share": count / total, "limit": limits.get(name)}
+        for name, count in counts.items()
     ]
 
 
@@ -321,11 +272,6 @@ def _ask_tiers(group: str, query: str, wanted: Context) -> Reading[MemoryAnswer]
 
 
 BLUEPRINTS = (
-    tier_pages,
-    quarantine_pages,
-    working_pages,
-    knowledge_pages,
-    promotion_pages,
-    digest_pages,
-    recall_pages,
+    *(tier_pages, quarantine_pages, working_pages),
+    *(knowledge_pages, promotion_pages, digest_pages, recall_pages),
 )

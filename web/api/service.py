@@ -92,19 +92,13 @@ expose(
 
 #: Subjects whose actions are operations by their names, ``POST /<subject>/<verb>``, and the tag that these
 #: have.
+OF_GROWTH = (
+    "appointments evolution feedback heartbeats identity pains patterns proposals self_review tallies"
+).split()
 TAG_OF: dict[str, Tag] = {
     "conversations": "conversations",
     "stores": "stores",
-    "appointments": "growth",
-    "evolution": "growth",
-    "feedback": "growth",
-    "heartbeats": "growth",
-    "identity": "growth",
-    "pains": "growth",
-    "patterns": "growth",
-    "proposals": "growth",
-    "self_review": "growth",
-    "tallies": "growth",
+    **dict.fromkeys(OF_GROWTH, "growth"),
 }
 #: Subjects of growth where a state stands against a change.
 IN_CONFLICT = ("feedback", "identity", "pains", "proposals", "self_review")
