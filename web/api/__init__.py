@@ -19,7 +19,7 @@ from jiyi.protocol.openapi.document import PREFIX, TAGS
 from web.accounts.api_keys import identify_by_key
 from web.api import docs, memory, service, tools
 from web.api.problems import answer_to
-from web.api.registry import OPERATIONS, Operation
+from web.api.registry import OPERATIONS, Operation, complete_examples
 from web.api.running import run
 
 #: Their import is what registers their operations.
@@ -30,6 +30,7 @@ MODULES = (
     *(import_module(module) for subject in subjects.on() for module in subject.api),
 )
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
+complete_examples()
 
 
 class AnythingConverter(BaseConverter):

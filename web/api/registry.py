@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import new_class
 from typing import Any, ClassVar, cast, get_type_hints
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from jiyi.errors import InvalidRequest, NotFound, problems_of
+from jiyi.protocol.base import Rows
 from jiyi.protocol.openapi import document
 from jiyi.protocol.openapi.document import Method, Tag
 from models.db.actions import Action
@@ -76,6 +77,28 @@ def operation(address: str, tag: Tag, **told: Any) -> Callable[[Handler], Handle
         return handler
 
     return register
+
+
+def complete_examples() -> None:
+    """An answer without an example of its own has that of the first operation with such an answer; a list has
+    the example of a row.
+    """
+    known: dict[str, Any] = {}
+    for one in OPERATIONS:
+        if one.answer_example is not None:
+            known.setdefault(repr(one.answer), one.answer_example)
+
+    def example(answer: Any) -> Any:
+        of = getattr(answer, "__pydantic_generic_metadata__", {"origin": None})
+        if repr(answer) in known or of["origin"] is not Rows:
+            return known.get(repr(answer))
+        row = example(of["args"][0])
+        return None if row is None else {"rows": [row], "next": None}
+
+    OPERATIONS[:] = [
+        replace(one, answer_example=example(one.answer)) if one.answer_example is None else one
+        for one in OPERATIONS
+    ]
 
 
 def expose(
