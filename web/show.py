@@ -11,7 +11,7 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -189,8 +189,10 @@ def register_macros(app: Flask) -> None:
 
 def register(app: Flask) -> None:
     app.after_request(_show_controls)
-    by_name = (age, ago, moment, number, pretty_json, readable_body, since, until, duration, summary)
-    by_name += (translated, person, word, intent, why_injected, told)
+    by_name: tuple[Callable[..., str], ...] = (
+        *(age, ago, moment, number, pretty_json, readable_body, since, until, duration, summary),
+        *(translated, person, word, intent, why_injected, told),
+    )
     app.jinja_env.filters.update({each.__name__: each for each in by_name})
     kinds = {"memory_kind": partial(in_words, "kinds"), "memory_origin": partial(in_words, "origins")}
     app.jinja_env.filters.update(compared_with=compare, node_type=word, role=word, **kinds)
