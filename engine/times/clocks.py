@@ -21,13 +21,8 @@ _ONES = (
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
     " seventeen eighteen nineteen"
 )
-_ENGLISH = {word: n for n, word in enumerate(_ONES.split(), 1)} | {
-    "twenty": 20,
-    "thirty": 30,
-    "forty": 40,
-    "fifty": 50,
-    "sixty": 60,
-}
+_ENGLISH = {word: n for n, word in enumerate(_ONES.split(), 1)}
+_ENGLISH |= {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60}
 _ENGLISH |= {"ninety": 90, "a": 1, "an": 1, "a couple of": 2, "couple of": 2, "couple": 2, "oh": 0}
 _CHINESE = {char: n for n, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "俩": 2}
 
@@ -46,24 +41,21 @@ EN_MONTH_NAMES = (
 EN_MONTH = rf"{EN_MONTH_NAMES}\.?"
 
 #: Days from today of a word, and weeks from this one.
-EN_DAYS = {
-    "the day before yesterday": -2,
-    "yesterday": -1,
-    "last night": -1,
-    "tomorrow": 1,
-    "the day after tomorrow": 2,
-}
+EN_DAYS = {"the day before yesterday": -2, "yesterday": -1, "last night": -1}
+EN_DAYS |= {"tomorrow": 1, "the day after tomorrow": 2}
 EN_DAYS |= dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening"), 0)
 ZH_WEEKS = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
 
+#: What makes a day of the month of a number.
+TH = r"(?:st|nd|rd|th)"
 #: A whole number in Chinese text, and in English text.
 ZH = r"(?:\d{1,4}|[〇零一二两三四五六七八九十百]{1,5})"
 #: The same up to ten, as a pattern without digits.
 SMALL_EN = rf"(?:{'|'.join(_ONES.split()[:10])}|an?)"
+_TENS = r"(?:twenty|thirty|forty|fifty)(?:[- ](?:one|two|three|four|five|six|seven|eight|nine))?"
 EN = (
-    r"(?:\d{1,4}|(?:twenty|thirty|forty|fifty)(?:[-"
-    r" ](?:one|two|three|four|five|six|seven|eight|nine))?|sixty|ninety|a couple of|"
-    rf"{'|'.join(sorted(_ONES.split(), key=len, reverse=True))}|an?)"
+    rf"(?:\d{{1,4}}|{_TENS}|sixty|ninety|a couple of"
+    rf"|{'|'.join(sorted(_ONES.split(), key=len, reverse=True))}|an?)"
 )
 
 
@@ -84,11 +76,8 @@ def number(word: str) -> int:
     tens, ten, ones = rest.rpartition("十")
     if not ten and len(rest) > 1:  # 二零: digit by digit
         return 100 * _digits(hundreds) * bool(hundred) + _digits(rest)
-    return (
-        100 * (_digits(hundreds) or 1) * bool(hundred)
-        + (10 * (_digits(tens) or 1) if ten else 0)
-        + _digits(ones)
-    )
+    tens_value = 10 * (_digits(tens) or 1) if ten else 0
+    return 100 * (_digits(hundreds) or 1) * bool(hundred) + tens_value + _digits(ones)
 
 
 def _digits(text: str) -> int:
@@ -136,7 +125,7 @@ def add_months(day: date, months: int) -> date:
 
 Part = Literal["dawn", "morning", "noon", "afternoon", "evening", "night", "midnight"]
 
-_PARTS: dict[Part, str] = {
+_ZH_PARTS: dict[Part, str] = {
     "dawn": "凌晨 零晨 拂晓 天没亮",
     "morning": "清晨 大清早 清早 一大早 大早上 早上 早晨 早间 上午 早",
     "noon": "中午 正午 午间 晌午",
@@ -145,25 +134,23 @@ _PARTS: dict[Part, str] = {
     "night": "夜里 夜间 深夜 大半夜 半夜 夜",
     "midnight": "午夜 子夜",
 }
-_PART_OF = {word: part for part, words in _PARTS.items() for word in words.split()}
-_PART_OF |= {
-    "morning": "morning",
-    "afternoon": "afternoon",
-    "evening": "evening",
-    "night": "night",
-    "tonight": "evening",
+_EN_PART_WORDS: dict[Part, str] = {
+    "morning": "morning mornings",
+    "noon": "noon midday lunchtime",
+    "afternoon": "afternoon afternoons",
+    "evening": "evening evenings tonight",
+    "night": "night nights",
+    "midnight": "midnight",
 }
-_PART_OF |= {"noon": "noon", "midday": "noon", "lunchtime": "noon", "midnight": "midnight"}
+_PART_OF = {
+    word: part
+    for words_of in (_ZH_PARTS, _EN_PART_WORDS)
+    for part, words in words_of.items()
+    for word in words.split()
+}
 #: The hour that is meant by a part of the day alone; of noon and midnight it is certain.
-_HOURS: dict[Part, int] = {
-    "dawn": 5,
-    "morning": 9,
-    "noon": 12,
-    "afternoon": 15,
-    "evening": 20,
-    "night": 22,
-    "midnight": 0,
-}
+_HOURS: dict[Part, int] = {"dawn": 5, "morning": 9, "noon": 12, "afternoon": 15, "evening": 20}
+_HOURS |= {"night": 22, "midnight": 0}
 #: The hour of something that has a day and no time.
 DEFAULT_HOUR = 9
 #: Bare hours at which people get up. At one, two or three it may as well be the end of a nap.
@@ -219,91 +206,68 @@ class Impossible:
     reason: str
 
 
-def _words(*parts: Part) -> str:
-    return "|".join(word for part in parts or tuple(_PARTS) for word in _PARTS[part].split() if len(word) > 1)
-
-
 # 早 and 晚 alone are other words, unless a day or an hour stands beside them.
 _SHORT = rf"(?<=[今明每后])[早晚夜](?![饭餐自安高班课读报归])|[早晚](?={ZH}[点:时])"
 _WEEKDAY_SHORT = r"(?<=周[一二三四五六日天末])[早晚]|(?<=星期[一二三四五六日天])[早晚]"
-_PART = rf"(?:{_words()}|{_SHORT}|{_WEEKDAY_SHORT})"
+_LONG = "|".join(word for words in _ZH_PARTS.values() for word in words.split() if len(word) > 1)
+_PART = rf"(?:{_LONG}|{_SHORT}|{_WEEKDAY_SHORT})"
 _ZH_MINUTE = r"\d\d|[二三四五]?十[一二三四五六七八九]?|[零〇][一二三四五六七八九]"
+_ZH_HOUR = rf"(?<![\d:.])(?P<hour>{ZH})(?:点钟?|时(?![候间常段刻光])|:(?=[0-5]\d(?!\d)))"
 _ZH = re.compile(
-    rf"(?:(?P<part>{_PART})的?)?(?:差(?P<to>{ZH}分钟?|一刻)(?:到)?)?(?<![\d:.])(?P<hour>{ZH})(?:点钟?|时(?![候间常段刻光])|:(?=[0-5]\d(?!\d)))"
-    rf"(?:整|(?P<half>半)|(?P<quarter>[一1三3])刻钟?|[过零]?(?P<minutes>{ZH})分(?!钟|之)|(?P<minute>{_ZH_MINUTE})(?![点:个号月日天周小\d]))?"
+    rf"(?:(?P<part>{_PART})的?)?(?:差(?P<to>{ZH}分钟?|一刻)(?:到)?)?{_ZH_HOUR}"
+    r"(?:整|(?P<half>半)|(?P<quarter>[一1三3])刻钟?"
+    rf"|[过零]?(?P<minutes>{ZH})分(?!钟|之)|(?P<minute>{_ZH_MINUTE})(?![点:个号月日天周小\d]))?"
     rf"(?:差(?P<less>{ZH})分)?"
 )
 _ZH_PART = re.compile(rf"(?P<part>{_PART})(?![好安餐饭])")
 #: 一点 is also "a bit".
-_A_BIT_BEFORE, _A_BIT_AFTER = (
-    frozenset("早晚快慢多少大小好高低差有这那几第便近远稍再轻"),
-    frozenset("都也儿没不小吧"),
-)
+_A_BIT_BEFORE = frozenset("早晚快慢多少大小好高低差有这那几第便近远稍再轻")
+_A_BIT_AFTER = frozenset("都也儿没不小吧")
 
 #: An hour in English.
-HOUR_EN = (
-    rf"(?:\d{{1,2}}|{'|'.join('twelve eleven ten nine eight seven six five four three two one'.split())})"
-)
-_M = (
-    r"(?:thirty(?:[- ]five)?|fifteen|forty(?:[- ]five)?|twenty(?:[- ]five)?|ten|fifty(?:[- ]five)?|oh"
-    r" five|five)"
-)
+HOUR_EN = rf"(?:\d{{1,2}}|{'|'.join(reversed(_ONES.split()[:12]))})"
+_FIVE = r"(?:[- ]five)?"
+_M = rf"(?:thirty{_FIVE}|fifteen|forty{_FIVE}|twenty{_FIVE}|ten|fifty{_FIVE}|oh five|five)"
 _MERIDIEM = r"(?P<meridiem>[ap])\.? ?m\b\.?"
 _BEHIND = r"(?:,? in the (?P<part>morning|afternoon|evening)\b|,? at (?P<part2>night)\b)"
 #: … which stand with a day, for others to find.
 _AHEAD = r"(?= (?:tonight|(?:this|tomorrow|every|each) (?:morning|afternoon|evening|night))\b)"
 #: Minutes that are said so, unlike "from 9 to 5".
 _ROUND = r"(?:five|ten|twenty(?:[- ]five)?|5|10|20|25)"
+_QUARTER = r"(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)"
+_MINUTES_TO = rf"(?<!from )(?<!between )(?P<n>{_ROUND}|{EN}(?= minutes? ))(?: minutes?)? (?P<way2>past|to)"
+_HOUR, _FIRST, _LAST = (rf"(?P<{name}>{HOUR_EN})" for name in ("hour", "first", "last"))
+_MINUTE = rf"(?P<minute_word>{_M})"
+_AT = r"(?:\b(?:at|by|around|about|before)|@)"
+_AT_DIGITS = r"(?:\b(?:at|by|around|about|before|till|until|and|from|between)|@)"
 _NO_TIME = (
-    r"(?! ?(?:%|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|people|percent|dollars|euros|pm|am"
-    r"|st|nd|rd|th|of|[a-z]+"
-    r" street)\b|[\d%]|:\d)"
+    r"(?! ?(?:%|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|people|percent|dollars|euros"
+    r"|pm|am|st|nd|rd|th|of|[a-z]+ street)\b|[\d%]|:\d)"
 )
-_EN = [
-    re.compile(
-        rf"(?<![\d:.])\b(?P<hour>{HOUR_EN})(?:[:.](?P<minute>\d\d)| (?P<minute_word>{_M}))? ?{_MERIDIEM}",
-        re.IGNORECASE,
-    ),
-    re.compile(rf"(?<![\d:.])\b(?P<hour>{HOUR_EN}) ?o'?clock\b{_BEHIND}?", re.IGNORECASE),
-    re.compile(
-        r"\b(?:(?P<half>half) past|(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)|(?<!from"
-        rf" )(?<!between )(?P<n>{_ROUND}|{EN}(?= minutes? ))(?: minutes?)? (?P<way2>past|to)) "
-        rf"(?P<hour>{HOUR_EN})\b(?: ?{_MERIDIEM}|{_BEHIND})?",
-        re.IGNORECASE,
-    ),
-    re.compile(rf"(?<![\d:./-])(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?![\d:])(?:{_BEHIND})?", re.IGNORECASE),
-    re.compile(
-        r"(?:\b(?:at|by|around|about|before|till|until|and|from|between)|@)"
-        r" ?(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)(?: ?(?:hours|hrs|h))?\b(?!%)",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly"
-        rf" )?(?P<hour>{HOUR_EN})(?:-?ish)?(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?",
-        re.IGNORECASE,
-    ),
-    re.compile(rf"\b(?P<hour>{HOUR_EN})(?: (?P<minute_word>{_M}))?{_BEHIND}", re.IGNORECASE),
-    re.compile(rf"\b(?P<hour>{HOUR_EN})\b{_AHEAD}", re.IGNORECASE),
-    re.compile(
-        rf"(?<=day )(?P<hour>\d{{1,2}})\b{_NO_TIME}(?!:)|(?<=morning )(?P<hour2>\d{{1,2}})\b{_NO_TIME}(?!:)",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"(?<!good )(?<!all )\b(?:in the |this |at |by"
-        r" )?(?P<alone>tonight|mornings?|afternoons?|evenings?|nights?|noon|midday|lunchtime|midnight)\b",
-        re.IGNORECASE,
-    ),
+_EN_PARTS = [
+    rf"(?<![\d:.])\b{_HOUR}(?:[:.](?P<minute>\d\d)| {_MINUTE})? ?{_MERIDIEM}",
+    rf"(?<![\d:.])\b{_HOUR} ?o'?clock\b{_BEHIND}?",
+    rf"\b(?:(?P<half>half) past|{_QUARTER}|{_MINUTES_TO}) {_HOUR}\b(?: ?{_MERIDIEM}|{_BEHIND})?",
+    rf"(?<![\d:./-])(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?![\d:])(?:{_BEHIND})?",
+    rf"{_AT_DIGITS} ?(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)(?: ?(?:hours|hrs|h))?\b(?!%)",
+    rf"{_AT} ?(?:around |about |exactly )?{_HOUR}(?:-?ish)?(?: {_MINUTE})?\b{_NO_TIME}{_BEHIND}?",
+    rf"\b{_HOUR}(?: {_MINUTE})?{_BEHIND}",
+    rf"\b{_HOUR}\b{_AHEAD}",
+    rf"(?:(?<=day )|(?<=morning ))(?P<hour>\d{{1,2}})\b{_NO_TIME}(?!:)",
 ]
-_FROM_TO = re.compile(
-    rf"\b(?:from|between) (?P<first>{HOUR_EN}) ?(?:to|and|until|till|through|-|–) ?(?P<last>{HOUR_EN})\b(?!"
-    r" ?[ap]\.?m|:|\d)",
+_EN = [re.compile(pattern, re.IGNORECASE) for pattern in _EN_PARTS]
+_EN_PART = re.compile(
+    r"(?<!good )(?<!all )\b(?:in the |this |at |by )?"
+    r"(?P<part>tonight|mornings?|afternoons?|evenings?|nights?|noon|midday|lunchtime|midnight)\b",
     re.IGNORECASE,
 )
-_AT_AND = re.compile(
-    rf"\bat (?P<first>{HOUR_EN}) (?:and|&) (?:at )?(?P<last>{HOUR_EN})\b(?! ?[ap]\.?m|:|\d| ?o'?clock|"
-    r" ?minutes)",
-    re.IGNORECASE,
-)
+_TWO = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"\b(?:from|between) {_FIRST} ?(?:to|and|until|till|through|-|–) ?{_LAST}\b(?! ?[ap]\.?m|:|\d)",
+        rf"\bat {_FIRST} (?:and|&) (?:at )?{_LAST}\b(?! ?[ap]\.?m|:|\d| ?o'?clock| ?minutes)",
+    )
+]
 _SAME_TIME = re.compile(
     r"(?:这个|同一|相同|差不多)(?:时间|时候|时刻|点)|\b(?:at )?(?:this|the same) time\b", re.IGNORECASE
 )
@@ -312,20 +276,22 @@ _SAME_TIME = re.compile(
 def find_clocks(text: str, hour_now: int, minute_now: int) -> list[Clock | Impossible]:
     """Every time of day in a text, which may overlap."""
     clocks = [_chinese(match) for match in _ZH.finditer(text) if not _a_bit(match, text)]
-    clocks += [alone(match.start(), match.end(), _part(match["part"])) for match in _ZH_PART.finditer(text)]
-    for pattern in _EN:
-        clocks += [_english(match) for match in pattern.finditer(text)]
-    for pattern in (_FROM_TO, _AT_AND):
-        for match in pattern.finditer(text):
-            clocks += [at(*match.span(name), number(match[name]), 0, None) for name in ("first", "last")]
-    for match in _SAME_TIME.finditer(text):
-        clocks.append(Clock(match.start(), match.end(), (hour_now,), minute_now, stated=hour_now))
-    return clocks
+    clocks += [_alone(match) for pattern in (_ZH_PART, _EN_PART) for match in pattern.finditer(text)]
+    clocks += [_english(match) for pattern in _EN for match in pattern.finditer(text)]
+    clocks += [
+        at(*match.span(name), number(match[name]), 0, None)
+        for pattern in _TWO
+        for match in pattern.finditer(text)
+        for name in ("first", "last")
+    ]
+    same = [match.span() for match in _SAME_TIME.finditer(text)]
+    return clocks + [Clock(*span, (hour_now,), minute_now, stated=hour_now) for span in same]
 
 
-def alone(start: int, end: int, part: Part) -> Clock:
+def _alone(match: re.Match[str]) -> Clock:
     """A part of the day without an hour."""
-    return Clock(start, end, (_HOURS[part],), certain=part in ("noon", "midnight"), part=part)
+    part = _PART_OF[match["part"].lower()]
+    return Clock(*match.span(), (_HOURS[part],), certain=part in ("noon", "midnight"), part=part)
 
 
 def at(  # noqa: C901, PLR0911 – a case for each part of the day
@@ -344,11 +310,8 @@ def at(  # noqa: C901, PLR0911 – a case for each part of the day
         return clock(hour)
     if part is None:
         early = 1 <= hour <= 6
-        return (
-            clock(*((hour + 12, hour) if early else (hour, hour + 12)), certain=False)
-            if 1 <= hour <= 11
-            else clock(hour)
-        )
+        both = (hour + 12, hour) if early else (hour, hour + 12)
+        return clock(*both, certain=False) if 1 <= hour <= 11 else clock(hour)
     if part == "morning":
         return clock(12, 0, certain=False) if hour == 12 else clock(hour)
     if part in ("dawn", "midnight"):
@@ -371,80 +334,43 @@ def within(clock: Clock, part: Part) -> Clock | Impossible:
 
 
 def of_waking(clock: Clock) -> Clock:
-    """A bare hour at which somebody wants to be woken: the morning, unless it has passed and the day is
-    today.
-    """
+    """A bare hour at which somebody wants to be woken: the morning, unless that has passed today."""
     if clock.part is not None or clock.certain or clock.stated not in WAKING_HOURS:
         return clock
     return replace(clock, hours=tuple(sorted(clock.hours)), certain=True)
 
 
-def _part(word: str) -> Part:
-    return _PART_OF[word.lower()]
-
-
 def _a_bit(match: re.Match[str], text: str) -> bool:
     if match["hour"] != "一" or match["part"] or match["half"] or match["minute"] or match["minutes"]:
         return False
-    return (
-        text[match.start() - 1 : match.start()] in _A_BIT_BEFORE
-        or text[match.end() : match.end() + 1] in _A_BIT_AFTER
-    )
+    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+    return before in _A_BIT_BEFORE or after in _A_BIT_AFTER
 
 
 def _chinese(match: re.Match[str]) -> Clock | Impossible:
-    hour = number(match["hour"])
     minute = 30 if match["half"] else 15 * number(match["quarter"]) if match["quarter"] else 0
     if match["minutes"] or match["minute"]:
         minute = number(match["minutes"] or match["minute"])
-    before = (
-        15
-        if match["to"] == "一刻"
-        else (
-            number(match["to"].rstrip("分钟"))
-            if match["to"]
-            else number(match["less"])
-            if match["less"]
-            else 0
-        )
-    )
-    return _before(
-        match,
-        hour,
-        minute,
-        before,
-        _part(match["part"]) if match["part"] else None,
-        exact=match["hour"].startswith("0"),
-    )
+    to = (match["to"] or match["less"] or "零").rstrip("分钟")
+    before = 15 if to == "一刻" else number(to)
+    part = _PART_OF[match["part"]] if match["part"] else None
+    return _before(match, number(match["hour"]), minute, before, part, exact=match["hour"].startswith("0"))
 
 
 def _english(match: re.Match[str]) -> Clock | Impossible:
-    named = match.groupdict()
-    if named.get("alone"):
-        word = named["alone"].lower()
-        return alone(match.start(), match.end(), _part(word if word in _PART_OF else word.removesuffix("s")))
-    hour_word = named["hour"] or named["hour2"]
-    hour = number(hour_word)
-    minute = 30 if named.get("half") else number(named["minute"]) if named.get("minute") else 0
-    if named.get("minute_word"):
-        minute = number(named["minute_word"])
-    away = 15 if named.get("quarter") else number(named["n"]) if named.get("n") else 0
-    way = (named.get("way") or named.get("way2") or "").lower()
-    before, minute = (away, minute) if way in ("to", "before") else (0, minute + away)
-    word = named.get("part") or named.get("part2")
-    part = _part(word) if word else None
-    if named.get("meridiem") and 1 <= hour <= 12:
-        hour = hour % 12 + 12 * (named["meridiem"].lower() == "p")
+    named = {name: word.lower() for name, word in match.groupdict().items() if word}
+    hour = number(named["hour"])
+    minute = 30 if "half" in named else number(named.get("minute") or named.get("minute_word") or "oh")
+    away = 15 if "quarter" in named else number(named.get("n", "oh"))
+    is_before = (named.get("way") or named.get("way2")) in ("to", "before")
+    before, minute = (away, minute) if is_before else (0, minute + away)
+    if "meridiem" in named and 1 <= hour <= 12:
+        hour = hour % 12 + 12 * (named["meridiem"] == "p")
         return _before(match, hour, minute, before, None, exact=True)
-    return _before(
-        match,
-        hour,
-        minute,
-        before,
-        part,
-        exact=(len(hour_word) == 2 and hour_word.startswith("0"))
-        or (named.get("minute") is not None and len(hour_word) == 2 and not match[0].count(":")),
-    )
+    word = named.get("part") or named.get("part2")
+    in_digits = "minute" in named and ":" not in match[0]  # 0930
+    exact = len(named["hour"]) == 2 and (in_digits or named["hour"].startswith("0"))
+    return _before(match, hour, minute, before, _PART_OF[word] if word else None, exact=exact)
 
 
 def _before(

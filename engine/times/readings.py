@@ -212,7 +212,7 @@ def _steps(
 
 def _from_now(offset: Offset, clocks: list[Clock], now: datetime, zone: ZoneInfo) -> Read:
     if not offset.in_days:
-        return Read((_moment((now + offset.by).astimezone(zone)),), certain=offset.certain)
+        return Read((_moment((now + offset.by).astimezone(zone)),), certain=True)
     day = add_months(now.date(), offset.months) + timedelta(days=offset.by.days)
     if not clocks:
         return Read((_moment(local(day, now.time(), zone)),), certain=False)
@@ -278,8 +278,9 @@ def _numbers(dow: str) -> set[int]:
 Element = Clock | Beside | Day | Every | Offset | Lead | Impossible
 #: What may stand between two words of one time.
 _BETWEEN = re.compile(
-    r"[\s,、"
-    r"的]{0,3}(?:在|于|到|至|和|跟|或|都|就|那天|当天|开始|起|之间|期间|at|on|of|the|in|from|by|and|for|to|until|till|between|through|both|starting|beginning|around|about|@|-|–|~|—|&|:)?[\s,的]{0,3}(?:at|on|the|from|in|around|about|between)?[\s,]{0,2}",
+    r"[\s,、的]{0,3}(?:在|于|到|至|和|跟|或|都|就|那天|当天|开始|起|之间|期间"
+    r"|at|on|of|the|in|from|by|and|for|to|until|till|between|through|both|starting|beginning|around|about"
+    r"|@|-|–|~|—|&|:)?[\s,的]{0,3}(?:at|on|the|from|in|around|about|between)?[\s,]{0,2}",
     re.IGNORECASE,
 )
 #: An end of what comes again: what stands behind it is no day of it.

@@ -6,6 +6,7 @@ How long from now, and how long before: 半小时后, "in 20 minutes", 提前十
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from engine.times.clocks import (
     EN_MONTH,
     EN_WEEKDAY,
     HOLIDAYS,
+    TH,
     WEEK,
     ZH,
     Impossible,
@@ -41,378 +43,273 @@ class Every:
     open: str | None = None
 
 
-_ZH_DAY = r"[一二三四五六日天末1-7]"
-_ZH_DAYS = rf"{_ZH_DAY}(?:(?:[、,和跟及与]|以及)?(?:每?{WEEK})?{_ZH_DAY}(?![个点号月:]))*"
-_ZH_RANGE = (
-    rf"{WEEK}(?P<first>[一二三四五六日天1-7])(?:到|至|-|~|—)(?:{WEEK})?(?P<last>[一二三四五六日天1-7])"
-)
-_EN_LIST = rf"{EN_WEEKDAY}s?(?:(?:,? and |,? or |, ?| ?& ?| ?/ ?){EN_WEEKDAY}s?)*\b"
-_LAST = 5
-_ORDINAL = {
-    "first": 1,
-    "second": 2,
-    "third": 3,
-    "fourth": 4,
-    "last": _LAST,
-    "1st": 1,
-    "2nd": 2,
-    "3rd": 3,
-    "4th": 4,
+_HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
+_UNIT_WORDS = {
+    1: "秒 秒钟 second sec s",
+    60: "分 分钟 minute min mins m",
+    900: "刻钟",
+    _HOUR: "小时 钟头 钟 hour hr hrs h",
+    _DAY: "天 日 夜 day d",
+    _WEEK: "周 星期 礼拜 week",
+    2 * _WEEK: "fortnight",
 }
-_DAYS_OF_MONTH = r"\d{1,2}(?:st|nd|rd|th)(?:(?:,? and |, ?)(?:the )?\d{1,2}(?:st|nd|rd|th))*"
-
-_EN_HOLIDAYS = "|".join(sorted((name for name in HOLIDAYS if name.isascii()), key=len, reverse=True))
-_RULES: dict[str, str] = {
-    "zh_range": rf"(?:每(?:个|逢)?)?{_ZH_RANGE}(?:的?每天|每日|天天)?",
-    "zh_workdays": r"(?:每(?:个|逢)?)?(?:工作日|上班日)(?:的?每天)?|平日(?=里|早|上|中|下|晚|\d)",
-    "zh_weekly": (
-        rf"(?:每(?:个|逢|到)?|逢)(?:{WEEK})(?:的)?(?:{WEEK})?(?P<zh_days>{_ZH_DAYS})(?:都)?|(?<![上下这本个每]){WEEK}(?P<zh_days2>[一二三四五六日天](?:[、"
-        rf",和跟及]?(?:{WEEK})?[一二三四五六日天](?![个点号月十:])){{1,6}})"
-    ),
-    "zh_weekends": r"(?:每(?:个|到|逢)?)周末(?:两天)?|周末(?:每天|两天|都)|双休日",
-    "zh_nth": (
-        rf"每(?:个)?月的?(?:第(?P<zh_nth>[一二三四1-4])|(?P<zh_last>最后))一?个?{WEEK}(?P<zh_nth_day>[一二三四五六日天])"
-    ),
-    "zh_month_days": (
-        rf"(?:每(?:个)?月|每逢)的?(?P<zh_dom>{ZH}[号日]?(?:[、"
-        rf",和跟及]{ZH}[号日]?)*)(?<=[号日])|每(?:个)?月的?第(?P<zh_dom_nth>{ZH})天"
-    ),
-    "zh_month_end": (
-        r"每(?:个)?月的?(?P<zh_end>月底|月末|底|末|最后一天|最后一日|月初|初|第一天|月中|中旬?)|(?P<zh_end2>月底|月末|月初)(?=都|每次)"
-    ),
-    "zh_yearly": (
-        rf"每(?:逢)?年的?(?:(?P<zh_month>{ZH})月的?(?P<zh_day>{ZH})[日号]?"
-        rf"|(?P<zh_holiday>{'|'.join(name for name in HOLIDAYS if not name.isascii())}))"
-    ),
-    "zh_quarter": r"每(?:个)?季度的?(?P<zh_quarter>第一天|最后一天|初|末)?",
-    "zh_months": (
-        rf"每(?:隔)?(?P<zh_months>{ZH})个月的?(?:(?P<zh_months_day>{ZH})[号日])?|每(?P<zh_half_year>半年)"
-    ),
-    "zh_hour_minute": (
-        rf"每(?:个)?小时的?第?(?P<zh_minute>{ZH})分(?!钟)|(?:每(?:到|逢|个)?|(?<![点前后在定赶到]))(?P<zh_sharp>整点)"
-    ),
-    "zh_skip": r"(?:每)?(?P<zh_skip>隔[一1]?个?(?:天|日|周|星期|礼拜))(?![提醒]*后)",
-    "zh_step": (
-        rf"每(?:隔|过)?(?P<zh_n>{ZH}|半)?个?(?P<zh_half>半)?(?P<zh_unit>秒钟?|分钟?(?!钱)|刻钟|小时|钟头|天|日|夜|周|星期|礼拜|月|年)(?P<zh_half2>半)?"
-    ),
-    "zh_daily": (
-        r"(?<![今明后昨前每聊冬夏秋春])天天(?![气空]|向上)|日日|每(?=[早晚夜])|每个?(?=早上|早晨|上午|中午|下午|傍晚|晚上|夜里|凌晨|深夜|半夜)|每天"
-    ),
-    "en_range": (
-        rf"\b(?:every |each |from |on )?(?P<en_first>{EN_WEEKDAY})s? ?(?:to|through|thru|till|-|–)"
-        rf" ?(?P<en_last>{EN_WEEKDAY})s?\b"
-    ),
-    "en_workdays": r"\b(?:(?:every|each|on|all) )?(?:week ?days?|work(?:ing)? ?days?|business days?)\b",
-    "en_weekends": r"\b(?:(?:every|each) weekend|on weekends|weekends|all weekends)\b",
-    "en_nth": (
-        r"\b(?:on |every )?(?:the )?(?P<en_nth>first|second|third|fourth|last|1st|2nd|3rd|4th)"
-        rf" (?P<en_nth_day>{EN_WEEKDAY}) (?:of )?(?:every|each|the) month\b|"
-        r"\bevery month on the (?P<en_nth2>first|second|third|fourth|last|1st|2nd|3rd|4th)"
-        rf" (?P<en_nth_day2>{EN_WEEKDAY})\b"
-    ),
-    "en_other": (
-        rf"\b(?:every|each) (?:other|second|2nd) (?P<en_other>{EN_WEEKDAY}|day|week|month|hour)\b|\bon"
-        r" alternate (?P<en_other2>day|week)s\b"
-    ),
-    "en_weekly": (
-        r"\b(?:(?:every|each)(?: single| week on)? |weekly on |once a week on"
-        rf" )(?P<en_days>{_EN_LIST})|\b(?:on"
-        r" )?(?P<en_plural>(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days(?:,? and |, ?| & )?){1,7})"
-    ),
-    "en_month_days": (
-        rf"\b(?:on )?(?:the )?(?P<en_dom>{_DAYS_OF_MONTH})(?: day)? (?:of )?(?:every|each)"
-        rf" month\b|\b(?:every|each) month,? (?:on )?(?:the )?(?P<en_dom2>{_DAYS_OF_MONTH})\b|\bmonthly,? on"
-        rf" (?:the )?(?P<en_dom3>{_DAYS_OF_MONTH})\b|\b(?:on )?the (?P<en_dom4>{_DAYS_OF_MONTH}),?"
-        r" monthly\b|\b(?:on )?the (?P<en_dom6>\d{1,2}(?:st|nd|rd|th)(?:(?:,? and |, ?)(?:the"
-        r" )?\d{1,2}(?:st|nd|rd|th))+)(?! of)|\bevery (?P<en_dom5>\d{1,2}(?:st|nd|rd|th)) of the month\b"
-    ),
-    "en_month_end": (
-        r"\b(?:on |at )?the (?P<en_end>last|first|end)(?: day)? of (?:every|each) month\b|\b(?:every|each)"
-        r" month,? (?:on |at )?the (?P<en_end2>last|first|end)(?: day| of the month)\b|\bevery"
-        r" (?P<en_end4>first|last)(?: day)? of (?:the|a) month\b|\b(?P<en_end3>month[- ]end|end of month)\b"
-    ),
-    "en_yearly": (
-        rf"\b(?:every|each) year,? (?:on )?(?:(?P<en_month>{EN_MONTH}) (?:the"
-        r" )?(?P<en_day>\d{1,2})(?:st|nd|rd|th)?|(?:the )?(?P<en_day2>\d{1,2})(?:st|nd|rd|th)?(?: of)?"
-        rf" (?P<en_month2>{EN_MONTH}))|\b(?:yearly|annually),? on (?P<en_month3>{EN_MONTH})"
-        r" (?P<en_day3>\d{1,2})(?:st|nd|rd|th)?|"
-        r"\b(?:every|each)"
-        rf" (?P<en_holiday>{_EN_HOLIDAYS})\b"
-        rf"|\bevery (?P<en_month4>{EN_MONTH}) (?P<en_day4>\d{{1,2}})(?:st|nd|rd|th)?\b"
-    ),
-    "en_quarter": r"\b(?:every|each) quarter,? on the (?P<en_quarter>first|last)(?: day)?\b",
-    "en_hour_minute": (
-        r"\b(?:every|each) hour,? at (?P<en_minute>\d{1,2}|quarter|half)(?: minutes?)?(?: past)?(?: the"
-        rf" hour)?\b|\bat (?P<en_minute2>{EN}|quarter|half) (?:minutes )?past (?:every|each|the)"
-        r" hour\b|\b(?P<en_sharp>on the hour|at the top of (?:every|each|the) hour)\b"
-    ),
-    "en_step": (
-        rf"\b(?:every|each|once every|once an?|per) ?(?:(?P<en_n>{EN}) )?(?P<en_half>half[- ](?:an"
-        r" )?|quarter[- ](?:of an )?)?(?P<en_and_half>and a half"
-        r" )?(?P<en_unit>seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|fortnight|months?|quarters?"
-        r"|years?)\b(?P<en_half2>"
-        r" and a half)?"
-    ),
-    "en_short": r"\bevery (?P<en_short_n>\d{1,4}) ?(?P<en_short>m|min|mins|h|hrs?|s)\b",
-    "en_daily": (
-        r"\b(?P<en_daily>daily|every ?day|each day|all days)\b|\b(?:every|each)(?="
-        r" (?:morning|afternoon|evening|night|noon|midnight|lunchtime)\b)"
-    ),
-    "en_parts": r"\b(?P<en_nightly>nightly)\b",
-    "en_ly": (
-        r"\b(?P<en_ly>hourly|weekly|biweekly|bi-weekly|fortnightly|monthly|quarterly|yearly|annually)\b(?!"
-        r" (?:report|review|update|summary|meeting|newsletter|email|digest|backup|sync|standup|plan|budget"
-        r"|rent))"
-    ),
-}
-_PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _RULES.items()}
-_EXCEPT = re.compile(
-    rf"(?:除了?|不含|不包括)(?:每?个?)(?P<zh>(?:{WEEK}[一二三四五六日天末][、"
-    r"和]?){1,6})(?:以外|之外|外)?|\b(?:except|but not|excluding)(?: on| for)?"
-    rf" (?P<en>weekends|{_EN_LIST})",
-    re.IGNORECASE,
-)
-#: Seconds of the units that cron has no field for as it is said.
-_MINUTE, _HOUR, _DAY, _WEEK = 60, 3_600, 86_400, 604_800
+_SECONDS = {word: seconds for seconds, words in _UNIT_WORDS.items() for word in words.split()}
+_SECONDS |= {"quarter of an hour": 900, "quarters of an hour": 900}
+#: Which of a month's Fridays, as cron has it behind a weekday.
+_NTH = {"first": "#1", "second": "#2", "third": "#3", "fourth": "#4", "last": "L"}
+_NTH |= {"1st": "#1", "2nd": "#2", "3rd": "#3", "4th": "#4", "最后": "L"}
 
 
-def find_recurrences(text: str) -> list[Every | Impossible]:
-    """Everything that comes again in a text; it may overlap."""
-    return [
-        every
-        for name, pattern in _PATTERNS.items()
-        for match in pattern.finditer(text)
-        if (every := _every(name, match)) is not None
-    ]
-
-
-def excepted(text: str) -> tuple[set[int], list[tuple[int, int]]]:
-    """Weekdays (Sunday 0) that are left out, and where that is said."""
-    weekdays: set[int] = set()
-    places = []
-    for match in _EXCEPT.finditer(text):
-        places.append(match.span())
-        if match["zh"]:
-            words = re.findall(r"[一二三四五六日天末]", match["zh"])
-            weekdays |= {day for word in words for day in ((0, 6) if word == "末" else (_dow(word),))}
-        elif match["en"].lower() == "weekends":
-            weekdays |= {0, 6}
-        else:
-            weekdays |= {_dow(word) for word in re.findall(EN_WEEKDAY, match["en"], re.IGNORECASE)}
-    return weekdays, places
+def _groups(match: re.Match[str]) -> dict[str, str]:
+    """What its named groups hold, without those that hold nothing."""
+    return {name: word.lower() for name, word in match.groupdict().items() if word is not None}
 
 
 def _dow(word: str) -> int:
     return (weekday_index(word) + 1) % 7
 
 
-def _range(first: str, last: str) -> str:
-    """Weekdays from one to another as cron has them; from Saturday to Monday, too."""
-    place, end = weekday_index(first), weekday_index(last)
-    days = sorted((place + step + 1) % 7 for step in range((end - place) % 7 + 1))
-    return "1-5" if days == [1, 2, 3, 4, 5] else "*" if len(days) == 7 else ",".join(map(str, days))
-
-
-def _every(name: str, match: re.Match[str]) -> Every | Impossible | None:  # noqa: C901, PLR0911, PLR0912, PLR0915 – one case a form
-    groups = {key: value for key, value in match.groupdict().items() if value is not None}
-    start, end = match.span()
-
-    def every(**fields: str | int | None) -> Every:
-        return Every(start, end, **fields)  # type: ignore[arg-type]
-
-    def value(*names: str) -> str:
-        return next(groups[group] for group in names if group in groups)
-
-    match name:
-        case "zh_range":
-            return every(dow=_range(groups["first"], groups["last"]))
-        case "en_range":
-            return every(dow=_range(groups["en_first"], groups["en_last"]))
-        case "zh_workdays" | "en_workdays":
-            return every(dow="1-5")
-        case "zh_weekends" | "en_weekends":
-            return every(dow="0,6")
-        case "zh_weekly":
-            words = re.findall(_ZH_DAY, value("zh_days", "zh_days2"))
-            return every(
-                dow=_list({day for word in words for day in ((0, 6) if word == "末" else (_dow(word),))})
-            )
-        case "en_weekly":
-            return every(
-                dow=_list(
-                    {
-                        _dow(word)
-                        for word in re.findall(EN_WEEKDAY, value("en_days", "en_plural"), re.IGNORECASE)
-                    }
-                )
-            )
-        case "zh_nth":
-            place = "L" if "zh_last" in groups else f"#{number(groups['zh_nth'])}"
-            return every(dow=f"{_dow(groups['zh_nth_day'])}{place}")
-        case "en_nth":
-            nth = _ORDINAL[value("en_nth", "en_nth2").lower()]
-            return every(
-                dow=f"{_dow(value('en_nth_day', 'en_nth_day2'))}{'L' if nth == _LAST else f'#{nth}'}"
-            )
-        case "zh_month_days" | "en_month_days":
-            phrase = value(
-                "zh_dom", "zh_dom_nth", "en_dom", "en_dom2", "en_dom3", "en_dom4", "en_dom5", "en_dom6"
-            )
-            days = {number(word) for word in re.findall(r"\d{1,2}|[一二三四五六七八九十]{1,3}", phrase)}
-            if any(not 1 <= day <= 31 for day in days):
-                return Impossible(start, end, "no month has such a day")
-            return every(dom=_list(days))
-        case "zh_month_end" | "en_month_end":
-            phrase = value("zh_end", "zh_end2", "en_end", "en_end2", "en_end3", "en_end4").lower()
-            return every(
-                dom=(
-                    "1"
-                    if "初" in phrase or "first" in phrase or "第一" in phrase
-                    else "15"
-                    if "中" in phrase
-                    else "L"
-                )
-            )
-        case "zh_yearly" | "en_yearly":
-            if "zh_holiday" in groups or "en_holiday" in groups:
-                month, day = HOLIDAYS[value("zh_holiday", "en_holiday").lower()]
-            elif "zh_month" in groups:
-                month, day = number(groups["zh_month"]), number(groups["zh_day"])
-            else:
-                month = month_index(value("en_month", "en_month2", "en_month3", "en_month4"))
-                day = int(value("en_day", "en_day2", "en_day3", "en_day4"))
-            if not 1 <= month <= 12 or not 1 <= day <= (
-                29 if month == 2 else 30 if month in (4, 6, 9, 11) else 31
-            ):
-                return Impossible(start, end, f"there is no day {day} in month {month}")
-            return every(dom=str(day), month=str(month))
-        case "zh_quarter":
-            which = groups.get("zh_quarter", "")
-            return every(
-                dom="L" if "最后" in which or which == "末" else "1",
-                month="3,6,9,12" if "最后" in which or which == "末" else "1,4,7,10",
-                open=None if which else "quarter",
-            )
-        case "en_quarter":
-            last = groups["en_quarter"].lower() == "last"
-            return every(dom="L" if last else "1", month="3,6,9,12" if last else "1,4,7,10")
-        case "zh_months":
-            if "zh_half_year" in groups:
-                return every(dom="1", month="*/6", open="half year")
-            step = number(groups["zh_months"])
-            if 12 % step if step else True:
-                return Impossible(start, end, "months come in steps of 1, 2, 3, 4, 6 or 12")
-            return every(
-                dom=str(number(groups["zh_months_day"])) if "zh_months_day" in groups else "1",
-                month=f"*/{step}",
-                open=None if "zh_months_day" in groups else "months",
-            )
-        case "zh_hour_minute":
-            minute = number(groups["zh_minute"]) if "zh_minute" in groups else 0
-            return (
-                Impossible(start, end, f"an hour has no minute {minute}")
-                if minute > 59
-                else every(seconds=_HOUR, minute=minute)
-            )
-        case "en_hour_minute":
-            phrase = groups.get("en_minute") or groups.get("en_minute2") or "0"
-            return every(
-                seconds=_HOUR, minute={"quarter": 15, "half": 30}.get(phrase.lower()) or number(phrase)
-            )
-        case "zh_skip":
-            unit = groups["zh_skip"].lstrip("隔一1个")
-            return every(seconds=2 * UNITS[unit], open="week" if UNITS[unit] == _WEEK else None)
-        case "en_other":
-            unit = value("en_other", "en_other2").lower()
-            if unit in UNITS:
-                return every(seconds=2 * UNITS[unit], open="week" if unit == "week" else None)
-            return (
-                every(dom="1", month="*/2", open="months")
-                if unit == "month"
-                else every(seconds=2 * _WEEK, dow=str(_dow(unit)))
-            )
-        case "zh_daily" | "en_daily" | "en_parts":
-            return every()
-        case "en_ly":
-            word = groups["en_ly"].lower().replace("-", "")
-            if word == "hourly":
-                return every(seconds=_HOUR)
-            return every(open={"biweekly": "fortnight", "fortnightly": "fortnight"}.get(word, word))
-        case "en_short":
-            return every(
-                seconds=int(groups["en_short_n"])
-                * {"m": 60, "h": 3_600, "s": 1}[groups["en_short"][0].lower()]
-            )
-    return _step(start, end, groups)
-
-
-def _step(start: int, end: int, groups: dict[str, str]) -> Every | Impossible:
-    """Every so many of a unit; a unit alone is every one of it."""
-    word = groups.get("zh_n") or groups.get("en_n")
-    unit = (groups.get("zh_unit") or groups["en_unit"]).lower()
-    unit = unit if unit in UNITS else {"夜": "日"}.get(unit, unit.removesuffix("s"))
-    part = groups.get("en_half", "").lower()
-    count = (
-        0.5
-        if word == "半" or (part.startswith("half") and word is None)
-        else 0.25
-        if part.startswith("quarter")
-        else float(number(word or "1"))
-    )
-    if (
-        (word not in (None, "半") and groups.get("zh_half"))
-        or groups.get("zh_half2")
-        or groups.get("en_half2")
-        or groups.get("en_and_half")
-    ):
-        count += 0.5
-    if count <= 0:
-        return Impossible(start, end, "it has to be every 1 or more")
-    if unit not in UNITS:
-        return (
-            Every(start, end, open={"月": "month", "年": "year"}.get(unit, unit))
-            if count == 1
-            else Impossible(start, end, "a step of months or years needs a day")
-        )
-    seconds = round(count * UNITS[unit])
-    if seconds == _DAY:
-        return Every(start, end)
-    if seconds == _WEEK:
-        return Every(start, end, open="week")
-    return Every(start, end, seconds=seconds, open="fortnight" if seconds % _WEEK == 0 else None)
+def _weekdays(words: str) -> set[int]:
+    days = re.findall(rf"{EN_WEEKDAY}|{_ZH_DAY}", words, re.IGNORECASE)
+    return {day for word in days for day in ((0, 6) if word == "末" else (_dow(word),))}
 
 
 def _list(days: set[int]) -> str:
     return "1-5" if days == {1, 2, 3, 4, 5} else ",".join(map(str, sorted(days)))
 
 
-UNITS = {
-    "秒": 1,
-    "秒钟": 1,
-    "分": 60,
-    "分钟": 60,
-    "刻钟": 900,
-    "小时": 3_600,
-    "钟头": 3_600,
-    "钟": 3_600,
-    "天": 86_400,
-    "日": 86_400,
-    "周": 604_800,
-    "星期": 604_800,
-    "礼拜": 604_800,
-    "second": 1,
-    "sec": 1,
-    "minute": 60,
-    "min": 60,
-    "hour": 3_600,
-    "hr": 3_600,
-    "day": 86_400,
-    "week": 604_800,
-    "h": 3_600,
-    "mins": 60,
-    "fortnight": 1_209_600,
-}
-DAY_SECONDS = 86_400
+def _range(match: re.Match[str]) -> Every:
+    """From one weekday to another; from Saturday to Monday, too."""
+    first, last = weekday_index(match["first"]), weekday_index(match["last"])
+    days = {(first + step + 1) % 7 for step in range((last - first) % 7 + 1)}
+    return Every(*match.span(), dow="*" if len(days) == 7 else _list(days))
+
+
+def _workdays(match: re.Match[str]) -> Every:
+    return Every(*match.span(), dow="1-5")
+
+
+def _weekends(match: re.Match[str]) -> Every:
+    return Every(*match.span(), dow="0,6")
+
+
+def _weekly(match: re.Match[str]) -> Every:
+    return Every(*match.span(), dow=_list(_weekdays(match["days"])))
+
+
+def _nth_weekday(match: re.Match[str]) -> Every:
+    nth = match["nth"].lower().removeprefix("第")
+    place = _NTH.get(nth) or f"#{number(nth)}"
+    return Every(*match.span(), dow=f"{_dow(match['day'])}{place}")
+
+
+def _month_days(match: re.Match[str]) -> Every | Impossible:
+    days = {number(word) for word in re.findall(r"\d{1,2}|[一二三四五六七八九十]{1,3}", match["days"])}
+    if any(not 1 <= day <= 31 for day in days):
+        return Impossible(*match.span(), "no month has such a day")
+    return Every(*match.span(), dom=_list(days))
+
+
+def _month_end(match: re.Match[str]) -> Every:
+    where = match["where"].lower()
+    is_first = any(word in where for word in ("初", "first", "第一"))
+    return Every(*match.span(), dom="1" if is_first else "15" if "中" in where else "L")
+
+
+def _yearly(match: re.Match[str]) -> Every | Impossible:
+    groups = _groups(match)
+    if "holiday" in groups:
+        month, day = HOLIDAYS[groups["holiday"]]
+    else:
+        word = groups["month"]
+        is_english = word[0].isalpha() and word.isascii()
+        month, day = month_index(word) if is_english else number(word), number(groups["day"])
+    longest = 29 if month == 2 else 30 if month in (4, 6, 9, 11) else 31
+    if not (1 <= month <= 12 and 1 <= day <= longest):
+        return Impossible(*match.span(), f"there is no day {day} in month {month}")
+    return Every(*match.span(), dom=str(day), month=str(month))
+
+
+def _quarterly(match: re.Match[str]) -> Every:
+    which = (match["which"] or "").lower()
+    is_last = which in ("最后一天", "末", "last")
+    dom, month = ("L", "3,6,9,12") if is_last else ("1", "1,4,7,10")
+    return Every(*match.span(), dom=dom, month=month, open=None if which else "quarter")
+
+
+def _half_yearly(match: re.Match[str]) -> Every:
+    return Every(*match.span(), dom="1", month="*/6", open="half year")
+
+
+def _in_months(match: re.Match[str]) -> Every | Impossible:
+    step, day = number(match["n"]), match["day"]
+    if not step or 12 % step:
+        return Impossible(*match.span(), "months come in steps of 1, 2, 3, 4, 6 or 12")
+    dom, is_open = (str(number(day)), None) if day else ("1", "months")
+    return Every(*match.span(), dom=dom, month=f"*/{step}", open=is_open)
+
+
+def _hourly(match: re.Match[str]) -> Every | Impossible:
+    word = _groups(match).get("minute", "0")
+    minute = {"quarter": 15, "half": 30}.get(word) or number(word)
+    if minute > 59:
+        return Impossible(*match.span(), f"an hour has no minute {minute}")
+    return Every(*match.span(), seconds=_HOUR, minute=minute)
+
+
+def _every_other(match: re.Match[str]) -> Every:
+    unit = match["unit"].lower()
+    if unit == "month":
+        return Every(*match.span(), dom="1", month="*/2", open="months")
+    if unit not in _SECONDS:
+        return Every(*match.span(), seconds=2 * _WEEK, dow=str(_dow(unit)))
+    return Every(*match.span(), seconds=2 * _SECONDS[unit], open="week" if _SECONDS[unit] == _WEEK else None)
+
+
+def _daily(match: re.Match[str]) -> Every:
+    return Every(*match.span())
+
+
+def _short_step(match: re.Match[str]) -> Every:
+    return Every(*match.span(), seconds=int(match["n"]) * _SECONDS[match["unit"].lower()])
+
+
+def _adverb(match: re.Match[str]) -> Every:
+    """Hourly, weekly, biweekly, …"""
+    word = match[0].lower().replace("-", "")
+    if word == "hourly":
+        return Every(*match.span(), seconds=_HOUR)
+    return Every(*match.span(), open="fortnight" if word in ("biweekly", "fortnightly") else word)
+
+
+def _count(groups: dict[str, str]) -> float:
+    """How many of its unit a span has: halves are said before the unit, behind it, or alone."""
+    word, half = groups.get("n"), groups.get("half", "")
+    more = "and_half" in groups or "more_half" in groups or (half and word not in (None, "半"))
+    if word == "半" or (half and word is None):
+        return (0.25 if half.startswith("quarter") else 0.5) + (0.5 if more else 0.0)
+    return number(word or "1") + (0.5 if more else 0.0)
+
+
+def _step(match: re.Match[str]) -> Every | Impossible:
+    """Every so many of a unit; a unit alone is every one of it."""
+    groups, span = _groups(match), match.span()
+    count, unit = _count(groups), groups["unit"]
+    unit = unit if unit in _SECONDS else unit.removesuffix("s")
+    if count <= 0:
+        return Impossible(*span, "it has to be every 1 or more")
+    if unit not in _SECONDS:
+        if count == 1:
+            return Every(*span, open={"月": "month", "年": "year"}.get(unit, unit))
+        return Impossible(*span, "a step of months or years needs a day")
+    seconds = round(count * _SECONDS[unit])
+    if seconds == _DAY:
+        return Every(*span)
+    if seconds == _WEEK:
+        return Every(*span, open="week")
+    return Every(*span, seconds=seconds, open="fortnight" if seconds % _WEEK == 0 else None)
+
+
+_ZH_NAME, _ZH_DAY = r"[一二三四五六日天]", r"[一二三四五六日天末1-7]"
+_ZH_ON, _ZH_MONTH = r"(?:每(?:个|逢)?)?", r"每(?:个)?月的?"
+_ZH_FIRST, _ZH_LAST = (rf"(?P<{end}>[一二三四五六日天1-7])" for end in ("first", "last"))
+#: Several days of the week: 周一三五, 周一、周三和周五.
+_ZH_MORE = rf"(?:[、,和跟及]?(?:{WEEK})?{_ZH_NAME}(?![个点号月十:]))"
+_ZH_DAYS = rf"{_ZH_DAY}(?:(?:[、,和跟及与]|以及)?(?:每?{WEEK})?{_ZH_DAY}(?![个点号月:]))*"
+_EN_DAYS = rf"{EN_WEEKDAY}s?(?:(?:,? and |,? or |, ?| ?& ?| ?/ ?){EN_WEEKDAY}s?)*\b"
+_PLURAL = r"(?:mon|tues|wednes|thurs|fri|satur|sun)days"
+#: Several days of the month: 1号和15号, "1st and 15th".
+_ZH_DATES = rf"{ZH}[号日]?(?:[、,和跟及]{ZH}[号日]?)*"
+_AND_DATE = rf"(?:,? and |, ?)(?:the )?\d{{1,2}}{TH}"
+_EN_DATES = rf"(?P<days>\d{{1,2}}{TH}(?:{_AND_DATE})*)"
+_EACH, _ONCE = r"\b(?:every|each)", r"\b(?:every|each|once every|once an?|per)"
+_EACH_YEAR = rf"(?:{_EACH} year,? (?:on )?|\b(?:yearly|annually),? on )"
+_EN_ON, _EN_TO = r"\b(?:every |each |from |on )?", r"to|through|thru|till|-|–"
+_EN_NTH = rf"(?P<nth>{'|'.join(_NTH)}) (?P<day>{EN_WEEKDAY})"
+_PAST_HOUR = r"(?: minutes?)?(?: past)?(?: the hour)?"
+_ZH_UNIT = r"秒钟?|分钟?(?!钱)|刻钟|小时|钟头|天|日|夜|周|星期|礼拜|月|年"
+_EN_UNIT = r"seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|fortnight|months?|quarters?|years?"
+_HALF, _AND_HALF = r"(?P<half>half[- ](?:an )?|quarter[- ](?:of an )?)", r"(?P<and_half>and a half )?"
+_MORE_HALF = r"(?P<more_half> and a half)?"
+#: Behind "weekly" these say what kind of thing something is.
+_THINGS = "report review update summary meeting newsletter email digest backup sync standup plan budget rent"
+_NO_THING = rf"(?! (?:{'|'.join(_THINGS.split())}))"
+_ZH_HOLIDAYS, _EN_HOLIDAYS = (
+    "|".join(sorted((name for name in HOLIDAYS if name.isascii() is english), key=len, reverse=True))
+    for english in (False, True)
+)
+_RULES: list[tuple[Callable[[re.Match[str]], Every | Impossible], str]] = [
+    (_range, rf"{_ZH_ON}{WEEK}{_ZH_FIRST}(?:到|至|-|~|—)(?:{WEEK})?{_ZH_LAST}(?:的?每天|每日|天天)?"),
+    (_range, rf"{_EN_ON}(?P<first>{EN_WEEKDAY})s? ?(?:{_EN_TO}) ?(?P<last>{EN_WEEKDAY})s?\b"),
+    (_workdays, rf"{_ZH_ON}(?:工作日|上班日)(?:的?每天)?|平日(?=里|早|上|中|下|晚|\d)"),
+    (_workdays, r"\b(?:(?:every|each|on|all) )?(?:week ?days?|work(?:ing)? ?days?|business days?)\b"),
+    (_weekly, rf"(?:每(?:个|逢|到)?|逢){WEEK}的?(?:{WEEK})?(?P<days>{_ZH_DAYS})都?"),
+    (_weekly, rf"(?<![上下这本个每]){WEEK}(?P<days>{_ZH_NAME}{_ZH_MORE}{{1,6}})"),
+    (_weekends, r"每(?:个|到|逢)?周末(?:两天)?|周末(?:每天|两天|都)|双休日"),
+    (_weekends, r"\b(?:(?:every|each) weekend|on weekends|weekends|all weekends)\b"),
+    (_nth_weekday, rf"{_ZH_MONTH}(?P<nth>第[一二三四1-4]|最后)一?个?{WEEK}(?P<day>{_ZH_NAME})"),
+    (_nth_weekday, rf"\b(?:on |every )?(?:the )?{_EN_NTH} (?:of )?(?:every|each|the) month\b"),
+    (_nth_weekday, rf"\bevery month on the {_EN_NTH}\b"),
+    (_every_other, r"每?隔[一1]?个?(?P<unit>天|日|周|星期|礼拜)(?![提醒]*后)"),
+    (_every_other, rf"{_EACH} (?:other|second|2nd) (?P<unit>{EN_WEEKDAY}|day|week|month|hour)\b"),
+    (_every_other, r"\bon alternate (?P<unit>day|week)s\b"),
+    (_weekly, rf"(?:{_EACH}(?: single| week on)? |\bweekly on |\bonce a week on )(?P<days>{_EN_DAYS})"),
+    (_weekly, rf"\b(?:on )?(?P<days>(?:{_PLURAL}(?:,? and |, ?| & )?){{1,7}})"),
+    (_month_days, rf"(?:每(?:个)?月|每逢)的?(?P<days>{_ZH_DATES})(?<=[号日])"),
+    (_month_days, rf"{_ZH_MONTH}第(?P<days>{ZH})天"),
+    (_month_days, rf"\b(?:on )?(?:the )?{_EN_DATES}(?: day)? (?:of )?(?:every|each) month\b"),
+    (_month_days, rf"(?:{_EACH} month,? (?:on )?|\bmonthly,? on )(?:the )?{_EN_DATES}\b"),
+    (_month_days, rf"\b(?:on )?the {_EN_DATES},? monthly\b"),
+    (_month_days, rf"\b(?:on )?the (?P<days>\d{{1,2}}{TH}(?:{_AND_DATE})+)(?! of)"),
+    (_month_days, rf"\bevery (?P<days>\d{{1,2}}{TH}) of the month\b"),
+    (_month_end, rf"{_ZH_MONTH}(?P<where>月底|月末|底|末|最后一天|最后一日|月初|初|第一天|月中|中旬?)"),
+    (_month_end, r"(?P<where>月底|月末|月初)(?=都|每次)"),
+    (_month_end, r"\b(?:on |at )?the (?P<where>last|first|end)(?: day)? of (?:every|each) month\b"),
+    (_month_end, rf"{_EACH} month,? (?:on |at )?the (?P<where>last|first|end)(?: day| of the month)\b"),
+    (_month_end, r"\bevery (?P<where>first|last)(?: day)? of (?:the|a) month\b"),
+    (_month_end, r"\b(?P<where>month[- ]end|end of month)\b"),
+    (_yearly, rf"每(?:逢)?年的?(?P<month>{ZH})月的?(?P<day>{ZH})[日号]?"),
+    (_yearly, rf"每(?:逢)?年的?(?P<holiday>{_ZH_HOLIDAYS})"),
+    (_yearly, rf"(?:{_EACH_YEAR}|\bevery )(?P<month>{EN_MONTH}) (?:the )?(?P<day>\d{{1,2}}){TH}?\b"),
+    (_yearly, rf"{_EACH_YEAR}(?:the )?(?P<day>\d{{1,2}}){TH}?(?: of)? (?P<month>{EN_MONTH})"),
+    (_yearly, rf"{_EACH} (?P<holiday>{_EN_HOLIDAYS})\b"),
+    (_quarterly, r"每(?:个)?季度的?(?P<which>第一天|最后一天|初|末)?"),
+    (_quarterly, rf"{_EACH} quarter,? on the (?P<which>first|last)(?: day)?\b"),
+    (_in_months, rf"每(?:隔)?(?P<n>{ZH})个月的?(?:(?P<day>{ZH})[号日])?"),
+    (_half_yearly, "每半年"),
+    (_hourly, rf"每(?:个)?小时的?第?(?P<minute>{ZH})分(?!钟)"),
+    (_hourly, r"(?:每(?:到|逢|个)?|(?<![点前后在定赶到]))整点"),
+    (_hourly, rf"{_EACH} hour,? at (?P<minute>\d{{1,2}}|quarter|half){_PAST_HOUR}\b"),
+    (_hourly, rf"\bat (?P<minute>{EN}|quarter|half) (?:minutes )?past (?:every|each|the) hour\b"),
+    (_hourly, r"\b(?:on the hour|at the top of (?:every|each|the) hour)\b"),
+    (_step, rf"每(?:隔|过)?(?P<n>{ZH}|半)?个?(?P<half>半)?(?P<unit>{_ZH_UNIT})(?P<more_half>半)?"),
+    (_step, rf"{_ONCE} ?(?:(?P<n>{EN}) |{_HALF})?{_AND_HALF}(?P<unit>{_EN_UNIT})\b{_MORE_HALF}"),
+    (_short_step, r"\bevery (?P<n>\d{1,4}) ?(?P<unit>m|min|mins|h|hrs?|s)\b"),
+    (_daily, r"(?<![今明后昨前每聊冬夏秋春])天天(?![气空]|向上)|日日|每(?=[早晚夜])|每天"),
+    (_daily, r"每个?(?=早上|早晨|上午|中午|下午|傍晚|晚上|夜里|凌晨|深夜|半夜)"),
+    (_daily, r"\b(?:daily|every ?day|each day|all days|nightly)\b"),
+    (_daily, rf"{_EACH}(?= (?:morning|afternoon|evening|night|noon|midnight|lunchtime)\b)"),
+    (_adverb, rf"\b(?:hourly|(?:bi-?)?weekly|fortnightly|monthly|quarterly|yearly|annually)\b{_NO_THING}"),
+]
+_PATTERNS = [(reader, re.compile(pattern, re.IGNORECASE)) for reader, pattern in _RULES]
+_EXCEPT = re.compile(
+    rf"(?:除了?|不含|不包括)每?个?(?P<zh>(?:{WEEK}[一二三四五六日天末][、和]?){{1,6}})(?:以外|之外|外)?"
+    rf"|\b(?:except|but not|excluding)(?: on| for)? (?P<en>weekends|{_EN_DAYS})",
+    re.IGNORECASE,
+)
+
+
+def find_recurrences(text: str) -> list[Every | Impossible]:
+    """Everything that comes again in a text; it may overlap."""
+    return [reader(match) for reader, pattern in _PATTERNS for match in pattern.finditer(text)]
+
+
+def excepted(text: str) -> tuple[set[int], list[tuple[int, int]]]:
+    """Weekdays (Sunday 0) that are left out, and where that is said."""
+    matches = list(_EXCEPT.finditer(text))
+    said = [match["zh"] or match["en"] for match in matches]
+    named = [{0, 6} if words.lower() == "weekends" else _weekdays(words) for words in said]
+    return set().union(*named), [match.span() for match in matches]
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +322,6 @@ class Offset:
     months: int = 0
     #: Days, weeks, months: the time of day is open.
     in_days: bool = False
-    certain: bool = True
     #: A timer, which asks by itself.
     timer: bool = False
 
@@ -448,118 +344,77 @@ class Shift:
     by: timedelta
 
 
-_ZH_UNIT = r"mins?|h|秒钟?|分钟?|刻钟|小时|钟头|天|日|周|星期|礼拜"
+def _compiled(*patterns: str) -> list[re.Pattern[str]]:
+    return [re.compile(pattern, re.IGNORECASE) for pattern in patterns]
+
+
 _ZH_SPAN = (
-    rf"(?P<n>{ZH}|半)个?(?P<half>半)?(?P<unit>{_ZH_UNIT}|月|年)(?P<half2>半(?!夜"
-    rf"|天))?(?:零?(?P<more>{ZH})(?P<more_unit>分钟?|小时|天|秒))?"
+    rf"(?P<n>{ZH}|半)个?(?P<half>半)?(?P<unit>mins?|h|秒钟?|分钟?|刻钟|小时|钟头|天|日|周|星期|礼拜|月|年)"
+    rf"(?P<more_half>半(?!夜|天))?"
+    rf"(?:零?(?P<more>{ZH})(?P<more_unit>分钟?|小时|天|秒))?"
 )
-_ZH_AFTER = re.compile(
-    rf"(?<![\d.月第点])(?:再?过|再?等)?{_ZH_SPAN}(?:钟)?(?:以|之|过)?后(?!天)|(?:再?过"
-    rf"|再?等){_ZH_SPAN.replace('?P<', '?P<b_')}(?:钟)?(?!前)"
-)
-_ZH_TIMER = re.compile(
-    rf"(?:倒计时|计时|定时|闹钟|闹铃){_ZH_SPAN}"
-    rf"|{_ZH_SPAN.replace('?P<', '?P<b_')}(?:钟)?(?:后)?的?(?:倒计时|计时器?|定时器?|番茄钟|闹钟)"
-)
-_ZH_LEAD = re.compile(rf"提前{_ZH_SPAN}|{_ZH_SPAN.replace('?P<', '?P<b_')}(?:之|以)?前(?=提醒|叫|通知|喊)")
-_EN_UNIT = r"second|sec|minute|min|hour|hr|day|week|fortnight|month|year"
 _EN_SPAN = (
-    rf"(?:(?P<half>half an?|half) |(?P<n>{EN}) )(?P<and_half>and a half )?(?P<unit>{_EN_UNIT})s?\b(?P<half2>"
-    rf" and a half)?(?:(?: and|,)? (?P<more>{EN}) (?P<more_unit>minute|min|hour)s?)?"
+    rf"(?:(?P<half>half an?|half) |(?P<n>{EN}) ){_AND_HALF}"
+    r"(?P<unit>second|sec|minute|min|hour|hr|day|week|fortnight|month|year)s?\b"
+    rf"{_MORE_HALF}(?:(?: and|,)? (?P<more>{EN}) (?P<more_unit>minute|min|hour)s?)?"
 )
-_EN_QUARTERS = re.compile(r"\bin (?:a|(?P<three>three)) quarters? of an hour\b", re.IGNORECASE)
-_EN_SHORT = r"(?P<s_n>\d{1,3}) ?(?P<s_unit>h|m|min|mins|hrs?|d)\b"
-_EN_IN = re.compile(
-    rf"\b(?:in(?: about| exactly| like| around| roughly| just)?|after) (?:{_EN_SPAN}|{_EN_SHORT})(?: time\b|"
-    rf" from now\b)?|\b{_EN_SPAN.replace('?P<', '?P<b_')} (?:from now|later)\b",
-    re.IGNORECASE,
+_IN = r"\b(?:in(?: about| exactly| like| around| roughly| just)?|after)"
+_AFTER = _compiled(
+    rf"(?<![\d.月第点])(?:再?过|再?等)?{_ZH_SPAN}钟?(?:以|之|过)?后(?!天)",
+    rf"(?:再?过|再?等){_ZH_SPAN}钟?(?!前)",
+    rf"{_IN} {_EN_SPAN}(?: time\b| from now\b)?",
+    rf"{_IN} (?P<n>\d{{1,3}}) ?(?P<unit>h|m|min|mins|hrs?|d)\b(?: time\b| from now\b)?",
+    rf"\b{_EN_SPAN} (?:from now|later)\b",
+    r"\bin (?:a|(?P<n>three)) (?P<unit>quarters? of an hour)\b",
+    rf"\b(?P<n>{EN}) (?P<unit>day|week)s? from (?:today|(?P<tomorrow>tomorrow))\b",
 )
-_EN_TIMER = re.compile(
-    rf"\b(?:timer|countdown)(?: for)? {_EN_SPAN}|\b(?P<b_n>{EN})[- ](?P<b_unit>minute|min|hour)s?"
-    r" (?:timer|countdown)\b",
-    re.IGNORECASE,
+_TIMER = _compiled(
+    rf"(?:倒计时|计时|定时|闹钟|闹铃){_ZH_SPAN}",
+    rf"{_ZH_SPAN}钟?后?的?(?:倒计时|计时器?|定时器?|番茄钟|闹钟)",
+    rf"\b(?:timer|countdown)(?: for)? {_EN_SPAN}",
+    rf"\b(?P<n>{EN})[- ](?P<unit>minute|min|hour)s? (?:timer|countdown)\b",
 )
-_EN_FROM = re.compile(
-    rf"\b(?P<n>{EN}) (?P<unit>day|week)s? from (?:today|(?P<tomorrow>tomorrow))\b", re.IGNORECASE
+_LEAD = _compiled(
+    rf"提前{_ZH_SPAN}",
+    rf"{_ZH_SPAN}(?:之|以)?前(?=提醒|叫|通知|喊)",
+    rf"\b{_EN_SPAN} (?:before(?:hand)?|prior(?: to)?|ahead(?: of)?|early|earlier)\b",
 )
-_EN_LEAD = re.compile(
-    rf"\b{_EN_SPAN} (?:before(?:hand)?|prior(?: to)?|ahead(?: of)?|early|earlier)\b", re.IGNORECASE
+_SHIFT = _compiled(
+    rf"(?:(?P<way>提前|提早|往前[挪移提调]?|早)|推迟|延后|延迟|顺延|往后[推挪移延拖]?|晚|延)[个了]?{_ZH_SPAN}(?!后|前)",
+    r"\b(?P<way>back|forward|later|up|postpone\w*|delay\w*)(?: (?:it|this|that|the|my|[a-z]+)){0,4}?"
+    rf" (?:by )?(?P<span>{_EN_SPAN})",
+    rf"\b(?:by )?{_EN_SPAN} (?P<way>later|earlier|sooner|longer)\b",
 )
-
-
-_ZH_SHIFT = re.compile(
-    rf"(?P<earlier>提前|提早|往前[挪移提调]?|早)?(?:推迟|延后|延迟|顺延|往后[推挪移延拖]?|晚|延)?(?:个|了)?{_ZH_SPAN}(?!后|前)"
-)
-_ZH_WAY = re.compile(r"提前|提早|往前|早|推迟|延|往后|晚")
-_EN_SHIFT = re.compile(
-    rf"\b(?:by )?{_EN_SPAN} (?P<way>later|earlier|sooner|longer)\b"
-    r"|\b(?P<b_way>back|forward|later|up|postpone\w*|delay\w*)(?: (?:it|this|that|the|my|[a-z]+)){0,4}?"
-    rf" (?:by )?{_EN_SPAN.replace('?P<', '?P<b_')}",
-    re.IGNORECASE,
-)
-_EARLIER = ("earlier", "sooner", "forward", "up")
+_EARLIER = ("earlier", "sooner", "forward", "up", "提", "往", "早")
 
 
 def find_shift(text: str) -> Shift | None:
     """How far a message shifts something: 推迟半小时, "an hour later", "back by ten minutes"."""
-    for pattern in (_ZH_SHIFT, _EN_SHIFT):
-        for match in pattern.finditer(text):
-            if pattern is _ZH_SHIFT and _ZH_WAY.match(match[0]) is None:
-                continue
-            offset = _offset(match)
-            if not offset.months:
-                named = match.groupdict()
-                way = (named.get("way") or named.get("b_way") or "").lower()
-                is_earlier = bool(named.get("earlier")) or way in _EARLIER
-                # "back the dentist by an hour": what is shifted is no part of it
-                start = (
-                    min(place for name in ("b_half", "b_n") if (place := match.start(name)) >= 0)
-                    if named.get("b_way")
-                    else match.start()
-                )
-                return Shift(start, match.end(), -offset.by if is_earlier else offset.by)
+    for match in (match for pattern in _SHIFT for match in pattern.finditer(text)):
+        offset, groups = _offset(match), _groups(match)
+        if not offset.months:
+            by = -offset.by if groups.get("way", "").startswith(_EARLIER) else offset.by
+            # "back the dentist by an hour": what is shifted is no part of it
+            return Shift(match.start("span" if "span" in groups else 0), match.end(), by)
     return None
 
 
 def find_offsets(text: str) -> list[Offset | Lead]:
     """Every span from now, or before something, in a text."""
-    spans: list[Offset | Lead] = []
-    for pattern in (_ZH_AFTER, _EN_IN):
-        spans += [_offset(match) for match in pattern.finditer(text)]
-    for pattern in (_ZH_TIMER, _EN_TIMER):
-        spans += [replace(_offset(match), timer=True) for match in pattern.finditer(text)]
-    for match in _EN_QUARTERS.finditer(text):
-        spans.append(Offset(match.start(), match.end(), timedelta(minutes=45 if match["three"] else 15)))
-    for match in _EN_FROM.finditer(text):
-        by = timedelta(seconds=number(match["n"]) * UNITS[match["unit"].lower()]) + timedelta(
-            days=match["tomorrow"] is not None
-        )
-        spans.append(Offset(match.start(), match.end(), by, in_days=True))
-    for pattern in (_ZH_LEAD, _EN_LEAD):
-        for match in pattern.finditer(text):
-            offset = _offset(match)
-            if not offset.months:
-                spans.append(Lead(match.start(), match.end(), offset.by))
-    return spans
+    spans: list[Offset | Lead] = [_offset(match) for each in _AFTER for match in each.finditer(text)]
+    spans += [replace(_offset(match), timer=True) for each in _TIMER for match in each.finditer(text)]
+    before = [_offset(match) for each in _LEAD for match in each.finditer(text)]
+    return spans + [Lead(offset.start, offset.end, offset.by) for offset in before if not offset.months]
 
 
 def _offset(match: re.Match[str]) -> Offset:
-    named = {name.removeprefix("b_"): value for name, value in match.groupdict().items() if value is not None}
-    word, unit = named.get("n") or named.get("s_n"), (named.get("unit") or named.get("s_unit") or "").lower()
-    unit = {"h": "hour", "hrs": "hour", "m": "minute", "mins": "minute", "d": "day"}.get(unit, unit)
-    half = named.get("half") is not None and word is None
-    count = 0.5 if word == "半" or half else float(number(word or "1"))
-    count += (
-        0.5
-        if (word not in (None, "半") and named.get("half")) or named.get("half2") or named.get("and_half")
-        else 0.0
-    )
+    groups = _groups(match)
+    count, unit = _count(groups), groups["unit"]
     if unit in ("月", "month", "年", "year"):
         months = count * (1 if unit in ("月", "month") else 12)
-        return Offset(
-            match.start(), match.end(), timedelta(days=15 if months % 1 else 0), int(months), in_days=True
-        )
-    by = timedelta(seconds=count * UNITS[unit])
-    if "more" in named:
-        by += timedelta(seconds=number(named["more"]) * UNITS[named["more_unit"].lower()])
-    return Offset(match.start(), match.end(), by, in_days=UNITS[unit] >= DAY_SECONDS)
+        half_month = timedelta(days=15 if months % 1 else 0)
+        return Offset(*match.span(), half_month, int(months), in_days=True)
+    by = timedelta(seconds=count * _SECONDS[unit], days="tomorrow" in groups)
+    if "more" in groups:
+        by += timedelta(seconds=number(groups["more"]) * _SECONDS[groups["more_unit"]])
+    return Offset(*match.span(), by, in_days=_SECONDS[unit] >= _DAY)
