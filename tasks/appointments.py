@@ -1,6 +1,4 @@
-"""Appointments: what a message asks of them is judged and done; one scan a minute finds what is due, which
-runs once for each time.
-"""
+"""Appointments: what a message asks of them is done; one scan a minute finds what is due, once each time."""
 
 from __future__ import annotations
 

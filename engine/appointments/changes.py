@@ -180,9 +180,7 @@ _TO_TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ChangeTimes:
-    """The times of a message that moves something: those it had, those it gets, or how far it is shifted;
-    ``words`` say the new one.
-    """
+    """The times of a message that moves something: those it had, those it gets (in ``words``), or how far."""
 
     old: tuple[Element, ...]
     new: tuple[Element, ...]
@@ -273,9 +271,7 @@ def _split(text: str, times: list[Element]) -> list[list[Element]]:
 
 
 def move_timing(timing: Timing, to: ChangeTimes, now: datetime) -> Timing | Unclear:
-    """The new timing of an appointment; :class:`Unclear` with the reason if it cannot be told. ``now`` is in
-    its time zone.
-    """
+    """The new timing of an appointment, or why it cannot be told. ``now`` is in its time zone."""
     last = timing.after(now)
     impossible = next((element.reason for element in to.new if isinstance(element, Impossible)), "")
     if last is None or impossible:
@@ -315,9 +311,7 @@ NIGHT_ENDS = 6
 
 
 def _near(clock: Clock, hour: int) -> Clock:
-    """A bare hour is the one nearest to the hour that it replaces: from eight in the evening to nine is
-    21:00.
-    """
+    """A bare hour is the one nearest to the hour that it replaces: 20:00 becomes "9" at 21:00."""
     if clock.certain or clock.stated is None or clock.part is not None:
         return clock
     return replace(

@@ -135,9 +135,7 @@ def _is_time(sentence: str, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence with its times: ``left_out`` are weekdays (Sunday 0) that it excepts, ``blanked`` has
-    :data:`TIME` for each time.
-    """
+    """``left_out``: weekdays (Sunday 0) that it excepts; ``blanked`` has :data:`TIME` for each time."""
 
     text: str
     left_out: set[int]
@@ -196,9 +194,7 @@ def _parse(sentence: _Sentence, now: datetime, tz: str, *, asks: bool) -> Parsed
 
 
 def _request_of(sentence: _Sentence, *, asks: bool) -> Cue | None:
-    """What asks for something in a sentence: its words, a timer that says hardly more, or its time where it
-    is known to ask.
-    """
+    """What asks: words, a timer that says hardly more, or the time where the sentence is known to ask."""
     elements, blanked = sentence.elements, sentence.blanked
     request = find_request(blanked, again=any(isinstance(element, Every) for element in elements))
     if request is None and len(blanked.replace(TIME, "").strip()) <= LOOSE_CHARS:
@@ -272,9 +268,7 @@ def judge_request(
 def _judged(
     text: str, core: str, now: datetime, tz: Callable[[], str], heads: Heads | None
 ) -> Request | None:
-    """What the judgement and the patterns make of a message and of what is left of it without courtesies;
-    None if nothing for sure.
-    """
+    """By the judgement and the patterns, with and without courtesies; None if nothing is sure."""
     given, bare = heads.requests([text, core]) if heads is not None else (None, None)
     if heads is None or given is None or bare is None:
         return _by_patterns(text, now, tz())
@@ -343,9 +337,7 @@ def without_courtesies(text: str) -> str:
 
 
 def wants_reminder(core: str) -> bool:
-    """Whether a message without courtesies does nothing but ask for a reminder, at whatever time: "remind me
-    to buy milk".
-    """
+    """Whether a message without courtesies only asks for a reminder: "remind me to buy milk"."""
     order = readable(core).strip(_EDGES)
     if len(order) > ORDER_CHARS or _SENTENCE_END.search(order) or declines(order) or depends(order):
         return False
@@ -440,9 +432,7 @@ _LOOSELY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """Where a sentence asks; ``ask``: to be told or woken, ``act``: something is to be done, ``bare``: it
-    begins with its time.
-    """
+    """Where a sentence asks: to be told or woken, to ``act``, or ``bare``, by its time alone."""
 
     start: int
     end: int

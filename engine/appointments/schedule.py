@@ -98,9 +98,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A run: the time it was due, whether it was missed, whether it is too late to be made good, and the next
-    one.
-    """
+    """A run: when it was due, whether it was missed or is too late to make good; the next one."""
 
     due_at: datetime
     missed: bool
@@ -109,9 +107,7 @@ class Firing:
 
 
 def firing(timing: Timing, due_at: datetime, now: datetime) -> Firing | None:
-    """The run of a schedule that was due at a time; None if that is still to come, as after a clock was put
-    back.
-    """
+    """The run that was due at a time; None if that is to come, as after a clock was put back."""
     if due_at > now:
         return None
     following = None if timing.kind == "once" else timing.after(now)
@@ -206,9 +202,7 @@ def findings(facts: Facts, now: datetime) -> list[Finding]:
 def to_tell(
     all_findings: Iterable[Finding], proactivity: Proactivity, most: int, told: set[tuple[str, str]]
 ) -> list[Finding]:
-    """Those to be told: as urgent as the agent may speak up for, none that was told within a day, at most so
-    many.
-    """
+    """As urgent as the agent may speak up for, none told within a day, at most so many."""
     kept = [
         finding
         for finding in all_findings

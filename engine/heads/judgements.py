@@ -103,9 +103,7 @@ class Heads:
         return Heads(weights, self._embed, self.change_precision)
 
     def facts(self, texts: Sequence[Pair]) -> list[Judged | None]:
-        """Whether each message (what was said before it, its text) is worth knowing later: ``lasting`` or
-        ``passing``.
-        """
+        """Whether each message, after the one before, is worth knowing: ``lasting`` or ``passing``."""
         return self._in_context(FACTS, texts)
 
     def kinds(self, texts: Sequence[Pair]) -> list[Judged | None]:
@@ -117,29 +115,21 @@ class Heads:
         return self._in_context(ATTRIBUTES, texts)
 
     def satisfaction(self, exchanges: Sequence[Sequence[str]]) -> list[Judged | None]:
-        """``positive``, ``negative`` or ``neutral``, by the newest message of each exchange; the one before
-        it helps.
-        """
+        """``positive``, ``negative`` or ``neutral``, by each exchange's last two messages."""
         return self._in_context(
             SATISFACTION, [(texts[-2] if len(texts) > 1 else "", texts[-1]) for texts in exchanges]
         )
 
     def requests(self, texts: Sequence[str]) -> list[Judged | None]:
-        """What each message asks of the agent's appointments: ``new``, ``cancel``, ``move``, ``list`` or
-        ``none``.
-        """
+        """What each asks of the agent's appointments: ``new``, ``cancel``, ``move``, ``list`` or ``none``."""
         return self._in_context(REQUESTS, [("", text) for text in texts])
 
     def keeping(self, texts: Sequence[str]) -> list[Judged | None]:
-        """What each message asks of the memory: ``private`` (not to keep it), ``forget`` (something said
-        before) or ``none``.
-        """
+        """What each asks of the memory: ``private``, ``forget`` (something said before) or ``none``."""
         return self._in_context(KEEPING, [("", text) for text in texts])
 
     def changes(self, pairs: Sequence[Pair]) -> list[Judged | None]:
-        """What each newer statement does to the older: ``replaces``, ``ends``, ``adds``, ``repeats`` or
-        ``unrelated``.
-        """
+        """What each newer one does: ``replaces``, ``ends``, ``adds``, ``repeats`` or ``unrelated``."""
         return self._judge(
             CHANGES, pairs, [is_readable(older) and is_readable(newer) for older, newer in pairs], compared
         )
@@ -153,18 +143,14 @@ class Heads:
         return [float(row) for row in probabilities[:, head.classes.index(ENDED)]]
 
     def likeness(self, text: str, others: Sequence[str]) -> list[float]:
-        """How alike the meaning of a text is to that of each of others: the cosine of centred vectors, -1 to
-        1.
-        """
+        """How alike a text is to each of others: the cosine of centred vectors, -1 to 1."""
         vectors = self._vectors([(text, other) for other in others])
         nothing = np.zeros(2 * WIDTH, dtype=np.float32)
         mine = vectors.get(text, nothing)[:WIDTH]
         return [float(vectors.get(other, nothing)[:WIDTH] @ mine) for other in others]
 
     def least(self, name: str, label: str, precision: float = 0.0) -> float:
-        """The least probability at which acting on a label is right as often as this; by default as often as
-        it was trained for.
-        """
+        """The least probability at which a label is right as often as this (0: as it was trained for)."""
         return self._weights.heads[name].least(label, precision)
 
     def _in_context(self, name: str, texts: Sequence[Pair]) -> list[Judged | None]:
@@ -201,9 +187,7 @@ class Heads:
 
 
 def centred(vectors: Features, centre: Features) -> Features:
-    """``(n, 2 * WIDTH)`` vectors less the mean of all texts, each half of length 1 again: the model's vectors
-    are crowded into a corner.
-    """
+    """``(n, 2 * WIDTH)``: less the mean of all texts, since they are crowded; each half of length 1 again."""
     halves = (vectors - centre).reshape(len(vectors), -1, WIDTH)
     unit: Features = (halves / np.maximum(np.linalg.norm(halves, axis=2, keepdims=True), MIN_NORM)).reshape(
         len(vectors), -1
@@ -212,9 +196,7 @@ def centred(vectors: Features, centre: Features) -> Features:
 
 
 def in_context(texts: Sequence[Pair], vectors: Vectors) -> Inputs:
-    """A message after what was said before it: both vectors (zeros for nothing), the form of the message, its
-    words.
-    """
+    """A message after what was said before it: both vectors (zeros for nothing), its form, its words."""
     nothing = np.zeros(2 * WIDTH, dtype=np.float32)
     dense = np.hstack(
         [
@@ -368,9 +350,7 @@ def are_sure(heads: Heads, probabilities: Sequence[float], expected: Sequence[bo
 
 
 def enough(heads: Heads, older: str, newer: str) -> float:
-    """The least probability from which on one statement takes back another of the same subject, of no
-    attribute that rules know.
-    """
+    """The least probability to take back a statement of the same subject, of no attribute that rules know."""
     changed = CHANGE.search(newer.lower()) is not None and not _telling(older).isdisjoint(_telling(newer))
     return CHANGED if changed else sure(heads)
 
@@ -381,9 +361,7 @@ def sure(heads: Heads) -> float:
 
 
 def chances(heads: Heads, pairs: Sequence[Pair]) -> list[float]:
-    """How likely each pair's newer statement replaces or ends the older; 0 where it may not
-    (:func:`may_retire`) or nobody knows.
-    """
+    """How likely each newer statement replaces or ends the older; 0 where it may not or nobody knows."""
     places = [place for place, pair in enumerate(pairs) if may_retire(*pair)]
     probabilities = [0.0] * len(pairs)
     for place, judged in zip(places, heads.changes([pairs[place] for place in places]), strict=True):
@@ -397,9 +375,7 @@ def retiring(judged: Judged) -> float:
 
 
 def is_vital(text: str) -> bool:
-    """Whether somebody says of themselves, or of their own people, that they have an allergy or an illness:
-    it is never small talk.
-    """
+    """Whether somebody says that they, or their own people, have an allergy or an illness: no small talk."""
     statement = normalise(text)
     return _OWN.search(statement) is not None and (
         _ALLERGY.search(statement) is not None or _DIAGNOSIS.search(statement) is not None
@@ -419,9 +395,7 @@ def concerns_health(text: str) -> bool | None:
 
 
 def may_retire(older: str, newer: str) -> bool:
-    """Whether a newer statement may take back the older at all: both are short enough to be statements, and
-    an allergy, a diagnosis, a name, a date of birth hold until something is said about that very thing.
-    """
+    """Of short ones; allergies, diagnoses, names, birthdays hold until something is said about them."""
     if not is_statement(older) or not is_statement(newer):
         return False
     was, now = normalise(older), normalise(newer)
@@ -434,9 +408,7 @@ def may_retire(older: str, newer: str) -> bool:
 
 
 def is_statement(text: str) -> bool:
-    """Whether a text is as short as the statements that the head of changes has learned from
-    (:data:`STATEMENT_CHARS`).
-    """
+    """Whether a text is as short as the statements that the head of changes has learned from."""
     return (
         len(text) <= STATEMENT_CHARS
         and len(text) + (CHINESE_COUNTS - 1) * len(_CHINESE.findall(text)) <= STATEMENT_CHARS

@@ -67,9 +67,7 @@ def heads() -> Heads | None:
 
 
 class Remembered:
-    """An embedder that remembers the vectors of the texts it was asked about last. Thread-safe, if ``embed``
-    is.
-    """
+    """Keeps the vectors of the texts it was asked about last. Thread-safe, if ``embed`` is."""
 
     def __init__(self, embed: Callable[[Sequence[str]], Features], kept: int = KEPT) -> None:
         self._embed, self._kept, self._lock = embed, kept, Lock()

@@ -74,9 +74,7 @@ class Head:
         return softmax(logits)
 
     def least(self, label: str, precision: float = 0.0) -> float:
-        """The least probability at which a label is right as often as ``precision``, or as the default; above
-        1 if it never is.
-        """
+        """From where on a label is right as often as ``precision`` (0: the default); above 1 if never."""
         known = self.thresholds[label]
         if not precision:
             return next(iter(known.values()))
@@ -130,9 +128,7 @@ def is_readable(text: str) -> bool:
 
 
 def grams(text: str) -> list[str]:
-    """One to three words or characters in a row; a run ends where the script changes, not at punctuation,
-    which is a token itself.
-    """
+    """One to three words or characters in a row of one script; punctuation is a token itself."""
     result: list[str] = []
     run: list[str] = []
     kind = ""
@@ -193,9 +189,7 @@ _ARRAYS = ("dense", "words", "bias", "idf")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The heads by name, the mean vector ``(2 * WIDTH,)`` of all texts, and ``about``: version, embedder,
-    command, hash, figures.
-    """
+    """Heads by name, the mean vector ``(2 * WIDTH,)``; ``about``: version, embedder, command, figures."""
 
     heads: Mapping[str, Head]
     centre: Features

@@ -1,3 +1,1 @@
-"""Vendors of embeddings and LLMs: who they are, how a setting names one, and how one is called without
-harm.
-"""
+"""Vendors of embeddings and LLMs: who they are, how a setting names one, how one is called without harm."""

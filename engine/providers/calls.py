@@ -53,9 +53,7 @@ _listener: Callable[[ModelCall], None] | None = None
 
 
 def on_call(listener: Callable[[ModelCall], None] | None) -> None:
-    """Have ``listener`` called after each call, in the thread that made it; it must not raise. None:
-    nobody.
-    """
+    """Have it called after each call, in the thread that made it; it must not raise. None: nobody."""
     global _listener  # noqa: PLW0603 – one of each process
     _listener = listener
 

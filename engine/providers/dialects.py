@@ -57,9 +57,7 @@ _WORD = re.compile(r"[A-Za-z]+")
 
 
 def cause_of(refusal: str, status: int | None = None) -> Cause:
-    """What a refusal in these words (code included) is about; empty if it names nothing that is known
-    here.
-    """
+    """What a refusal in these words (code included) is about; empty if it names nothing known here."""
     words = refusal.lower()
     found: Cause = next((cause for cause, pattern in _CAUSES.items() if pattern.search(words)), "")
     return found or ("length" if status == TOO_LARGE else "")
@@ -143,9 +141,7 @@ DIALECT = "dialect"
 
 
 def recall(endpoint: Endpoint, pinned: Structured | None) -> Dialect:
-    """What the endpoint's server takes: learned in the last day, or the vendor's usual. ``pinned``: the form
-    to ask for.
-    """
+    """Learned in the last day, or the vendor's usual. ``pinned``: the form to ask for."""
     dialect = _of(known.read(endpoint).get(DIALECT)) or Dialect(endpoint.preset.structured)
     return dialect if pinned is None else replace(dialect, structured=pinned)
 

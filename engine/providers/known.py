@@ -72,9 +72,7 @@ def forget(endpoint: Endpoint, *names: str) -> None:
 
 
 def claim(endpoint: Endpoint, seconds: float) -> bool:
-    """Whether nobody else has this model in hand; for so long it is the caller's, or until
-    :func:`release`.
-    """
+    """Whether nobody else has this model; it is the caller's for so long, or until :func:`release`."""
     client = valkey()
     with suppress(redis.RedisError):
         if client is not None:

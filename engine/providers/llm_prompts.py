@@ -84,9 +84,7 @@ def _load(folder: Path, file: str, name: str) -> Prompt:
 
 
 def data_tokens() -> int:
-    """Tokens of data that one question may have: as many as the model's context leaves, as far as that is
-    known.
-    """
+    """Tokens of data of one question: as many as the model's context leaves, as far as that is known."""
     context = get_settings().llm_context or _served
     if not context:
         return PROMPT_TOKENS
@@ -144,9 +142,7 @@ def form(language: Language, example: str = "") -> str:
 
 
 def example_of(schema: JsonMapping, language: Language) -> str:
-    """A JSON object of the form of ``schema`` without content: ``{"subject": "…", "evidence": [0]}``, and its
-    fields' descriptions.
-    """
+    """The schema's form, ``{"subject": "…", "evidence": [0]}``, and its fields' descriptions."""
     definitions = cast("JsonMapping", schema.get("$defs", {}))
     described: dict[str, str] = {}
     text = _filled(schema, definitions, described)
@@ -190,9 +186,7 @@ def _filled(schema: Any, definitions: JsonMapping, described: dict[str, str]) ->
 
 
 def most_chars(question: Question[Any]) -> int:
-    """Characters of a question's data: as many as its texts have in :func:`data_tokens`, since a Chinese
-    character is a token or more.
-    """
+    """As many as its texts have in :func:`data_tokens`: a Chinese character is a token or more."""
     text = "\n".join(text[:PROMPT_CHARS] for _, text in _rows(question))[: 2 * PROMPT_CHARS]
     chars = int(len(text) * data_tokens() / max(1, estimate_tokens(text)))
     return max(LEAST_CHARS * 50, min(PROMPT_CHARS, chars))
@@ -283,9 +277,7 @@ PRICED_TOKENS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """Something to count of a prompt: one question, however often it was tried, or what became of its answer
-    later.
-    """
+    """Something to count of a prompt: a question with all its tries, or what became of its answer later."""
 
     #: The prompt's name and version: ``insights@1``.
     prompt: str
@@ -318,9 +310,7 @@ _allowance: Callable[[str], None] | None = None
 
 
 def on_question(allowance: Callable[[str], None] | None) -> None:
-    """Have it called before each question with its group; it raises :class:`LLMUnavailable` if none may be
-    asked. None: nobody.
-    """
+    """Have it called before each question with its group; it raises :class:`LLMUnavailable` to refuse."""
     global _allowance  # noqa: PLW0603 – one of each process
     _allowance = allowance
 
@@ -332,9 +322,7 @@ def allow(group_id: str) -> None:
 
 
 def on_usage(listener: Callable[[Usage], None] | None) -> None:
-    """Have ``listener`` called after each question, in the thread that asked; it must not raise. None:
-    nobody.
-    """
+    """Have it called after each question, in the thread that asked; it must not raise. None: nobody."""
     global _listener  # noqa: PLW0603 – one of each process
     _listener = listener
 

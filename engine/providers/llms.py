@@ -27,9 +27,7 @@ SLOWEST_QUESTION = 6
 
 
 def slower_seconds(settings: Settings) -> int:
-    """Seconds that the slowest question takes longer than with the time-out by default: by so much work with
-    an LLM may take longer.
-    """
+    """How much longer than with the default time-out the slowest question, and so work, may take."""
     default: float = Settings.model_fields["llm_timeout"].default
     return 0 if settings.llm == RULES else int(SLOWEST_QUESTION * max(0.0, settings.llm_timeout - default))
 
@@ -39,9 +37,7 @@ class LLM(Protocol):
 
     @property
     def model(self) -> str:
-        """Kept with everything that is made from its answers, with the prompt's
-        :func:`~engine.providers.llm_prompts.signature`.
-        """
+        """Kept as provenance, with the prompt's :func:`~engine.providers.llm_prompts.signature`."""
         ...
 
     def ask(self, question: Question[A]) -> A:
@@ -142,9 +138,7 @@ def reranker_endpoint(settings: Settings) -> Endpoint:
 
 @once
 def reranker() -> Reranker:
-    """This process's reranker. Raises :class:`SettingsError` where the setting names none, or lacks a model
-    or an address.
-    """
+    """This process's reranker. Raises :class:`SettingsError` where none is set, or no model or address."""
     from engine.providers.remote import RemoteReranker  # the SDK takes a second to load
 
     return RemoteReranker(reranker_endpoint(get_settings()))

@@ -1,6 +1,4 @@
-"""Any LLM behind OpenAI's protocol: held to a schema where its server takes one, asked in words, and again
-with what is wrong with its answer.
-"""
+"""Any LLM behind OpenAI's protocol: held to a schema where it takes one, asked again if it does not fit."""
 
 from __future__ import annotations
 
@@ -243,9 +241,7 @@ class OpenAICompatible:
         return {"model": self.endpoint.spec.model, "messages": messages}
 
     def _why_alone(self, error: LLMUnavailable, tally: _Tally) -> str:
-        """Why the vendor refuses this question and not all; empty if it refuses all, as with wrong keys and
-        unpaid bills.
-        """
+        """Why the vendor refuses this question alone; empty if it refuses all, as with wrong keys."""
         if why := _WHY.get(cause_of(error.words, error.status)):
             breakers.note_success(self.endpoint.breaker)
             return why
@@ -279,9 +275,7 @@ class OpenAICompatible:
 
 
 def _corrected(messages: list[dict[str, str]], correction: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Roles in turns, as templates of many models want them: where there was no reply, the correction stands
-    with the question.
-    """
+    """Roles take turns, as many models' templates want: without a reply the correction joins the question."""
     if len(correction) != 1:
         return [*messages, *correction]
     *before, last = messages

@@ -47,9 +47,7 @@ class Question(BaseModel, Generic[A], frozen=True, extra="forbid"):
     group_id: str = ""
 
     def problems(self, answer: A) -> list[str]:  # noqa: ARG002 - for subclasses
-        """What is wrong with an answer that fits the schema, seen against what was asked; empty if
-        nothing.
-        """
+        """What is wrong with an answer of the right form, seen against what was asked."""
         return []
 
 
@@ -69,9 +67,7 @@ def speaker(message: Message) -> str:
 
 
 class AboutLines(Question[A], Generic[A]):
-    """A question about a conversation's lines from number ``since`` on; those before it are there to
-    understand them by.
-    """
+    """About a conversation's lines from number ``since`` on; those before are there to understand them by."""
 
     messages: list[Message] = Field(min_length=1)
     since: int = Field(0, ge=0)

@@ -195,9 +195,7 @@ def estimate(text: str) -> float:
 
 
 def cut(text: str, max_tokens: int) -> str:
-    """The beginning of a text that a model can read: some vendors refuse longer ones, and a whole call with
-    them.
-    """
+    """The beginning of a text that a model can read: some vendors refuse a whole call for a longer one."""
     if len(text) * TOKENS_PER_WIDE_CHAR <= max_tokens:
         return text
     used = 0.0

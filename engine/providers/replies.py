@@ -49,9 +49,7 @@ _TWO = re.compile(r"\}[^{},\]\"']*\{")
 
 
 class Unusable(Exception):  # noqa: N818 – its name says what happened
-    """A reply that is no answer; the message says why, and :meth:`localized` says it in a prompt's
-    language.
-    """
+    """A reply that is no answer; :meth:`localized` says why in a prompt's language."""
 
     def __init__(self, problem: str, zh: str) -> None:
         super().__init__(problem)
@@ -62,9 +60,7 @@ class Unusable(Exception):  # noqa: N818 – its name says what happened
 
 
 def text_of(message: JsonMapping) -> str:
-    """What a message says: its content, else the arguments of its tool call, else its thoughts; empty if
-    nothing.
-    """
+    """Its content, else the arguments of its tool call, else its thoughts; empty if nothing."""
     calls = [call.get("function") for call in _objects(message.get("tool_calls"))] + [
         message.get("function_call")
     ]
@@ -184,9 +180,7 @@ def _repaired(text: str) -> list[Any]:
 
 
 def _checked(value: Any, question: Question[A]) -> A:
-    """``value`` as the answer, also without what models put around it, or as its only field. Raises
-    :class:`Unusable`.
-    """
+    """``value`` as the answer, also wrapped once or as its only field. Raises :class:`Unusable`."""
     names = question.answer.model_fields.keys()
     inner = value[0] if isinstance(value, list) and len(value) == 1 else value
     fits = isinstance(inner, dict) and bool(inner.keys() & names)

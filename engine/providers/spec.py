@@ -184,9 +184,7 @@ class PrivateAddress(httpx2.ConnectError):
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address, with or without a scope (``fe80::1%eth0``), is reached over the public Internet
-    and by no translation.
-    """
+    """Whether an IP address (``fe80::1%eth0``, too) is of the public Internet, and by no translation."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if parsed.version == 6 and any(parsed in network for network in TRANSLATED):
         return False

@@ -123,9 +123,7 @@ class Verdict:
 
 
 def verdict(endpoint: Endpoint) -> Verdict:
-    """What the model at an address can do, as asked with the prompts of today, and which prompts rules have
-    for a while.
-    """
+    """What a model can do, asked with today's prompts, and which prompts rules have for a while."""
     values = known.read(endpoint)
     found: dict[Ability, str] = {}
     for ability in ABILITIES if get_settings().llm_trial_days else ():

@@ -53,9 +53,7 @@ class SearchOptions(BaseModel, frozen=True, extra="forbid"):
 
 
 class SearchHit(BaseModel, frozen=True):
-    """A page. ``score`` is between 0 and 1, by the engine's own measure: comparable within one search
-    only.
-    """
+    """A page; ``score`` is between 0 and 1, comparable within one search only."""
 
     title: str
     url: str
@@ -172,9 +170,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a search engine is; ``trusted``: set by the operator, who may mean a machine of their own
-    network.
-    """
+    """Where a search engine is; ``trusted``: set by the operator, who may mean their own network."""
 
     base_url: str
     trusted: bool
@@ -262,9 +258,7 @@ def _once(
 
 
 def _pinned(address: Address, url: httpx2.URL) -> tuple[httpx2.URL, dict[str, str], dict[str, object]]:
-    """The URL with the network address that was looked at in place of the name, which goes into the
-    headers.
-    """
+    """The URL with the address that was looked at in place of the name, and the headers with the name."""
     if address.trusted or _by_proxy(url):
         return url, {}, {}
     port = url.port or (443 if url.scheme == "https" else 80)
@@ -311,9 +305,7 @@ class SearXNG:
         self._address, self._seconds = address, seconds
 
     def search(self, query: str, options: SearchOptions) -> SearchResult:
-        """One page of results. It knows no domains: results of others are left out here. Raises
-        :class:`SearchUnavailable`.
-        """
+        """One page of results, those of other domains left out here. Raises :class:`SearchUnavailable`."""
         asked = query[:MAX_QUERY_CHARS]
         if len(options.domains) == 1:  # most of the engines behind it understand this
             asked = f"site:{options.domains[0]} {asked}"

@@ -43,9 +43,7 @@ QUESTIONS: dict[Language, str] = {
 
 
 def focal_points(question: FocalPoints) -> Points:
-    """What has figures in several statements, then the most salient topics, as questions; else the statements
-    themselves.
-    """
+    """What has figures in several statements, then the most salient topics; else the statements."""
     statements = [statement[:MAX_READ] for statement in question.statements[:MAX_STATEMENTS]]
     measured = (name for name in _measured(statements) if normalise(name) != normalise(question.agent_id))
     names = list(
@@ -187,9 +185,7 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
 
 
 def _is_one_thing(group: Sequence[Reading]) -> bool:
-    """Whether readings of a noun are of the same: of the blood pressure and the pressure, not of that and the
-    tyre pressure.
-    """
+    """Of the blood pressure and the pressure, not of that and the tyre pressure."""
     names = sorted({reading.nouns for reading in group}, key=len)
     return all(shorter <= longer for shorter, longer in pairwise(names))
 
@@ -210,9 +206,7 @@ def name_of(group: Sequence[Reading]) -> str:
 
 
 def recurring(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Found]:
-    """What happens again and again: on which days of the week, or on how many days. The most frequent
-    first.
-    """
+    """What happens again and again, on which weekdays or on how many days; the most frequent first."""
     result: list[Found] = []
     for group in sorted(_alike(statements), key=len, reverse=True):
         days = sorted({times[number].date() for number in group})
@@ -376,9 +370,7 @@ MEASURING = frozenset("weigh cost rent score price weight count run".split())
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A figure as it is written, with its unit. ``who`` and ``key`` are whose and what, ``name`` is how the
-    statement says it.
-    """
+    """A figure as written, with its unit; ``who`` and ``key``: whose and what, ``name``: in its own words."""
 
     statement: int
     who: str
@@ -407,9 +399,7 @@ class Reading:
 
 
 def readings(number: int, statement: str) -> list[Reading]:
-    """The readings of a statement, one for each noun of what its only figure is of; nothing where a clause
-    has several.
-    """
+    """One for each noun of what a clause's only figure is of; nothing where a clause has several."""
     speaker, text = _speaker(statement[:MAX_CHARS])
     language = language_of(text)
     result: list[Reading] = []
@@ -441,9 +431,7 @@ def readings(number: int, statement: str) -> list[Reading]:
 
 
 def _speaker(text: str) -> tuple[str, str]:
-    """Who speaks of themselves, if the text says who does ("Ana: my rent is 900"), and the text without
-    that.
-    """
+    """Who speaks of themselves, if the text says so ("Ana: my rent is 900"), and the text without that."""
     match = _SPEAKER.match(text)
     if match is None:
         return "", text
@@ -454,9 +442,7 @@ def _speaker(text: str) -> tuple[str, str]:
 
 
 def states(text: str) -> bool:
-    """Whether a text tells how things are, as far as its words show: nothing in it is denied, wanted, planned
-    or supposed, or asked.
-    """
+    """Whether its words tell how things are: nothing is denied, wanted, planned, supposed or asked."""
     return not _ASKS.search(text) and all(
         cue.label != "unreal" for cue in word_list("unreal").find(normalise(text))
     )
@@ -520,9 +506,7 @@ def _whose(called: str, name: str, language: Language) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What a figure is of: (name, key) of each noun, what these are of, and whether that is somebody who is
-    not named ("her rent").
-    """
+    """(name, key) of each noun, what these are of, and whether that is somebody not named ("her rent")."""
 
     nouns: list[tuple[str, str]]
     of: frozenset[str]

@@ -116,9 +116,7 @@ _ASKING = re.compile(r"[?？]\s*\Z")
 
 
 def planning(question: Planning) -> OneSentence:
-    """The utterance with the most plans in it, quoted; where nobody plans anything, the one that says
-    most.
-    """
+    """The utterance with the most plans in it, quoted; where nobody plans, the one that says most."""
     return _best(question.utterances, question.language, for_plans=True)
 
 

@@ -92,9 +92,7 @@ class _Words:
 def topics(
     statements: Sequence[str], count: int, agent_id: str, focal_point: str = "", *, least_members: int = 1
 ) -> list[Topic]:
-    """At most ``count`` topics of at least so many statements each, the most salient first; the agent is
-    none.
-    """
+    """At most ``count`` topics of so many statements each, the most salient first; the agent is none."""
     words = _Words(statements)
     own = _stems(agent_id) | _surnames(agent_id, statements)
     named = _stems(focal_point) - own

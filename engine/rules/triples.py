@@ -194,9 +194,7 @@ _SELF = frozenset({"i", "me", "we", "我", "我们", "咱", "咱们", "自己", 
 
 
 def triple(question: Triple) -> Facts:
-    """Subject, predicate and object of the first clause that has a verb; else the agent, "is" or 说, and the
-    text.
-    """
+    """The first clause with a verb; else the agent, "is" or 说, and the text."""
     text = question.text.strip()[:MAX_CHARS]
     first = next((parts for clause in _CLAUSE_END.split(text) if (parts := _parts(clause.strip(TRIM)))), None)
     subject, predicate, object_ = first or ("", "", "")

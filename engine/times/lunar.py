@@ -76,9 +76,7 @@ class _Lunar:
 
 
 def find_lunar(text: str, today: date) -> Iterator[Day | Impossible]:
-    """Every lunar day that a text names, from today on; they may overlap. None outside of the calendar's
-    tables (1900 to 2100).
-    """
+    """Every lunar day named, from today on; they may overlap. None outside of the tables (1900 to 2100)."""
     if not MIN_SOLAR_DATE <= today <= MAX_SOLAR_DATE:
         return
     for match in _MONTHLY.finditer(text):

@@ -101,9 +101,7 @@ def named_spans(text: str, now: datetime) -> list[Span]:
 
 
 def spans_over(text: str, now: datetime) -> dict[Span, bool]:
-    """The same, each with whether it is surely over: neither of today ("this month") nor what may be yet to
-    come ("on Friday").
-    """
+    """The same, each with whether it is surely over: neither of today nor perhaps to come ("on Friday")."""
     if not _HINT.search(text := normalise(text)):
         return {}
     today = now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
@@ -124,9 +122,7 @@ def spans_over(text: str, now: datetime) -> dict[Span, bool]:
 
 
 def _is_open(match: re.Match[str], reader: _Reader, span: Span, today: datetime) -> bool:
-    """Whether what is read as past may be yet to come: a bare weekday, or a day without a year that is nearer
-    ahead than behind.
-    """
+    """A bare weekday, or a day without a year that is nearer ahead than behind, may be yet to come."""
     named = match.groupdict()
     if reader is _on_weekday:
         return named.get("back") not in _GONE
@@ -315,9 +311,7 @@ _ANCHORED_DAY = re.compile(
 
 
 def with_dates(text: str, said_at: datetime | None) -> str:
-    """The text with each relative day followed by its date, as of the day it was said on; as it is where that
-    is unknown.
-    """
+    """The text with the date behind each relative day, if it is known when it was said."""
     if said_at is None:
         return text
     day = said_at.date()

@@ -317,9 +317,7 @@ def groups(sentence: str, elements: list[Element]) -> list[list[Element]]:
 
 
 def choose_elements(sentence: str, elements: list[Element], start: int, end: int) -> list[Element]:
-    """The time that is asked for: beside what asks for it if there are several, and what it leaves open from
-    the others.
-    """
+    """The time beside what asks for it, and what it leaves open from the others."""
     grouped = groups(sentence, elements)
     if len(grouped) <= 1:
         return elements
@@ -395,9 +393,7 @@ def without_end(sentence: str, elements: list[Element]) -> list[Element]:
 
 
 def _distance(sentence: str, group: list[Element], start: int, end: int) -> tuple[int, int]:
-    """Directly before or after what asks, then in the same clause, the nearest first; those of a task come
-    last.
-    """
+    """Beside what asks, then in the same clause, the nearest first; those of a task come last."""
     first, last = group[0].start, group[-1].end
     gap = sentence[last:start] if last <= start else sentence[end:first]
     near = max(0, start - last, first - end)

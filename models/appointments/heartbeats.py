@@ -1,6 +1,4 @@
-"""Heartbeats: when agents look after themselves, what they found, and the alerts that were delivered for
-it.
-"""
+"""Heartbeats: when agents look after themselves, what they found, and the alerts for it."""
 
 from __future__ import annotations
 
@@ -78,9 +76,7 @@ def heartbeat_page(connection: Connection, group_id: str, after: str, limit: int
 def configure(
     connection: Connection, name: AgentName, agent_key: UUID, config: HeartbeatConfig, now: datetime
 ) -> None:
-    """Keep a configuration; a heartbeat that is switched on, or gets another interval, beats first after that
-    interval.
-    """
+    """Keep it; a heartbeat that is switched on, or gets another interval, beats first after that interval."""
     known = find(connection, name, lock=True)
     start, end = config.quiet_hours.times if config.quiet_hours else (None, None)
     fields = config.model_dump(exclude={"quiet_hours", "tz"}) | {
@@ -153,9 +149,7 @@ def clear_owed(connection: Connection, name: AgentName) -> None:
 
 
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
-    """Let heartbeats beat whose last tick is still to come: it was noted while the clock was wrong. Returns
-    how many.
-    """
+    """Let heartbeats beat whose last tick is still to come, noted by a wrong clock. Returns how many."""
     return connection.execute(_SET_RIGHT, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).rowcount
 
 
@@ -214,9 +208,7 @@ def _update(name: AgentName) -> Any:
 def tick(
     connection: Connection, row: Row[Any], due_at: datetime, now: datetime
 ) -> tuple[TickState, list[NewAlert]]:
-    """Look after everything, and keep what there is to say. Call it under the heartbeat's lock; tell of the
-    alerts after the commit.
-    """
+    """Look after everything, and keep what there is to say. Under the lock; publish after commit."""
     name = (row.group_id, row.agent_id)
     all_findings = findings(facts(connection, row, now), now)
     told = subjects_since(connection, name, now - AGAIN_AFTER)
@@ -268,9 +260,7 @@ class NewAlert:
 
 
 def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
-    """Keep alerts; those whose time has come are delivered with this transaction. Tell of them after the
-    commit.
-    """
+    """Keep alerts; those whose time has come are delivered now: publish them after the commit."""
     rows = [
         {
             **asdict(alert),
@@ -310,9 +300,7 @@ def alert_page(
     limit: int,
     channel: Channel | None = None,
 ) -> list[AlertState]:
-    """Alerts that were delivered and not acknowledged, or all, the newest first; for a channel those for all,
-    too.
-    """
+    """Those delivered and not acknowledged, or all, the newest first; for a channel those for all, too."""
     query = select(*columns(AlertState, Alert, id=Alert.alert_id, timestamp=Alert.created_at)).where(
         Alert.group_id == group_id
     )

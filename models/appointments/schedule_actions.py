@@ -1,6 +1,4 @@
-"""Actions on schedules: read a message, take one down, list, pause, resume, delete, and do what a message
-asks of them.
-"""
+"""Actions on schedules: read a message, create, list, pause, resume, delete, do what a message asks."""
 
 from __future__ import annotations
 
@@ -313,9 +311,7 @@ def _repeated(request: AskSchedules, asked: Asked, done: ScheduleState) -> Asked
 
 
 def _done_before(context: Context, request: AskSchedules) -> ScheduleState | None:
-    """The schedule that the same request has changed. Locks the agent, so that two requests are done one
-    after the other.
-    """
+    """The schedule that the same request has changed. Locks the agent: requests are done one by one."""
     agents.lock_agents(context.connection, [(context.group_id, request.agent_id)])
     since = datetime.now(UTC) - REPEATED_WITHIN
     target = audit.target_of(

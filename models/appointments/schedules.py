@@ -181,9 +181,7 @@ def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) 
 
 
 def open_of(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[ScheduleState]:
-    """Schedules of an agent that are not over and that a user may be told, the soonest first; paused ones,
-    which have no next run, last.
-    """
+    """Those that are not over and that a user may be told, the soonest first, paused ones last."""
     whose = (
         Schedule.group_id == name[0],
         Schedule.agent_id == name[1],
@@ -242,9 +240,7 @@ def run_times(timing: Timing, now: datetime, count: int) -> list[datetime]:
 def locked(
     connection: Connection, group_id: str, schedule_ids: Sequence[UUID]
 ) -> Mapping[UUID, ScheduleState]:
-    """Those of the schedules that are active, locked until the transaction ends, so that nobody pauses one
-    that is being run.
-    """
+    """The active ones, locked until the transaction ends, so that nobody pauses one that is being run."""
     which = (
         Schedule.group_id == group_id,
         Schedule.schedule_id.in_(schedule_ids),

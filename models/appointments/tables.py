@@ -1,6 +1,4 @@
-"""Tables of schedules and their runs, of heartbeats and their ticks, and of the alerts that wait until
-somebody acknowledges them.
-"""
+"""Tables of schedules and their runs, heartbeats and their ticks, and alerts."""
 
 from __future__ import annotations
 
@@ -115,9 +113,7 @@ class HeartbeatTick(Base):
 
 
 class Alert(Base):
-    """Something that an agent tells its people: a reminder that was due, or what a heartbeat found. It stays
-    until acknowledged.
-    """
+    """A reminder that was due, or what a heartbeat found: shown until it is acknowledged."""
 
     __tablename__ = "alerts"
     __table_args__ = (

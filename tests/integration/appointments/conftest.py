@@ -18,9 +18,7 @@ _NOTHING_DUE = (
 
 @pytest.fixture
 def nothing_due(database: Stack) -> None:
-    """Nothing that other tests left comes due, whatever the clock says: for tests of the scan, which looks at
-    everybody's.
-    """
+    """Nothing that other tests left comes due: for tests of the scan, which looks at everybody's."""
     with whole_service(), unit_of_work() as connection:
         for statement in _NOTHING_DUE:
             connection.execute(statement)

@@ -1,6 +1,4 @@
-"""The admin's pages of appointments and heartbeats: next runs, the box to try a sentence, alerts; none of
-another group.
-"""
+"""The admin's pages of appointments and heartbeats: runs, the box to try, alerts; none of another group."""
 
 from __future__ import annotations
 

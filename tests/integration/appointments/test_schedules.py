@@ -52,9 +52,7 @@ def create(group: str, said: str = "每天早上9点提醒我查房", **fields: 
 
 
 def due(schedule_id: UUID, ago: timedelta = timedelta(seconds=1)) -> datetime:
-    """Make a schedule due, of which nothing is owed yet: a scan less than a minute before its own time has
-    owed that one.
-    """
+    """Make a schedule due, of which nothing is owed yet, though a scan may have owed its own time."""
     moment = datetime.now(UTC) - ago
     with whole_service(), unit_of_work() as connection:
         connection.execute(_NOTHING_OWED, {"id": schedule_id})

@@ -1,6 +1,4 @@
-"""Times in words: the grammar of both languages, who asks for what; and when schedules run next, across clock
-changes.
-"""
+"""Times in words: both languages' grammar, who asks for what; when schedules run next, over clock changes."""
 
 from __future__ import annotations
 

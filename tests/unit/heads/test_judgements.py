@@ -111,9 +111,7 @@ SAID_NEXT = [
 
 
 def test_what_friends_tell_each_other_takes_back_nothing(heads: Heads) -> None:
-    """An agent remembers forty things when it hears the next one: of pairs that have nothing to do with each
-    other hardly one may count.
-    """
+    """It remembers forty things when it hears the next: of unrelated pairs hardly one may count."""
     pairs = [(older, newer) for older in REMEMBERED for newer in SAID_NEXT]
     assert sum(retires(heads, pairs)) <= len(pairs) // 100
 

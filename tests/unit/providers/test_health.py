@@ -1,6 +1,4 @@
-"""engine.providers.health: item 14, how the embedder, the LLM and the search fare, without asking any of
-them.
-"""
+"""How the embedder, the LLM and the search fare, without asking any of them (item 14)."""
 
 from __future__ import annotations
 

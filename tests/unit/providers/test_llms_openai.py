@@ -1,6 +1,4 @@
-"""engine.providers.openai_compatible against a vendor that misbehaves: a valid answer, or an error that says
-why. Nothing faked.
-"""
+"""Against a vendor that misbehaves: a valid answer, or an error that says why. Nothing faked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""engine.providers.llm_prompts, blocks and replies: prompt files that are complete, and data that stays
-data.
-"""
+"""Blocks and replies: prompt files that are complete, and data that stays data."""
 
 from __future__ import annotations
 

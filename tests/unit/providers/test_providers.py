@@ -1,6 +1,4 @@
-"""engine.providers: how vendors are named, and how a call ends, whatever the vendor does
-(tests/misbehaving.py).
-"""
+"""How vendors are named, and how a call ends, whatever the vendor does (tests/misbehaving.py)."""
 
 from __future__ import annotations
 

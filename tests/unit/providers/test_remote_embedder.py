@@ -1,6 +1,4 @@
-"""engine.providers.remote and its kin: batches, order, what is verified, what is cut, which embedder a
-setting means.
-"""
+"""Batches, order, what is verified, what is cut, which embedder a setting means."""
 
 from __future__ import annotations
 

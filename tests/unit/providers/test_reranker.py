@@ -1,6 +1,4 @@
-"""engine.providers.llms against a real server that behaves, and misbehaves: both forms, what is verified,
-what is bounded.
-"""
+"""Against a real server that behaves, and misbehaves: both forms, what is verified, what is bounded."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""engine.conversations.trials, engine.providers.verdicts: what a model is asked first, and what rules answer
-in its place.
-"""
+"""What a model is asked first, and what rules answer in its place."""
 
 from __future__ import annotations
 

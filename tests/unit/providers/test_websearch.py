@@ -286,9 +286,7 @@ PRIVATE = (
 def test_a_vendors_name_that_means_a_private_machine_is_refused(
     engine: Engine, number: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even one such address among others is: which of them is connected to would be chance. What the operator
-    set may be private.
-    """
+    """Even one among others: which is connected to would be chance. What the operator set may be private."""
     infos = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, 443)) for name in ("93.184.215.14", number)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: infos)
     with pytest.raises(
@@ -404,9 +402,7 @@ def test_domains_are_whole_names(url: str, inside: bool) -> None:
 
 
 def made(engine: Any, why_none: str = "nothing set up") -> Searcher:
-    """A searcher whose cache is a dictionary and whose quota is endless; those of all processes:
-    integration/tiers/test_web_search.py.
-    """
+    """Its cache is a dictionary, its quota endless; see integration/tiers/test_web_search.py."""
     results: dict[tuple[str, str], SearchResult] = {}
     cache, quota = create_autospec(Cache, instance=True), create_autospec(Quota, instance=True)
     cache.get.side_effect = lambda group_id, key: results.get((group_id, key))
