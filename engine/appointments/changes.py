@@ -1,6 +1,4 @@
-"""Which appointment a message means, and its new time: "move the dentist from 3 to 5", 牙医改到周五, "push
-it back
-an hour".
+"""Which appointment a message means, and its new time: "move the dentist from 3 to 5", 牙医改到周五.
 
 One is meant only where no other fits as well: by the words and times that they share, else by how alike their
 meaning is. A wrong appointment cancelled is worse than a question.
@@ -19,10 +17,10 @@ from itertools import pairwise
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from engine.appointments.parse import NO_TIME, TIME, blank_out, is_waking
+from engine.appointments.parse import NO_TIME, TIME, blank_out, is_waking, words_of
 from engine.appointments.schedule import ParsedSchedule, Timing, Unclear
 from engine.times import readings
-from engine.times.clocks import HOUR_EN, Clock, Day, Impossible, Part, at, number, of_waking
+from engine.times.clocks import HOUR_EN, WEEK, Clock, Day, Impossible, Part, at, number, of_waking
 from engine.times.readings import Element, find_elements, groups, open_range
 from engine.times.recurring import Every, Lead, Offset, Shift, find_shift
 from jiyi.text.words import language_of, telling
@@ -99,11 +97,7 @@ def find_meant(
     """
     text = _CALL_OFF.sub(" ", text)
     words = set(telling(text)) - _FRAME
-    timely = (
-        [appointment for appointment in planned if all(_at(time, appointment) for time in times)]
-        if times
-        else list(planned)
-    )
+    timely = [appointment for appointment in planned if all(_at(time, appointment) for time in times)]
     named = _named(words, timely)
     if named:
         return _one_of(named)
@@ -111,11 +105,9 @@ def find_meant(
         return Fit(tuple(elsewhere), sure=False)  # its words fit, its times do not
     if not set(telling(_IDLE_ZH.sub(" ", text))) - _FRAME:  # "move it", 取消吧
         return _one_of(timely)
-    return (
-        _alike(text, timely, likeness)
-        if likeness is not None and 0 < len(timely) <= MOST_ALIKE
-        else Fit((), sure=False)
-    )
+    if likeness is None or not 0 < len(timely) <= MOST_ALIKE:
+        return Fit((), sure=False)
+    return _alike(text, timely, likeness)
 
 
 def _named(words: set[str], planned: Sequence[Appointment]) -> list[Appointment]:
@@ -155,24 +147,17 @@ def _at(time: Element, appointment: Appointment) -> bool:
             first, last = HOURS_OF_PART[part] if part else (0, 23)
             return any(first <= moment.hour <= last for moment in appointment.times)
         case Clock():
-            return any(
-                moment.hour in time.hours and moment.minute == time.minute for moment in appointment.times
-            )
+            of_day = {(hour, time.minute) for hour in time.hours}
+            return any((moment.hour, moment.minute) in of_day for moment in appointment.times)
         case _:
             return True
 
 
 #: What stands before the time that it had, and before the one that it gets.
-_OLD = re.compile(
-    r"(?:\b(?:from|instead of|rather than|not(?: at| on)?)|从|不是|别|不要|原来的?|原定的?|本来)\s?(?:the |my"
-    r" |at |on )?\Z",
-    re.IGNORECASE,
-)
-_NEW = re.compile(
-    r"(?:\b(?:to|till|until|for|make it|make that)|[到成至为去在]|改)\s?(?:the |at |on |be )?\Z",
-    re.IGNORECASE,
-)
-
+_FROM = r"(?:\b(?:from|instead of|rather than|not(?: at| on)?)|从|不是|别|不要|原来的?|原定的?|本来)"
+_TO = r"(?:\b(?:to|till|until|for|make it|make that)|[到成至为去在]|改)"
+_OLD = re.compile(rf"{_FROM}\s?(?:the |my |at |on )?\Z", re.IGNORECASE)
+_NEW = re.compile(rf"{_TO}\s?(?:the |at |on |be )?\Z", re.IGNORECASE)
 _TO_TIME = re.compile(
     r"\W{0,3}(?:\b(?:to|till|until)\b|[改换挪移调]?[到成至为])\W{0,3}(?:the |at |on )?", re.IGNORECASE
 )
@@ -194,15 +179,14 @@ class ChangeTimes:
 
 #: One time of what comes again.
 _SINGLE = re.compile(
-    r"(?:这|本)(?:个?(?:周|星期|礼拜|月)|次|回)(?![一二三四五六日天末])|\b(?:this|just this)"
-    r" (?:week|month|time|once)\b",
+    rf"(?:这|本)(?:个?(?:{WEEK}|月)|次|回)(?![一二三四五六日天末])"
+    r"|\b(?:this|just this) (?:week|month|time|once)\b",
     re.IGNORECASE,
 )
 #: An hour that is only a number, where a message moves something: "move it to 9", "make it 9 instead".
 _BARE_HOUR = re.compile(
-    r"\b(?:to|till|until|make (?:it|that)|make)"
-    rf"\s(?P<hour>{HOUR_EN})(?=\W{{0,3}}\Z|[,.;!?]|\s(?:instead|please|thanks|then"
-    r"|rather|not|if|and|today|tomorrow|on)\b)",
+    rf"\b(?:to|till|until|make (?:it|that)|make)\s(?P<hour>{HOUR_EN})"
+    r"(?=\W{0,3}\Z|[,.;!?]|\s(?:instead|please|thanks|then|rather|not|if|and|today|tomorrow|on)\b)",
     re.IGNORECASE,
 )
 
@@ -218,15 +202,14 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
         for element in find_elements(text, now)
         if shift is None or element.end <= shift.start or element.start >= shift.end
     ]
-    taken = [*times, *([shift] if shift is not None else [])]
+    taken: list[Element | Shift] = [*times, *([shift] if shift is not None else [])]
     for match in _BARE_HOUR.finditer(text):
         start, end = match.span("hour")
         if not any(start < element.end and element.start < end for element in taken):
             times.append(at(start, end, number(match["hour"]), 0, None))
+            taken.append(times[-1])
     times.sort(key=lambda element: element.start)
-    old: list[list[Element]] = []
-    new: list[list[Element]] = []
-    open_: list[list[Element]] = []
+    old, new, open_ = [], [], []
     for group in _split(text, times):
         before = text[: group[0].start]
         (old if _OLD.search(before) else new if _NEW.search(before) else open_).append(group)
@@ -242,19 +225,9 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
         fresh = [between]
     if is_waking(text):
         fresh = [of_waking(element) if isinstance(element, Clock) else element for element in fresh]
-    words = [text[element.start : element.end].strip() for element in fresh]
-    spans = [(element.start, element.end) for element in times] + (
-        [(shift.start, shift.end)] if shift is not None else []
-    )
-    joint = "" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " "
-    return ChangeTimes(
-        tuple(element for group in old for element in group),
-        tuple(fresh),
-        shift,
-        joint.join(filter(None, words)),
-        blank_out(text, spans).replace(TIME, " "),
-        single is not None,
-    )
+    rest = blank_out(text, [(element.start, element.end) for element in taken]).replace(TIME, " ")
+    had = tuple(element for group in old for element in group)
+    return ChangeTimes(had, tuple(fresh), shift, words_of(text, fresh), rest, single is not None)
 
 
 def _split(text: str, times: list[Element]) -> list[list[Element]]:
@@ -294,10 +267,7 @@ def _read(timing: Timing, its: datetime, new: Sequence[Element], now: datetime) 
     if not any(isinstance(element, Day | Offset | Every | Lead) for element in used):
         used.append(Day(0, 0, (its.date(),)))
     used = [_near(element, its.hour) if isinstance(element, Clock) else element for element in used]
-    if not any(
-        isinstance(element, Clock) or (isinstance(element, Offset) and not element.in_days)
-        for element in used
-    ):
+    if not any(isinstance(one, Clock) or (isinstance(one, Offset) and not one.in_days) for one in used):
         used.append(Clock(0, 0, (its.hour,), its.minute, stated=its.hour))
     meant = readings.read(used, None, set(), now, zone_of(timing.tz))
     if not meant.readings:
@@ -311,34 +281,35 @@ NIGHT_ENDS = 6
 
 
 def _near(clock: Clock, hour: int) -> Clock:
-    """A bare hour is the one nearest to the hour that it replaces: 20:00 becomes "9" at 21:00."""
+    """A bare hour is the one nearest to the hour that it replaces: from 20:00 to "9" is to 21:00."""
     if clock.certain or clock.stated is None or clock.part is not None:
         return clock
-    return replace(
-        clock, hours=tuple(sorted(clock.hours, key=lambda one: (one < NIGHT_ENDS <= hour, abs(one - hour))))
-    )
+    hours = sorted(clock.hours, key=lambda one: (one < NIGHT_ENDS <= hour, abs(one - hour)))
+    return replace(clock, hours=tuple(hours))
 
 
 def _shifted(timing: Timing, its: datetime, by: timedelta, now: datetime) -> Timing | Unclear:
     to = its + by
     if timing.kind == "once":
         return _once(timing, to) if to > now else Unclear("that time has passed", asked=True)
-    fields = (timing.cron or "").split()
-    if (
-        timing.kind != "cron"
-        or not (fields[0].isdecimal() and fields[1].isdecimal())
-        or to.date() != its.date()
-    ):
+    fields = _daily_fields(timing)
+    if not fields or to.date() != its.date():
         return Unclear(_ONE_OF_MANY, asked=True)
     return _cron(timing, [str(to.minute), str(to.hour), *fields[2:]])
 
 
+def _daily_fields(timing: Timing) -> list[str]:
+    """The fields of a cron expression of one time of day; none of anything else."""
+    fields = (timing.cron or "").split() if timing.kind == "cron" else []
+    return fields if fields and fields[0].isdecimal() and fields[1].isdecimal() else []
+
+
 def _again(timing: Timing, new: Sequence[Element]) -> Timing | Unclear:
     """What comes again, at another time of day or on another day of the week or month."""
-    fields = (timing.cron or "").split()
+    fields = _daily_fields(timing)
     clock = next((element for element in new if isinstance(element, Clock)), None)
     day = next((element for element in new if isinstance(element, Day) and not element.whole), None)
-    if timing.kind != "cron" or not (clock or day) or not (fields[0].isdecimal() and fields[1].isdecimal()):
+    if not fields or not (clock or day):
         return Unclear(_ONE_OF_MANY, asked=True)
     if clock is not None:
         fields[:2] = str(clock.minute), str(_near(clock, int(fields[1])).hours[0])
@@ -357,10 +328,7 @@ _ONE_OF_MANY = "a single time of what comes again cannot be moved"
 
 
 def only_one_time(times: ChangeTimes) -> bool:
-    """Whether a message speaks of a single time of what comes again: "cancel tomorrow's", 这周不用了; not
-    "the
-    Monday one".
-    """
+    """Whether it is about a single time: "cancel tomorrow's", 这周不用了; not "the Monday one"."""
     days = [time for time in (*times.old, *times.new) if isinstance(time, Day)]
     return times.single or any(day.whole or len(day.dates) == 1 for day in days)
 
@@ -406,22 +374,22 @@ REASONS_ZH = {
 
 def confirmation(schedule: ParsedSchedule, next_run: datetime | None, text: str, *, sure: bool) -> str:
     """A sentence in the language of what was said."""
-    zone = ZoneInfo(schedule.tz)
-    when = "" if next_run is None else next_run.astimezone(zone).strftime("%Y-%m-%d %H:%M")
+    when = _local(next_run, schedule.tz)
     if language_of(text) == "zh":
-        task = schedule.task or "提醒你"
         check = "" if sure else "（时间是我猜的，不对请告诉我）"
+        task = schedule.task or "提醒你"
         return f"好的，已记下：{schedule.description}，{task}。下一次：{when}（{schedule.tz}）{check}"
-    task = schedule.task or "a reminder"
     check = "" if sure else " I guessed the time; tell me if it is another one."
-    return f"Noted: {task}, {schedule.description.rstrip('.')}. Next: {when} ({schedule.tz}).{check}"
+    words = f"{schedule.task or 'a reminder'}, {schedule.description.rstrip('.')}"
+    return f"Noted: {words}. Next: {when} ({schedule.tz}).{check}"
 
 
 def asking_back(reason: str, text: str) -> str:
     """A question, when somebody asked for a time that cannot be kept."""
+    is_zh = language_of(text) == "zh"
     if reason == NO_TIME:
-        return "要什么时候提醒你？" if language_of(text) == "zh" else "When shall I remind you?"
-    if language_of(text) == "zh":
+        return "要什么时候提醒你？" if is_zh else "When shall I remind you?"
+    if is_zh:
         return f"什么时候？我没能读懂这个时间（{_in_chinese(reason)}）。"
     return f"When exactly? I could not make out that time ({reason})."
 
@@ -437,80 +405,77 @@ class ShownAppointment:
     again: str = ""
 
 
+#: What is said of an appointment, or of several: in Chinese, and in English.
+_SENTENCES = {
+    "cancelled": ("好的，已取消：{}。", "Cancelled: {}."),
+    "moved": ("好的，已改时间：{}。原来是 {}。", "Moved: {}. It was {}."),
+    "kept": ("好的，已记下：{}。", "Noted: {}."),
+    "listed": ("{}。", "{}."),
+    "nothing": ("现在没有安排。", "There are no appointments."),
+    "which": ("你说的是哪一个？{}。还什么都没有改。", "Which one do you mean? {}. Nothing was changed yet."),
+    "all": (
+        "{}是重复的，不能只取消其中一次。要全部取消吗？还什么都没有改。",
+        "{} comes again: a single time of it cannot be cancelled. Cancel all of it? Nothing was changed yet.",
+    ),
+    "none": (
+        "没有找到你说的安排。现有：{}。你说的是哪一个？",
+        "I found no such appointment. There is: {}. Which one do you mean?",
+    ),
+    "none at all": ("没有找到你说的安排，现在没有安排。", "I found no such appointment; there are none."),
+}
+
+
+def _say(name: str, text: str, *shown: str) -> str:
+    return _SENTENCES[name][language_of(text) != "zh"].format(*shown)
+
+
 def cancelled(appointment: ShownAppointment, text: str) -> str:
-    if language_of(text) == "zh":
-        return f"好的，已取消：{_told(appointment, 'zh')}。"
-    return f"Cancelled: {_told(appointment, 'en')}."
+    return _say("cancelled", text, _told(appointment, text))
 
 
 def moved(appointment: ShownAppointment, before: ShownAppointment, text: str) -> str:
-    if language_of(text) == "zh":
-        return f"好的，已改时间：{_told(appointment, 'zh')}。原来是 {_when(before)}。"
-    return f"Moved: {_told(appointment, 'en')}. It was {_when(before)}."
+    return _say("moved", text, _told(appointment, text), _local(before.next_run, before.tz))
 
 
 def kept(appointment: ShownAppointment, text: str) -> str:
     """Of a request that comes again, and was done."""
-    if language_of(text) == "zh":
-        return f"好的，已记下：{_told(appointment, 'zh')}。"
-    return f"Noted: {_told(appointment, 'en')}."
+    return _say("kept", text, _told(appointment, text))
 
 
 def listed(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
-    if language_of(text) == "zh":
-        return f"{_each(appointments, more, 'zh')}。" if appointments else "现在没有安排。"
-    return f"{_each(appointments, more, 'en')}." if appointments else "There are no appointments."
+    return _say("listed" if appointments else "nothing", text, _each(appointments, more, text))
 
 
 def which_one(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
     """A question, when several appointments fit."""
-    if language_of(text) == "zh":
-        return f"你说的是哪一个？{_each(appointments, more, 'zh')}。还什么都没有改。"
-    return f"Which one do you mean? {_each(appointments, more, 'en')}. Nothing was changed yet."
+    return _say("which", text, _each(appointments, more, text))
 
 
 def only_one_of_many(appointment: ShownAppointment, text: str) -> str:
     """A question, when a single time of what comes again is to be cancelled."""
-    if language_of(text) == "zh":
-        return f"{_told(appointment, 'zh')}是重复的，不能只取消其中一次。要全部取消吗？还什么都没有改。"
-    return (
-        f"{_told(appointment, 'en')} comes again: a single time of it cannot be cancelled. Cancel all of it?"
-        " Nothing was changed yet."
-    )
+    return _say("all", text, _told(appointment, text))
 
 
 def none_fits(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
     """A question, when no appointment fits."""
+    return _say("none" if appointments else "none at all", text, _each(appointments, more, text))
+
+
+def _each(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
+    joint, rest = ("；", f"；还有 {more} 个") if language_of(text) == "zh" else ("; ", f"; and {more} more")
+    named = [f"{place}. {_told(appointment, text)}" for place, appointment in enumerate(appointments, 1)]
+    return joint.join(named) + (rest if more else "")
+
+
+def _told(appointment: ShownAppointment, text: str) -> str:
+    when = ", ".join(filter(None, (appointment.again, _local(appointment.next_run, appointment.tz))))
     if language_of(text) == "zh":
-        return (
-            f"没有找到你说的安排。现有：{_each(appointments, more, 'zh')}。你说的是哪一个？"
-            if appointments
-            else "没有找到你说的安排，现在没有安排。"
-        )
-    if not appointments:
-        return "I found no such appointment; there are none."
-    return f"I found no such appointment. There is: {_each(appointments, more, 'en')}. Which one do you mean?"
+        return f"{appointment.task or '提醒你'}（{when}）"
+    return f"{appointment.task or 'a reminder'} ({when})"
 
 
-def _each(appointments: Sequence[ShownAppointment], more: int, language: str) -> str:
-    joint, rest = ("；", f"；还有 {more} 个") if language == "zh" else ("; ", f"; and {more} more")
-    return joint.join(
-        f"{place}. {_told(appointment, language)}" for place, appointment in enumerate(appointments, 1)
-    ) + (rest if more else "")
-
-
-def _told(appointment: ShownAppointment, language: str) -> str:
-    task = appointment.task or ("提醒你" if language == "zh" else "a reminder")
-    when = ", ".join(filter(None, (appointment.again, _when(appointment))))
-    return f"{task}（{when}）" if language == "zh" else f"{task} ({when})"
-
-
-def _when(appointment: ShownAppointment) -> str:
-    return (
-        ""
-        if appointment.next_run is None
-        else f"{appointment.next_run.astimezone(ZoneInfo(appointment.tz)):%Y-%m-%d %H:%M}"
-    )
+def _local(moment: datetime | None, tz: str) -> str:
+    return "" if moment is None else f"{moment.astimezone(ZoneInfo(tz)):%Y-%m-%d %H:%M}"
 
 
 def _in_chinese(reason: str) -> str:

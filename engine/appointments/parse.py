@@ -1,20 +1,14 @@
-"""A message as a schedule: what is to be done when, if it asks for that.
+"""A message as a schedule: whether it asks the agent to act, when, and what is to be done. Without a model.
 
-Rules of a grammar of times in Chinese and English, without a model. Who wants a model's help asks it about
-what is unclear.
-
-Whether a sentence asks the agent to act, in which words, and what it asks for.
-
-It asks only where it asks: "my phone reminds me at 9" and 医生提醒我每天吃药 tell, 不用提醒我了 declines,
-"remind me why"
-wants to be told now, and "if I'm not back by 5, call a cab" depends on what nobody here will see. A sentence
-that begins with a time that comes again and has no subject asks, too: 每天晚上8点写日报.
+"My phone reminds me at 9" and 医生提醒我每天吃药 tell, 不用提醒我了 declines, "remind me why" wants to know
+now, and "if I'm not back by 5, call a cab" depends on what nobody here will see. A sentence that begins with
+a time that comes again and has no subject asks, too: 每天晚上8点写日报.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
@@ -47,10 +41,10 @@ _LOOSE = re.compile(rf"(?<=[{CJK}])[ \t]+(?=[{CJK}\d])|(?<=\d)[ \t]+(?=[{CJK}])"
 _MORNING_AND_EVENING = re.compile(r"早晚(?:各|都)?((?:\d{1,2}|[一二两三四五六七八九十]{1,2})点半?)")
 #: What asks without saying when, to be asked back.
 _LATER = re.compile(
-    r"(?:过|等)(?:一会儿?|会儿?|几天|段时间|一阵子?|阵子?)|待会儿?|一会儿?(?=提醒|叫)|回头|改天|有空|晚点|稍后|迟点|哪天|过些(?:天|日子)|以后|到时候?|不久"
-    r"|\b(?:later|soon|sometime|some ?time|someday|some day|in a (?:bit|while|few)|every now and then|from"
-    r" time to time|regularly|periodically|"
-    r"occasionally|one of these days|when i'm free|eventually)\b|每(?:天|周|月|年)|定期|经常|时不时|隔三差五",
+    r"(?:过|等)(?:一会儿?|会儿?|几天|段时间|一阵子?|阵子?)|待会儿?|一会儿?(?=提醒|叫)|回头|改天|有空|晚点|稍后"
+    r"|迟点|哪天|过些(?:天|日子)|以后|到时候?|不久|每(?:天|周|月|年)|定期|经常|时不时|隔三差五"
+    r"|\b(?:later|soon|sometime|some ?time|someday|some day|in a (?:bit|while|few)|every now and then"
+    r"|from time to time|regularly|periodically|occasionally|one of these days|when i'm free|eventually)\b",
     re.IGNORECASE,
 )
 
@@ -95,11 +89,7 @@ def _of_sentences(
             return first
         # Who asks in a sentence of its own may have said when just before, or says it after.
         before = [sentences[place - 1] + sentence] if place else []
-        after = [
-            sentence + following
-            for following in sentences[place + 1 : place + 2]
-            if _is_time(following, local)
-        ]
+        after = [sentence + next_ for next_ in sentences[place + 1 : place + 2] if _is_time(next_, local)]
         in_context = (_parse(read(context), local, tz, asks=asks) for context in before + after)
         return next((parsed for parsed in in_context if not isinstance(parsed, Unclear)), first)
     return Unclear("nothing is asked for at a time")
@@ -183,7 +173,7 @@ def _parse(sentence: _Sentence, now: datetime, tz: str, *, asks: bool) -> Parsed
             at=reading.at,
             every_seconds=reading.every_seconds,
             tz=tz,
-            description=_description(text, used),
+            description=words_of(text, used),
             confidence=readings.SURE if meant.certain else readings.UNSURE,
             task=task,
             target=target,
@@ -205,11 +195,11 @@ def _request_of(sentence: _Sentence, *, asks: bool) -> Cue | None:
     return request
 
 
-def _description(sentence: str, used: list[Element]) -> str:
+def words_of(sentence: str, used: Sequence[Element]) -> str:
+    """The words of these times."""
     words = [sentence[element.start : element.end].strip() for element in used]
-    return ("" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " ").join(
-        word for word in words if word
-    )
+    joint = "" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " "
+    return joint.join(filter(None, words))
 
 
 Asked = Literal["new", "cancel", "move", "list"]
@@ -238,18 +228,16 @@ def judge_request(
     """What a message asks of the agent's appointments.
 
     Who asks for a reminder in so many words gets one, or is asked when. Else the learned judgement decides
-    where it is sure, of the message or of what is left of it without courtesies: "could you move it to 9?"
-    asks what "move it to 9" asks. An order to let go of something or to move it counts where it fits an
-    appointment. Without the judgement, as in long messages, a new appointment is recognised by patterns
-    alone, and nothing is listed.
+    where it is sure, of the message or of it without courtesies: "could you move it to 9?" asks what "move it
+    to 9" asks. An order to let go of something or to move it counts where it fits an appointment. Without the
+    judgement, as in long messages, patterns recognise a new appointment, and nothing is listed.
 
     Args:
         text: the message; it is parsed at most once.
         now: when it was said.
         tz: gives the name of the time zone, where it is needed.
         heads: the learned judgements.
-        completes: a request before it that lacked a time: a message that says hardly more than a time is that
-        time.
+        completes: a request before it that lacked a time: then a message of a time alone says when.
 
     Raises:
         ValueError: an unknown time zone.
@@ -275,20 +263,14 @@ def _judged(
     whole, polite = _sure_of(heads, given), _sure_of(heads, bare)
     asked = whole if polite in (None, "list") else polite
     if asked == "new":
-        wished = _WISHED.search(readable(text)) is not None
-        return (
-            Request()
-            if wished
-            else Request("new", parse(text if asked == whole else core, now, tz(), asks=True))
-        )
+        if _WISHED.search(readable(text)):
+            return Request()
+        return Request("new", parse(text if asked == whole else core, now, tz(), asks=True))
     if asked is not None:
         return Request(asked, sure=asked == whole)
     likeliest = max(get_args(Asked), key=lambda label: given.probabilities[label])
-    return (
-        _by_patterns(text, now, tz())
-        if likeliest == "new" and given.probabilities["none"] < SURE_NOT
-        else None
-    )
+    is_likely = likeliest == "new" and given.probabilities["none"] < SURE_NOT
+    return _by_patterns(text, now, tz()) if is_likely else None
 
 
 def _answered(asked: str, text: str, now: datetime, tz: str) -> Parsed | None:
@@ -303,11 +285,8 @@ def _answered(asked: str, text: str, now: datetime, tz: str) -> Parsed | None:
 
 def _sure_of(heads: Heads, judged: Judged) -> Asked | None:
     likeliest: Asked = max(get_args(Asked), key=lambda label: judged.probabilities[label])
-    return (
-        likeliest
-        if judged.probabilities[likeliest] >= heads.least(REQUESTS, likeliest, PRECISION[likeliest])
-        else None
-    )
+    least = heads.least(REQUESTS, likeliest, PRECISION[likeliest])
+    return likeliest if judged.probabilities[likeliest] >= least else None
 
 
 def _by_patterns(text: str, now: datetime, tz: str) -> Request | None:
@@ -320,13 +299,9 @@ def _ordered(core: str) -> Request:
     order = readable(core).strip(_EDGES)
     if len(order) > ORDER_CHARS or _SENTENCE_END.search(order):
         return Request()
-    return (
-        Request("move", sure=False)
-        if _MOVE.match(order)
-        else Request("cancel", sure=False)
-        if _LET_GO.match(order)
-        else Request()
-    )
+    if _MOVE.match(order):
+        return Request("move", sure=False)
+    return Request("cancel", sure=False) if _LET_GO.match(order) else Request()
 
 
 def without_courtesies(text: str) -> str:
@@ -342,12 +317,7 @@ def wants_reminder(core: str) -> bool:
     if len(order) > ORDER_CHARS or _SENTENCE_END.search(order) or declines(order) or depends(order):
         return False
     match = _REMIND.match(order)
-    return (
-        match is not None
-        and len(order) > match.end()
-        and _NOW.search(order) is None
-        and _TOLD.search(order) is None
-    )
+    return match is not None and len(order) > match.end() and not (_NOW.search(order) or _TOLD.search(order))
 
 
 #: What stands for a time in the patterns; of as many characters as the time.
@@ -363,16 +333,17 @@ def _union(*names: str) -> str:
 
 
 _BEFORE = (
-    rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b"
-    rf"|{TIME})\W{{0,3}}(?:(?:{_union('before_en', 'polite_en')})[\s,]{{0,3}}){{0,5}}"
+    rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b|{TIME})"
+    rf"\W{{0,3}}(?:(?:{_union('before_en', 'polite_en')})[\s,]{{0,3}}){{0,5}}"
 )
 _ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW, _DEPENDS = (
     union("engine.appointments", _FILE, name)
     for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
 )
-_ASK_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('ask_en')})", re.IGNORECASE)
-_ACT_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('act_en')})", re.IGNORECASE)
-_DECLINE_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('decline_en')})", re.IGNORECASE)
+_ASK_EN, _ACT_EN, _DECLINE_EN = (
+    re.compile(rf"{_BEFORE}(?P<ask>{_union(name)})", re.IGNORECASE)
+    for name in ("ask_en", "act_en", "decline_en")
+)
 _MOVE, _LET_GO, _REMIND, _WISHED = (
     union("engine.appointments", _FILE, name) for name in ("move", "let_go", "remind", "wished")
 )
@@ -390,8 +361,8 @@ _POLITE_END = re.compile(
 ORDER_CHARS = 120
 _SENTENCE_END = re.compile(r"[。!?！？;；\n]|\.\s")
 _WAKING = re.compile(
-    r"[叫喊吵唤弄闹]醒|(?:叫|喊|催|闹)[^,。]{0,4}我[^,。]{0,4}起来|起床|\b(?:wake (?:me|us)|wake[- ]?up"
-    r" (?:call|alarm)|get (?:me|us) (?:up|out of bed))\b",
+    r"[叫喊吵唤弄闹]醒|(?:叫|喊|催|闹)[^,。]{0,4}我[^,。]{0,4}起来|起床"
+    r"|\b(?:wake (?:me|us)|wake[- ]?up (?:call|alarm)|get (?:me|us) (?:up|out of bed))\b",
     re.IGNORECASE,
 )
 _NAP = re.compile(r"午睡|午觉|午休|小睡|打个?盹|\bnap(?:ping)?\b|\bsiesta\b", re.IGNORECASE)
@@ -400,32 +371,36 @@ _BARE = re.compile(rf"\A\W*(?:请|那就|以后|今后|从今往后)?{TIME}[\s,�
 _WORKFLOW = re.compile(r"工作流|流程|\bworkflow\b|\bpipeline\b", re.IGNORECASE)
 #: What of a request is no part of what is to be done.
 _FRAME = re.compile(
-    r"(?:请|麻烦|劳烦|拜托)?(?:你|您)?(?:能不能|可不可以|能否|可以|能)?(?:记得|务必|别忘了?|不要忘了?)?(?:帮(?:我|忙)|给我|替我)?(?:到时候?|届时|准时)?"
-    r"(?:设|定|订|建|加|创建|添加|安排)?(?:个|一个|置)?(?:(?:提醒|通知|告诉|叫醒?|喊|催)(?:一下|下|一声)?(?:我们|我|大家|咱们?)?(?:一下|一声)?|闹钟|闹铃|的?提醒|倒计时)(?:去|要|说|,|:)?"
-    r"|\b(?:(?:please|kindly|can you|could you|would you|will you|i need you to|i want you to|make sure"
-    r" to|don't forget to) ){0,3}"
-    r"(?:remind (?:me|us|\w{2,20})|wake (?:me|us)(?: up)?|(?:alert|notify|ping|nudge|tell|text) (?:me|us)|let"
-    r" (?:me|us) know|don't let me forget"
-    r"|(?:set|add|create|schedule|make)(?: up)? (?:me )?(?:an?|the)? ?(?:\w{1,12}"
-    r" )?(?:reminder|alarm|timer|notification)|give me a (?:nudge|reminder|heads[- ]up|shout))"
+    # 麻烦你能不能记得帮我到时候 … 提醒一下我
+    r"(?:请|麻烦|劳烦|拜托)?(?:你|您)?(?:能不能|可不可以|能否|可以|能)?(?:记得|务必|别忘了?|不要忘了?)?"
+    r"(?:帮(?:我|忙)|给我|替我)?(?:到时候?|届时|准时)?(?:设|定|订|建|加|创建|添加|安排)?(?:个|一个|置)?"
+    r"(?:(?:提醒|通知|告诉|叫醒?|喊|催)(?:一下|下|一声)?(?:我们|我|大家|咱们?)?(?:一下|一声)?"
+    r"|闹钟|闹铃|的?提醒|倒计时)(?:去|要|说|,|:)?"
+    # "could you remind me to", "set up a reminder for"
+    r"|\b(?:(?:please|kindly|can you|could you|would you|will you|i need you to|i want you to|make sure to"
+    r"|don't forget to) ){0,3}(?:remind (?:me|us|\w{2,20})|wake (?:me|us)(?: up)?"
+    r"|(?:alert|notify|ping|nudge|tell|text) (?:me|us)|let (?:me|us) know|don't let me forget"
+    r"|(?:set|add|create|schedule|make)(?: up)? (?:me )?(?:an?|the)? ?(?:\w{1,12} )?"
+    r"(?:reminder|alarm|timer|notification)|give me a (?:nudge|reminder|heads[- ]up|shout))"
     r"(?: (?:to|that|about|of|for|when)\b(?! ?⏱)|:)?",
     re.IGNORECASE,
 )
 _EDGES = " \t\n,，.。、;；:：!！?？~-–—'\"“”" + TIME
 #: Thanks to whoever is asked; not what is to be said or sent ("say thanks", 跟老师说谢谢).
 _THANKS = (
-    r"(?<!\bsay )(?<!\bsend )(?<!\bgive )(?<!\bwrite )(?<!\ba )(?<!\bof )(?<!\bmy )(?<!\bour )(?<!\bwith"
-    r" )\b(?:thanks|thank you|cheers)"
+    r"(?<!\bsay )(?<!\bsend )(?<!\bgive )(?<!\bwrite )(?<!\ba )(?<!\bof )(?<!\bmy )(?<!\bour )"
+    r"(?<!\bwith )\b(?:thanks|thank you|cheers)"
     r"|(?<![说道声句个写发示寄])(?:谢谢|多谢|感谢)(?:你|您|啦|了)?|(?<=[\s,])(?:麻烦(?:你|您)?了|拜托了?|辛苦了)"
 )
 THANKS = re.compile(_THANKS, re.IGNORECASE)
 _LOOSELY = re.compile(
-    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can"
-    r" you|could"
-    r" you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{0,4}(?:\b(?:at|on|by|for|and|in"
-    r"|from|to|please|starting)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|可以吗|"
-    + _THANKS
-    + r")){1,6}\Z",
+    # before it
+    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下"
+    r"|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)"
+    r"(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}"
+    # behind it
+    r"|(?:[\s,]{0,4}(?:\b(?:at|on|by|for|and|in|from|to|please|starting)"
+    rf"|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|可以吗|{_THANKS})){{1,6}}\Z",
     re.IGNORECASE,
 )
 
@@ -467,23 +442,16 @@ def find_request(text: str, *, again: bool) -> Cue | None:
 
 def task_of(text: str, sentence: str) -> str:
     """What is to be done: a sentence without its times and what asks for it; ``text`` is the blanked one."""
-    kept = list(sentence)
     flat, places = _flat(text)
     match = _FRAME.search(flat)
-    for place in range(len(kept)):
-        if text[place] == TIME or (
-            match is not None and places[match.start()] <= place < places[match.end()]
-        ):
-            kept[place] = "\x00" if text[place] == TIME else "\x01"
-    parts = [part.strip(_EDGES) for part in re.split("[\x00\x01]+", "".join(kept))]
-    joined = " ".join(
-        part for part in (_LOOSELY.sub("", _LOOSELY.sub("", part)).strip(_EDGES) for part in parts) if part
-    )
-    return (
-        joined
-        if joined.isascii()
-        else re.sub(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])", ",", joined).replace(",", "，")
-    )
+    frame = range(places[match.start()], places[match.end()]) if match is not None else range(0)
+    kept = ["\x00" if text[place] == TIME or place in frame else char for place, char in enumerate(sentence)]
+    parts = [part.strip(_EDGES) for part in re.split("\x00+", "".join(kept))]
+    told = [_LOOSELY.sub("", _LOOSELY.sub("", part)).strip(_EDGES) for part in parts]
+    joined = " ".join(filter(None, told))
+    if joined.isascii():
+        return joined
+    return re.sub(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])", ",", joined).replace(",", "，")
 
 
 def asks_to_act(text: str) -> bool:
@@ -506,7 +474,7 @@ def _declined(text: str) -> re.Match[str] | None:
 
 
 def depends(text: str) -> bool:
-    """Whether a blanked sentence depends on what nobody here will see."""
+    """Whether a blanked sentence is a condition that nobody here will see."""
     return _DEPENDS.search(_flat(text)[0]) is not None
 
 
@@ -529,9 +497,7 @@ def _flat(text: str) -> tuple[str, list[int]]:
 
 
 def _first(flat: str, zh: re.Pattern[str], en: re.Pattern[str], how: Literal["ask", "act"]) -> Cue | None:
-    spans = [match.span() for match in [zh.search(flat)] if match] + [
-        match.span("ask") for match in [en.search(flat)] if match
-    ]
+    spans = [match.span(group) for match, group in ((zh.search(flat), 0), (en.search(flat), "ask")) if match]
     return Cue(*min(spans), how) if spans else None
 
 

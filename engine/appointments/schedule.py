@@ -3,15 +3,14 @@
 A schedule runs once for each time it was due. What was missed while nothing ran is made good by one run,
 marked as missed, if the last time was within a day; older times are only noted.
 
-A heartbeat: what an agent looks after at each tick, what it says of it, and the quiet hours in which that
-waits.
+Heartbeats: what an agent looks after at each tick, what it says of it, and the quiet hours when that waits.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, time, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -44,6 +43,10 @@ class ParsedSchedule:
     task: str
     #: A reminder, something that the agent is to do, or a workflow.
     target: Target = "reminder"
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(self.kind, self.cron, self.at, self.every_seconds, self.tz)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +89,7 @@ class Timing:
     tz: str
 
     def after(self, moment: datetime) -> datetime | None:
-        return next_run(
-            kind=self.kind,
-            cron=self.cron,
-            at=self.at,
-            every_seconds=self.every_seconds,
-            tz=self.tz,
-            after=moment,
-        )
+        return next_run(**asdict(self), after=moment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,78 +189,75 @@ class Finding:
     urgency: Urgency
 
 
+#: Finding → its source, title and content in Chinese, in English, and urgency.
+_TOLD: dict[str, tuple[str, tuple[str, str], tuple[str, str], Urgency]] = {
+    "unseen": (
+        "tasks",
+        ("待办提醒", "有 {} 条提醒还没有确认。"),
+        ("Reminders are waiting", "{} reminders have not been acknowledged."),
+        "medium",
+    ),
+    "dead_letters": (
+        "memory",
+        ("记忆处理失败", "{} 件处理失败的工作需要有人查看。"),
+        ("Work on memories failed", "{} pieces of work failed for good."),
+        "high",
+    ),
+    "late": (
+        "memory",
+        ("记忆处理延迟", "记忆处理已延迟 {} 分钟。"),
+        ("Work on memories is late", "Work on memories is {} minutes late."),
+        "medium",
+    ),
+    "without_vector": (
+        "memory",
+        ("记忆等待索引", "{} 条记忆还不能被检索。"),
+        ("Memories wait for their vectors", "{} memories cannot be found yet."),
+        "low",
+    ),
+    "greeting": (
+        "idle",
+        ("打个招呼", "我们 {} 天没聊了，最近怎么样？"),
+        ("Hello", "We have not talked for {} day(s). How are you?"),
+        "low",
+    ),
+}
+
+
 def findings(facts: Facts, now: datetime) -> list[Finding]:
     """Everything that the checks find, the most urgent first."""
-    all_findings = [*_tasks(facts), *_memory(facts), *_pains(facts), *_checklist(facts), *_idle(facts, now)]
-    return sorted(all_findings, key=lambda finding: _ORDER[finding.urgency])
+    is_zh = facts.language == "zh"
+
+    def counted(subject: str, number: int) -> Finding:
+        source, zh, en, urgency = _TOLD[subject]
+        title, content = zh if is_zh else en
+        return Finding(source, subject, title, content.format(number), urgency)
+
+    found = []
+    if facts.unseen:
+        found.append(counted("unseen", facts.unseen))
+    if facts.dead_letters:
+        found.append(counted("dead_letters", facts.dead_letters))
+    if facts.late_seconds > LATE_SECONDS:
+        found.append(counted("late", int(facts.late_seconds // 60)))
+    elif facts.without_vector and facts.late_seconds > WAITING_SECONDS:
+        found.append(counted("without_vector", facts.without_vector))
+    title = "还没解决的问题" if is_zh else "A problem that is still open"
+    found += [Finding("pain", pain, title, pain, "medium") for pain in facts.pains]
+    title = "要照看的事" if is_zh else "To look after"
+    found += [Finding("checklist", item, title, item, "medium") for item in facts.checklist]
+    last = facts.last_interaction_at
+    if last is not None and now - last >= IDLE_AFTER:
+        found.append(counted("greeting", (now - last).days))
+    return sorted(found, key=lambda finding: _ORDER[finding.urgency])
 
 
 def to_tell(
     all_findings: Iterable[Finding], proactivity: Proactivity, most: int, told: set[tuple[str, str]]
 ) -> list[Finding]:
     """As urgent as the agent may speak up for, none told within a day, at most so many."""
-    kept = [
-        finding
-        for finding in all_findings
-        if finding.urgency in LEAST[proactivity] and (finding.source, finding.subject) not in told
-    ]
-    return kept[:most]
-
-
-def _tasks(facts: Facts) -> Iterable[Finding]:
-    if facts.unseen:
-        zh = facts.language == "zh"
-        content = (
-            f"有 {facts.unseen} 条提醒还没有确认。"
-            if zh
-            else f"{facts.unseen} reminders have not been acknowledged."
-        )
-        yield Finding("tasks", "unseen", "待办提醒" if zh else "Reminders are waiting", content, "medium")
-
-
-def _memory(facts: Facts) -> Iterable[Finding]:
-    zh = facts.language == "zh"
-    if facts.dead_letters:
-        content = (
-            f"{facts.dead_letters} 件处理失败的工作需要有人查看。"
-            if zh
-            else f"{facts.dead_letters} pieces of work failed for good."
-        )
-        yield Finding(
-            "memory", "dead_letters", "记忆处理失败" if zh else "Work on memories failed", content, "high"
-        )
-    if facts.late_seconds > LATE_SECONDS:
-        minutes = int(facts.late_seconds // 60)
-        content = f"记忆处理已延迟 {minutes} 分钟。" if zh else f"Work on memories is {minutes} minutes late."
-        yield Finding(
-            "memory", "late", "记忆处理延迟" if zh else "Work on memories is late", content, "medium"
-        )
-    elif facts.without_vector and facts.late_seconds > WAITING_SECONDS:
-        content = (
-            f"{facts.without_vector} 条记忆还不能被检索。"
-            if zh
-            else f"{facts.without_vector} memories cannot be found yet."
-        )
-        yield Finding(
-            "memory",
-            "without_vector",
-            "记忆等待索引" if zh else "Memories wait for their vectors",
-            content,
-            "low",
-        )
-
-
-def _pains(facts: Facts) -> Iterable[Finding]:
-    for pain in facts.pains:
-        title = "还没解决的问题" if facts.language == "zh" else "A problem that is still open"
-        yield Finding("pain", pain, title, pain, "medium")
-
-
-def _checklist(facts: Facts) -> Iterable[Finding]:
-    for item in facts.checklist:
-        yield Finding(
-            "checklist", item, "要照看的事" if facts.language == "zh" else "To look after", item, "medium"
-        )
+    urgent = (finding for finding in all_findings if finding.urgency in LEAST[proactivity])
+    return [finding for finding in urgent if (finding.source, finding.subject) not in told][:most]
 
 
 #: Items of a list that are looked at, and characters of each.
@@ -276,22 +269,6 @@ _ITEM = re.compile(
 
 def listed(text: str) -> tuple[str, ...]:
     """The items of the Markdown lists of a text, without those that are ticked off."""
-    items = (
-        match["text"].strip()[:MAX_ITEM_CHARS]
-        for match in _ITEM.finditer(text)
-        if (match["done"] or " ") == " "
-    )
+    open_items = (match["text"].strip() for match in _ITEM.finditer(text) if match["done"] in (None, " "))
+    items = (item[:MAX_ITEM_CHARS] for item in open_items)
     return tuple(dict.fromkeys(items))[:MAX_ITEMS]
-
-
-def _idle(facts: Facts, now: datetime) -> Iterable[Finding]:
-    last = facts.last_interaction_at
-    if last is not None and now - last >= IDLE_AFTER:
-        zh = facts.language == "zh"
-        days = (now - last).days
-        content = (
-            f"我们 {days} 天没聊了，最近怎么样？"
-            if zh
-            else f"We have not talked for {days} day(s). How are you?"
-        )
-        yield Finding("idle", "greeting", "打个招呼" if zh else "Hello", content, "low")

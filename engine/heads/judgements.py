@@ -40,14 +40,8 @@ Vectors = Mapping[str, Features]
 #: one.
 Pair = tuple[str, str]
 
-FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES = (
-    "facts",
-    "kinds",
-    "attributes",
-    "satisfaction",
-    "requests",
-    "changes",
-)
+FACTS, KINDS, ATTRIBUTES, SATISFACTION = "facts", "kinds", "attributes", "satisfaction"
+REQUESTS, CHANGES = "requests", "changes"
 #: Whether a part of an earlier message that a newer one may end holds no longer
 #: (``engine.conversations.endings``).
 ENDINGS = "endings"
@@ -168,13 +162,10 @@ class Heads:
         if places:
             chosen = [pairs[place] for place in places]
             head = self._weights.heads[name]
-            for place, row in zip(
-                places, head.probabilities(read(chosen, self._vectors(chosen))), strict=True
-            ):
-                best = int(row.argmax())
-                result[place] = Judged(
-                    head.classes[best], float(row[best]), dict(zip(head.classes, row.tolist(), strict=True))
-                )
+            rows = head.probabilities(read(chosen, self._vectors(chosen)))
+            for place, row in zip(places, rows, strict=True):
+                best, each = int(row.argmax()), dict(zip(head.classes, row.tolist(), strict=True))
+                result[place] = Judged(head.classes[best], float(row[best]), each)
         return result
 
     def _vectors(self, pairs: Sequence[Pair]) -> dict[str, Features]:
@@ -189,28 +180,18 @@ class Heads:
 def centred(vectors: Features, centre: Features) -> Features:
     """``(n, 2 * WIDTH)``: less the mean of all texts, since they are crowded; each half of length 1 again."""
     halves = (vectors - centre).reshape(len(vectors), -1, WIDTH)
-    unit: Features = (halves / np.maximum(np.linalg.norm(halves, axis=2, keepdims=True), MIN_NORM)).reshape(
-        len(vectors), -1
-    )
-    return unit.astype(np.float32)
+    lengths = np.maximum(np.linalg.norm(halves, axis=2, keepdims=True), MIN_NORM)
+    return np.asarray((halves / lengths).reshape(len(vectors), -1), dtype=np.float32)
 
 
 def in_context(texts: Sequence[Pair], vectors: Vectors) -> Inputs:
     """A message after what was said before it: both vectors (zeros for nothing), its form, its words."""
     nothing = np.zeros(2 * WIDTH, dtype=np.float32)
-    dense = np.hstack(
-        [
-            np.array([vectors[text] for _, text in texts]),
-            np.array([vectors.get(before, nothing) for before, _ in texts]),
-            stacked(
-                [
-                    [*plain(text), float(bool(before)), float(before.rstrip()[-1:] in ("?", "？"))]
-                    for before, text in texts
-                ]
-            ),
-        ]
-    )
-    return Inputs(dense, [grams(text) for _, text in texts])
+    mine = np.array([vectors[text] for _, text in texts])
+    theirs = np.array([vectors.get(before, nothing) for before, _ in texts])
+    asked = [(float(bool(before)), float(before.rstrip()[-1:] in ("?", "？"))) for before, _ in texts]
+    form = stacked([[*plain(text), *flags] for (_, text), flags in zip(texts, asked, strict=True)])
+    return Inputs(np.hstack([mine, theirs, form]), [grams(text) for _, text in texts])
 
 
 def compared(pairs: Sequence[Pair], vectors: Vectors) -> Inputs:
@@ -222,12 +203,7 @@ def compared(pairs: Sequence[Pair], vectors: Vectors) -> Inputs:
     older = np.array([vectors[older_text][:WIDTH] for older_text, _ in pairs])
     newer = np.array([vectors[newer_text][:WIDTH] for _, newer_text in pairs])
     cosine = (older * newer).sum(axis=1, keepdims=True)
-    form = stacked(
-        [
-            [*shared(older_text, newer_text), *plain(newer_text), *plain(older_text)]
-            for older_text, newer_text in pairs
-        ]
-    )
+    form = stacked([[*shared(was, now), *plain(now), *plain(was)] for was, now in pairs])
     return Inputs(
         np.hstack([older, newer, np.abs(older - newer), older * newer, cosine, cosine**2, form]),
         [grams(newer_text) for _, newer_text in pairs],
@@ -273,32 +249,26 @@ STATEMENT_CHARS, CHINESE_COUNTS = 130, 3
 _ALLERGIES, _CHINESE_ALLERGIES = r"allerg|anaphyla|epi-?pen|intoleran|coeliac|celiac", r"过敏|不耐受|忌口"
 _ALLERGY = re.compile(f"{_ALLERGIES}|{_CHINESE_ALLERGIES}")
 _DIAGNOSES = (
-    r"(?:diagnos\w*|asthma\w*|diabet\w*|epilep\w*|hypertens\w*|blood"
-    r" pressure|cancer|tumou?r|arthritis|migraines?|adhd|autis\w*"
-    r"|depress\w*|anxiety|bipolar|anaemi\w*|anemi\w*|pregnan\w*|hiv|hepatitis|thyroid|heart"
-    r" (?:condition|disease|attack)|pacemaker|stroke"
-    r"|blood type|colou?r-?blind|deaf|wheelchair)\b"
+    r"(?:diagnos\w*|asthma\w*|diabet\w*|epilep\w*|hypertens\w*|blood pressure|cancer|tumou?r|arthritis"
+    r"|migraines?|adhd|autis\w*|depress\w*|anxiety|bipolar|anaemi\w*|anemi\w*|pregnan\w*|hiv|hepatitis"
+    r"|thyroid|heart (?:condition|disease|attack)|pacemaker|stroke|blood type|colou?r-?blind|deaf"
+    r"|wheelchair)\b"
 )
 _CHINESE_DIAGNOSES = (
-    r"确诊|诊断|哮喘|糖尿病|癫痫|高血压|低血压|癌|肿瘤|关节炎|偏头痛|抑郁|焦虑症|贫血|怀孕|肝炎|甲状腺|甲亢|甲减|心脏病|起搏器"
-    r"|中风|血型|色盲|痛风|残疾"
+    r"确诊|诊断|哮喘|糖尿病|癫痫|高血压|低血压|癌|肿瘤|关节炎|偏头痛|抑郁|焦虑症|贫血|怀孕|肝炎"
+    r"|甲状腺|甲亢|甲减|心脏病|起搏器|中风|血型|色盲|痛风|残疾"
 )
-_DIAGNOSIS = re.compile(
-    rf"\b{_DIAGNOSES}|{_CHINESE_DIAGNOSES}", re.ASCII
-)  # by which a Chinese character ends a word: 我有asthma
+#: By ASCII a Chinese character ends a word: 我有asthma.
+_DIAGNOSIS = re.compile(rf"\b{_DIAGNOSES}|{_CHINESE_DIAGNOSES}", re.ASCII)
 #: Medicines, diets and handicaps.
 _CARE = (
-    r"(?:insulin|inhalers?|medications?|medicines?|antidepressants?|antibiotics?|blood"
-    r" thinners?|warfarin|metformin|statins?|\d{1,4} ?mg"
-    r"|prescri(?:bed|ption)s?|vegans?|vegetarians?|pescatarians?|kosher|halal|(?:gluten|dairy|sugar|salt)[-"
-    r" ]free"
-    r"|blind|hard of hearing|hearing"
-    r" aids?|prosthe\w{1,6}|crutches|disab(?:led|ility|ilities)|dyslexi\w{1,3})\b"
+    r"(?:insulin|inhalers?|medications?|medicines?|antidepressants?|antibiotics?|blood thinners?|warfarin"
+    r"|metformin|statins?|\d{1,4} ?mg|prescri(?:bed|ption)s?|vegans?|vegetarians?|pescatarians?|kosher|halal"
+    r"|(?:gluten|dairy|sugar|salt)[- ]free|blind|hard of hearing|hearing aids?|prosthe\w{1,6}|crutches"
+    r"|disab(?:led|ility|ilities)|dyslexi\w{1,3})\b"
 )
-_CHINESE_CARE = (
-    r"胰岛素|吃药|服药|用药|降压药|降糖药|抗抑郁药|抗生素|吃素|素食|纯素|清真|轮椅|失明|失聪|助听器|听障"
-    r"|视障|盲人"
-)
+_CHINESE_CARE = r"胰岛素|吃药|服药|用药|降压药|降糖药|抗抑郁药|抗生素|吃素|素食|纯素|清真|轮椅|失明|失聪"
+_CHINESE_CARE += r"|助听器|听障|视障|盲人"
 #: What somebody must not eat or drink.
 _FORBIDDEN = (
     r"(?:can't|cannot|mustn't|must not|(?:not|n't) (?:allowed|supposed) to) (?:eat|drink|have"
@@ -313,8 +283,8 @@ _CHINESE_HEALTH = re.compile(
     f"{_CHINESE_DIAGNOSES}|{_CHINESE_CARE}|{_CHINESE_FORBIDDEN}|{_CHINESE_ALLERGIES}"
 )
 _HEALED = re.compile(
-    r"\b(?:remission|cured|misdiagnos\w*|all"
-    r" clear|outgr[eo]w\w*|retest\w*|re-?test\w*|biopsy|scan|mri|results?|gave birth|born|due)\b"
+    r"\b(?:remission|cured|misdiagnos\w*|all clear|outgr[eo]w\w*|retest\w*|re-?test\w*|biopsy|scan|mri"
+    r"|results?|gave birth|born|due)\b"
     r"|复查|误诊|痊愈|治好|根治|康复|排除|脱敏|结果|生了"
 )
 _NAME = re.compile(
@@ -342,11 +312,8 @@ def retires(heads: Heads, pairs: Sequence[Pair], expected: Sequence[bool] = ()) 
 
 def are_sure(heads: Heads, probabilities: Sequence[float], expected: Sequence[bool]) -> list[bool]:
     """Which of the probabilities (:func:`chances`) are enough, as in :func:`retires`."""
-    least = sure(heads)
-    return [
-        chance >= (EXPECTED if is_expected else least)
-        for chance, is_expected in zip(probabilities, expected, strict=True)
-    ]
+    enough_each = [EXPECTED if is_expected else sure(heads) for is_expected in expected]
+    return [chance >= least for chance, least in zip(probabilities, enough_each, strict=True)]
 
 
 def enough(heads: Heads, older: str, newer: str) -> float:
@@ -409,10 +376,9 @@ def may_retire(older: str, newer: str) -> bool:
 
 def is_statement(text: str) -> bool:
     """Whether a text is as short as the statements that the head of changes has learned from."""
-    return (
-        len(text) <= STATEMENT_CHARS
-        and len(text) + (CHINESE_COUNTS - 1) * len(_CHINESE.findall(text)) <= STATEMENT_CHARS
-    )
+    if len(text) > STATEMENT_CHARS:
+        return False
+    return len(text) + (CHINESE_COUNTS - 1) * len(_CHINESE.findall(text)) <= STATEMENT_CHARS
 
 
 def stated(content: str) -> str:

@@ -56,9 +56,8 @@ def heads() -> Heads | None:
     """
     weights = learned()
     try:
-        embedder = cast(
-            "LocalEmbedder", embedder_of(LOCAL)
-        )  # the one that may embed the memories, too: a model takes 200 MB
+        # The one that may embed the memories, too: a model takes 200 MB.
+        embedder = cast("LocalEmbedder", embedder_of(LOCAL))
         embedder.layers(["."])
     except EmbeddingUnavailable as error:
         log.info("judging by rules alone: %s", error)

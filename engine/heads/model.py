@@ -198,28 +198,23 @@ class Weights:
 
 def save(path: Path, weights: Weights) -> None:
     """The same bytes for the same weights."""
-    meta = {
-        "version": VERSION,
-        "embedder": EMBEDDER,
-        **weights.about,
-        "heads": {
-            name: {
-                "classes": head.classes,
-                "thresholds": {label: list(known.items()) for label, known in head.thresholds.items()},
-                "vocabulary": list(head.vocabulary),
-            }
-            for name, head in weights.heads.items()
-        },
+    heads = {
+        name: {
+            "classes": head.classes,
+            "thresholds": {label: list(known.items()) for label, known in head.thresholds.items()},
+            "vocabulary": list(head.vocabulary),
+        }
+        for name, head in weights.heads.items()
     }
+    meta = {"version": VERSION, "embedder": EMBEDDER, **weights.about, "heads": heads}
     arrays: dict[str, Any] = {
         f"{name}.{part}": getattr(head, part).astype(np.float16)
         for name, head in weights.heads.items()
         for part in _ARRAYS
     }
     arrays[_CENTRE] = weights.centre.astype(np.float32)
-    arrays[_META] = np.frombuffer(
-        json.dumps(meta, ensure_ascii=False, sort_keys=True).encode(), dtype=np.uint8
-    )
+    text = json.dumps(meta, ensure_ascii=False, sort_keys=True)
+    arrays[_META] = np.frombuffer(text.encode(), dtype=np.uint8)
     with path.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
@@ -253,25 +248,13 @@ def _check(meta: Any, file: Traversable | Path) -> None:
 
 def _head(name: str, meta: Any, arrays: Mapping[str, Any]) -> Head:
     dense, words, bias, idf = (_finite(arrays[f"{name}.{part}"]) for part in _ARRAYS)
-    classes, vocabulary = (
-        tuple(meta["classes"]),
-        {gram: number for number, gram in enumerate(meta["vocabulary"])},
-    )
-    if (
-        dense.shape[1:] != bias.shape
-        or words.shape != (len(vocabulary), len(classes))
-        or idf.shape != (len(vocabulary),)
-    ):
+    classes = tuple(meta["classes"])
+    vocabulary = {gram: number for number, gram in enumerate(meta["vocabulary"])}
+    shapes = (dense.shape[1:], words.shape, idf.shape)
+    if shapes != (bias.shape, (len(vocabulary), len(classes)), (len(vocabulary),)):
         raise ValueError(name)
-    return Head(
-        classes,
-        dense,
-        words,
-        bias,
-        vocabulary,
-        idf,
-        {label: dict(known) for label, known in meta["thresholds"].items()},
-    )
+    thresholds = {label: dict(known) for label, known in meta["thresholds"].items()}
+    return Head(classes, dense, words, bias, vocabulary, idf, thresholds)
 
 
 def _finite(values: Any) -> Features:

@@ -1,10 +1,7 @@
 """Circuit breakers: after a row of failures a provider is left alone for a while, by all workers together.
 
-Their state is in Valkey, with the last error beside it. While Valkey is away a process keeps a state of its
-own: that the breaker cannot be shared is no reason not to call.
-
-This part of the library writes these keys itself, since it may not import ``models`` (see
-``models/db/valkey_keys.py``).
+Their state is in Valkey, with the last error beside it; while Valkey is away each process keeps its own. The
+keys are written here, since this part may not import ``models`` (see ``models/db/valkey_keys.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TypeVar, cast
 
@@ -81,9 +78,7 @@ def call(
         result = breaker.call(function)
     except Open:
         opened = storage.opened_at
-        if opened is not None and opened > datetime.now(
-            UTC
-        ):  # the clock was set back: it would stay open for as long
+        if opened is not None and opened > datetime.now(UTC):  # the clock was set back
             _forget_when_opened(name)
         raise
     note_success(name)
@@ -123,15 +118,11 @@ def note_success(name: str) -> None:
 
 def note_error(name: str, message: str, *, late: bool = False) -> None:
     """Keep the last error where ``jiyi embedders show`` finds it. ``late``: nothing but the time was up."""
-    client = valkey()
-    content = json.dumps(
-        {"at": datetime.now(UTC).isoformat(), "error": message, "late": late}, ensure_ascii=False
-    )
-    try:
+    client, now = valkey(), datetime.now(UTC).isoformat()
+    content = json.dumps({"at": now, "error": message, "late": late}, ensure_ascii=False)
+    with suppress(redis.RedisError):  # only the display misses it
         if client is not None:
             client.set(KEY + name + ERROR_SUFFIX, content, ex=ERROR_SECONDS)
-    except redis.RedisError:
-        return  # only the display misses it
 
 
 def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
@@ -140,26 +131,19 @@ def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
     unknown = BreakerState(state="unknown")
     if client is None:
         return unknown
-    prefix = _prefix(name)
+    keys = [_prefix(name) + key for key in ("state", "fail_counter", "opened_at")]
+    keys += [KEY + name + suffix for suffix in (ERROR_SUFFIX, SUCCESS_SUFFIX)]
     try:
-        state, failures, opened, error, success = client.mget(
-            *(prefix + key for key in ("state", "fail_counter", "opened_at")),
-            KEY + name + ERROR_SUFFIX,
-            KEY + name + SUCCESS_SUFFIX,
-        )
+        state, failures, opened, error, success = client.mget(*keys)
     except redis.RedisError:
         return unknown
     last = json.loads(error) if error else {}
     shown = state.decode() if isinstance(state, bytes) else CLOSED
-    until = (
-        datetime.fromtimestamp(int(opened), UTC) + timedelta(seconds=reset_seconds)
-        if opened and shown == "open"
-        else None
-    )
+    is_open = opened and shown == "open"
     return BreakerState(
         state=shown,
         failures=int(failures or 0),
-        until=until,
+        until=datetime.fromtimestamp(int(opened) + reset_seconds, UTC) if is_open else None,
         last_error=last.get("error"),
         last_error_at=last.get("at"),
         last_error_late=last.get("late", False),
@@ -177,9 +161,8 @@ def states() -> dict[str, str]:
     if client is None:
         return {}
     end = f":{pybreaker.CircuitRedisStorage.BASE_NAMESPACE}:state"
-    names = sorted(
-        cast("list[bytes]", list(islice(client.scan_iter(match=f"{KEY}*{end}", count=1_000), MAX_BREAKERS)))
-    )
+    found = islice(client.scan_iter(match=f"{KEY}*{end}", count=1_000), MAX_BREAKERS)
+    names = sorted(cast("list[bytes]", list(found)))
     values = cast("list[bytes | None]", client.mget(names)) if names else []
     return {
         name.decode().removeprefix(KEY).removesuffix(end): state.decode()
@@ -198,11 +181,9 @@ def _forget_when_opened(name: str) -> None:
     with _lock:
         _local.pop(name, None)
     client = valkey()
-    try:
+    with suppress(redis.RedisError):  # then the next one tries
         if client is not None:
             client.delete(_prefix(name) + "opened_at")
-    except redis.RedisError:
-        return  # then the next one tries
 
 
 class _SharedStorage(pybreaker.CircuitRedisStorage):
@@ -230,11 +211,9 @@ class _SharedStorage(pybreaker.CircuitRedisStorage):
 
 def _storage(name: str) -> pybreaker.CircuitBreakerStorage:
     client = valkey()
-    if client is not None:
-        try:
+    with suppress(redis.RedisError):  # away: this process's own
+        if client is not None:
             return _SharedStorage(pybreaker.STATE_CLOSED, client, namespace=KEY + name)
-        except redis.RedisError:
-            pass  # away: this process's own
     with _lock:
         return _local.setdefault(name, pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED))
 

@@ -39,12 +39,7 @@ class ModelCall:
 
     def answered(self, answer: Any) -> None:
         """Note what a vendor tells of the call: an OpenAI-compatible answer, or anything."""
-        usage = answer.get("usage") if isinstance(answer, dict) else None
-        if isinstance(usage, dict):
-            self.input_tokens, self.output_tokens = (
-                _count(usage.get("prompt_tokens")),
-                _count(usage.get("completion_tokens")),
-            )
+        self.input_tokens, self.output_tokens = tokens_used(answer)
         model = answer.get("model") if isinstance(answer, dict) else None
         self.response_model = model[:128] if isinstance(model, str) else ""
 
@@ -114,5 +109,12 @@ def _told(call: ModelCall) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value}
 
 
-def _count(value: object) -> int:
+def tokens_used(answer: Any) -> tuple[int, int]:
+    """Tokens of prompt and answer, as an OpenAI-compatible answer counts them; 0 where it does not."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    return _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+
+
+def _count(usage: Any, name: str) -> int:
+    value = usage.get(name) if isinstance(usage, dict) else None
     return value if isinstance(value, int) and 0 <= value <= 10**9 else 0

@@ -15,18 +15,10 @@ from jiyi.settings import get_settings
 log = logging.getLogger(__name__)
 #: Seconds that a server has to say what it serves, and after which it is asked once more.
 SECONDS, ASKED_AGAIN = 5.0, 3_600.0
-#: Vendors whose models' contexts are smaller than what is asked, as they may be where one runs a model
-#: oneself.
+#: Vendors of models that one runs oneself, whose contexts may be smaller than what is asked.
 LOCAL = frozenset({"compatible", "ollama"})
 #: What servers call it in their lists of models: vLLM, LM Studio, OpenRouter, llama.cpp (there in ``meta``).
-FIELDS = (
-    "max_model_len",
-    "loaded_context_length",
-    "max_context_length",
-    "context_length",
-    "n_ctx",
-    "n_ctx_train",
-)
+FIELDS = "max_model_len loaded_context_length max_context_length context_length n_ctx n_ctx_train".split()
 #: A smaller number is something else.
 LEAST = 256
 
@@ -53,10 +45,9 @@ def _ask() -> int:
     headers = dict(NOT_REMEMBERED)
     if endpoint.api_key is not None:
         headers["Authorization"] = f"Bearer {endpoint.api_key.get_secret_value()}"
+    address = f"{endpoint.base_url.rstrip('/')}/models"
     try:
-        answer = httpx2.get(
-            f"{endpoint.base_url.rstrip('/')}/models", headers=headers, timeout=SECONDS
-        ).json()
+        answer = httpx2.get(address, headers=headers, timeout=SECONDS).json()
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         log.info("the LLM's server does not say how much it reads: %s", type(error).__name__)
         return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from engine.providers import known
@@ -37,15 +37,13 @@ Cause: TypeAlias = Literal["length", "filter", "form", ""]
 #: Why a request is refused, by vendors' codes and words; in this order, as one may name a schema, too.
 _CAUSES: Mapping[Cause, re.Pattern[str]] = {
     "length": re.compile(
-        r"context[_ -]?(?:length|size|window)|exceed_context|maximum context|string_above_max_length|too many"
-        r" tokens"
-        r"|(?:prompt|input|message|text|request)s? (?:is |are )?too (?:long|large)|max_model_len|input"
-        r" length|token count"
+        r"context[_ -]?(?:length|size|window)|exceed_context|maximum context|string_above_max_length"
+        r"|too many tokens|(?:prompt|input|message|text|request)s? (?:is |are )?too (?:long|large)"
+        r"|max_model_len|input length|token count"
     ),
     "filter": re.compile(
-        r"content[_ -]?(?:filter|policy|management|violation)|content exists"
-        r" risk|data_inspection|inappropriate content|moderation"
-        r"|sensitive (?:content|words)|敏感内容"
+        r"content[_ -]?(?:filter|policy|management|violation)|content exists risk|data_inspection"
+        r"|inappropriate content|moderation|sensitive (?:content|words)|敏感内容"
     ),
     "form": re.compile(
         r"response[_ ]?format|json[_ ](?:schema|object|mode)|\bschema|\bgrammar|guided|structured[_ ]output"
@@ -80,11 +78,8 @@ class Dialect:
         if self.temperature:
             body["temperature"] = TEMPERATURE
         if self.structured == "schema":
-            strict = strict_schema(schema, self.without_keywords)
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": name, "strict": True, "schema": strict},
-            }
+            named = {"name": name, "strict": True, "schema": strict_schema(schema, self.without_keywords)}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
         elif self.structured == "object":
             body["response_format"] = {"type": "json_object"}
         return body
@@ -130,11 +125,9 @@ def strict_schema(schema: Any, without: frozenset[str] = frozenset()) -> Any:
         for key, value in schema.items()
         if key not in left_out
     }
-    return (
-        {**strict, "required": list(strict.get("properties", ())), "additionalProperties": False}
-        if is_object
-        else strict
-    )
+    if not is_object:
+        return strict
+    return {**strict, "required": list(strict.get("properties", ())), "additionalProperties": False}
 
 
 DIALECT = "dialect"
@@ -149,10 +142,9 @@ def recall(endpoint: Endpoint, pinned: Structured | None) -> Dialect:
 def remember(endpoint: Endpoint, dialect: Dialect, pinned: Structured | None) -> None:
     """Keep what has helped, for a day; a form that was ``pinned`` was not learned."""
     structured = dialect.structured if pinned is None else endpoint.preset.structured
-    content = {"structured": structured, "temperature": dialect.temperature, "limit": dialect.limit}
-    known.write(
-        endpoint, DIALECT, {**content, "without_keywords": sorted(dialect.without_keywords)}, LEARNED_SECONDS
-    )
+    content = asdict(dialect) | {"structured": structured}
+    content["without_keywords"] = sorted(dialect.without_keywords)
+    known.write(endpoint, DIALECT, content, LEARNED_SECONDS)
 
 
 def _of(content: Any) -> Dialect | None:

@@ -73,15 +73,8 @@ def _onnx_node(
 
 def _onnx_tensor(name: str, values: Array) -> bytes:
     """Values that belong to the model."""
-    parts = [_number(1, size) for size in values.shape]
-    return b"".join(
-        [
-            *parts,
-            _number(2, _TYPES[values.dtype]),
-            _data(8, name),
-            _data(9, np.ascontiguousarray(values).tobytes()),
-        ]
-    )
+    parts = [*(_number(1, size) for size in values.shape), _number(2, _TYPES[values.dtype])]
+    return b"".join([*parts, _data(8, name), _data(9, np.ascontiguousarray(values).tobytes())])
 
 
 def _onnx_value(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
@@ -94,12 +87,9 @@ def _onnx_model(
     nodes: Sequence[bytes], tensors: Sequence[bytes], inputs: Sequence[bytes], outputs: Sequence[bytes]
 ) -> bytes:
     """The whole file."""
-    parts = [_data(1, message) for message in nodes] + [_data(2, "jiyi")]
-    parts += (
-        [_data(5, message) for message in tensors]
-        + [_data(11, message) for message in inputs]
-        + [_data(12, message) for message in outputs]
-    )
+    parts = [*(_data(1, message) for message in nodes), _data(2, "jiyi")]
+    for field, messages in ((5, tensors), (11, inputs), (12, outputs)):
+        parts += [_data(field, message) for message in messages]
     opsets: Mapping[str, int] = {"": OPSET, MICROSOFT: MICROSOFT_OPSET}
     versions = [_data(8, _data(1, domain) + _number(2, version)) for domain, version in opsets.items()]
     return b"".join([_number(1, IR_VERSION), _data(7, b"".join(parts)), *versions])
@@ -146,14 +136,8 @@ class _Network:
         rows, blocks = weights.scales.shape
         scales = self._tensor(name + ".s", weights.scales.astype(np.float32))
         # Left out: what is stored for zero, since it is the usual 8, and an order of the blocks.
-        inputs = [
-            values,
-            self._tensor(name + ".w", weights.pairs()),
-            scales,
-            "",
-            "",
-            self.floats(name + ".b"),
-        ]
+        packed = self._tensor(name + ".w", weights.pairs())
+        inputs = [values, packed, scales, "", "", self.floats(name + ".b")]
         sizes = {"K": blocks * BLOCK, "N": rows, "bits": 4, "block_size": BLOCK, "accuracy_level": BY_INT8}
         return self.add("MatMulNBits", inputs, name, **sizes)
 
@@ -232,9 +216,8 @@ class Engine:
         self._model = weights.read(Path(package.origin).with_name(FILE))
         self._tokenizer = Tokenizer(self._model)
         self._words = self._model.blocks("emb.word")
-        self._places = (
-            self._model.values("emb.pos").reshape(-1, self.dim) + self._model.values("emb.type")[: self.dim]
-        )
+        places, kinds = self._model.values("emb.pos"), self._model.values("emb.type")
+        self._places = places.reshape(-1, self.dim) + kinds[: self.dim]
         self._steps = Steps()
         self._session = onnxruntime.InferenceSession(
             encoder(self._model), _options(onnxruntime), providers=["CPUExecutionProvider"]

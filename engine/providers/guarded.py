@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import openai
@@ -95,13 +95,11 @@ class Provider:
         Raises:
             ProviderUnavailable: as the class given; its ``status`` is the HTTP status, if there was one.
         """
-        answer: JsonObject = self._post(EMBEDDINGS, body, patience)
-        return answer
+        return cast("JsonObject", self._post(EMBEDDINGS, body, patience))
 
     def chat(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
         """The JSON object that ``POST …/chat/completions`` answers. Raises as :meth:`embeddings`."""
-        answer: JsonObject = self._post(CHAT, body, patience)
-        return answer
+        return cast("JsonObject", self._post(CHAT, body, patience))
 
     def rerank(self, body: Mapping[str, Any], patience: Patience) -> Any:
         """The JSON that ``POST …/rerank`` answers: an object or a list. Raises as :meth:`embeddings`."""
@@ -112,15 +110,16 @@ class Provider:
         if endpoint.api_key is None and endpoint.preset.needs_key:
             raise self._unavailable(f"{endpoint.spec.vendor} needs a key: set {endpoint.key_names}")
         if left := breakers.held(endpoint.breaker):
-            failure = self._unavailable(
-                f"{endpoint.spec.vendor} has asked to be left alone for another {left:.0f} s"
-            )
+            asked = f"has asked to be left alone for another {left:.0f} s"
+            failure = self._unavailable(f"{endpoint.spec.vendor} {asked}")
             failure.retry_after = left
             raise failure
+
+        def helps(error: BaseException) -> bool:
+            return is_transient(error) and (patience.again or not _is_late(error))
+
         retrying = Retrying(
-            retry=retry_if_exception(
-                lambda error: is_transient(error) and (patience.again or not _is_late(error))
-            ),
+            retry=retry_if_exception(helps),
             wait=_wait,
             stop=stop_any(stop_after_attempt(patience.tries), stop_before_delay(patience.total)),
             reraise=True,
@@ -153,17 +152,12 @@ class Provider:
         )
 
     def _ask(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
-        key = self.endpoint.api_key
-        client = _client(
-            self.endpoint.base_url,
-            NO_KEY if key is None else key.get_secret_value(),
-            bool(self.endpoint.tenant),
-        )
+        endpoint = self.endpoint
+        key = NO_KEY if endpoint.api_key is None else endpoint.api_key.get_secret_value()
+        client = _client(endpoint.base_url, key, bool(endpoint.tenant))
         until = time.monotonic() + patience.call
-        options: openai.RequestOptions = {
-            "timeout": patience.call,
-            "headers": {RAW_RESPONSE_HEADER: "stream"},
-        }
+        raw = {RAW_RESPONSE_HEADER: "stream"}
+        options: openai.RequestOptions = {"timeout": patience.call, "headers": raw}
         response = client.post(path, cast_to=httpx2.Response, body=dict(body), options=options)
         content = bytearray()
         try:
@@ -217,9 +211,8 @@ def _json(content: bytes, path: str) -> Any:
         answer = json.loads(content)
     except (ValueError, RecursionError):  # includes bytes that are no text, and brackets by the thousand
         if content.lstrip().startswith(STREAM):
-            raise Unusable(
-                "a stream of events", "it has to answer requests without `stream` in one piece"
-            ) from None
+            fix = "it has to answer requests without `stream` in one piece"
+            raise Unusable("a stream of events", fix) from None
         raise Unusable("something that is not JSON") from None
     if not isinstance(answer, dict | list if path == RERANK else dict):
         raise Unusable("JSON that is no object")
@@ -302,31 +295,21 @@ def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
 
 
 def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
-    model, setting = endpoint.spec.model, endpoint.setting
+    model, address = endpoint.spec.model, endpoint.address_setting
     match error.status_code:
         case status if 300 <= status < 400:
-            to = _target(error, endpoint)
-            return (
-                f"redirects to {to} ({status}), where nothing is sent: set {endpoint.address_setting} to the"
-                " address itself"
-            )
+            to = f"redirects to {_target(error, endpoint)} ({status})"
+            return f"{to}, where nothing is sent: set {address} to the address itself"
         case 401 | 403 as status:  # its words may quote the key
             return f"refuses the key ({status}): check {endpoint.key_names}"
         case 404:
-            return (
-                f"knows no model {model!r} or no such address (404): check {setting} and"
-                f" {endpoint.address_setting}"
-            )
+            unknown = f"knows no model {model!r} or no such address (404)"
+            return f"{unknown}: check {endpoint.setting} and {address}"
         case 429:
-            wait, words = retry_after(error), _quote(error, endpoint)
-            return (
-                f"has had too many requests or its quota is used up (429): {words}"
-                if wait is None
-                else (
-                    f"has had too many requests or its quota is used up (429, asks to wait {wait:g} s):"
-                    f" {words}"
-                )
-            )
+            wait = retry_after(error)
+            asks = "" if wait is None else f", asks to wait {wait:g} s"
+            words = _quote(error, endpoint)
+            return f"has had too many requests or its quota is used up (429{asks}): {words}"
         case status if status >= 500:
             return f"failed on its side ({status}): wait, or ask the vendor"
         case status:

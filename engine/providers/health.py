@@ -60,12 +60,10 @@ def _told(name: ProviderName, ask: Callable[[], tuple[ProviderState, str]]) -> P
 
 def _embedder(settings: Settings, in_use: str | None) -> tuple[ProviderState, str]:
     spec = chosen(settings) if in_use is None else complete(in_use, settings)
+    if spec.vendor in LOCAL and is_installed(spec.vendor):
+        return "ok", str(spec)
     if spec.vendor in LOCAL:
-        return (
-            ("ok", str(spec))
-            if is_installed(spec.vendor)
-            else ("not_configured", f"{spec}: pip install {spec.vendor}")
-        )
+        return "not_configured", f"{spec}: pip install {spec.vendor}"
     return _at(endpoint(spec, settings))
 
 
@@ -82,24 +80,18 @@ def _llm(settings: Settings) -> tuple[ProviderState, str]:
 
 
 def _reranker(settings: Settings) -> tuple[ProviderState, str]:
-    return (
-        ("off", f"{llms.RERANKER_SETTING} is off")
-        if settings.reranker == llms.OFF
-        else _at(llms.reranker_endpoint(settings))
-    )
+    if settings.reranker == llms.OFF:
+        return "off", f"{llms.RERANKER_SETTING} is off"
+    return _at(llms.reranker_endpoint(settings))
 
 
 def _search(settings: Settings) -> tuple[ProviderState, str]:
     if settings.web_search == "off":
         return "off", f"{web_search.SETTING} is off"
-    from engine.providers.web_search import chosen as chosen_search  # late: an HTTP client is loaded with it
-
-    engine, why_none = chosen_search(settings)
-    return (
-        ("not_configured", why_none)
-        if engine is None
-        else _by(web_search.breaker_name(engine.provider), engine.provider)
-    )
+    engine, why_none = web_search.chosen(settings)
+    if engine is None:
+        return "not_configured", why_none
+    return _by(web_search.breaker_name(engine.provider), engine.provider)
 
 
 def _at(endpoint: Endpoint) -> tuple[ProviderState, str]:
@@ -114,13 +106,8 @@ def _by(breaker: str, who: str) -> tuple[ProviderState, str]:
         return "unknown", f"{who}: Valkey is away"
     error, success, closed = known.last_error_at, known.last_success_at, known.state == breakers.CLOSED
     failed = error is not None and (success is None or error > success)
-    if (
-        closed
-        and failed
-        and known.last_error_late
-        and success is not None
-        and datetime.now(UTC) - success < ANSWERS
-    ):
+    answers = success is not None and datetime.now(UTC) - success < ANSWERS
+    if closed and failed and known.last_error_late and answers:
         return "ok", f"{who}: slow, {known.last_error}"
     if not closed or known.failures or failed:
         return "failing", f"{who}: {known.last_error or 'the last call failed'}"
@@ -145,25 +132,16 @@ def _row(name: str, chosen: Spec | None, settings: Settings) -> EmbedderVendor:
     try:
         spec = complete(name if chosen is None else str(chosen), settings)
     except SettingsError as error:
-        row.ready = _reason(error)
+        row.ready = str(error).removeprefix("JIYI_EMBEDDER: ")
         return row
     row.spec, row.model, row.dimensions = str(spec), model_of(spec), dimensions_of(spec)
     if name in LOCAL:
         row.ready = _installed(name)
         return row
-    try:
-        at = endpoint(spec, settings)
-    except SettingsError as error:
-        row.ready = _reason(error)
-        return row
+    at = endpoint(spec, settings)
     row.key = at.api_key is not None
-    row.ready = (
-        "key set"
-        if row.key
-        else f"key missing: set {at.key_names}"
-        if at.preset.needs_key
-        else "no key needed"
-    )
+    missing = f"key missing: set {at.key_names}" if at.preset.needs_key else "no key needed"
+    row.ready = "key set" if row.key else missing
     row.breaker = breakers.read_state(at.breaker)
     return row
 
@@ -177,7 +155,3 @@ def _installed(name: str) -> str:
     if name not in PACKAGES:
         return "events bring vectors" if name == "precomputed" else "for tests only"
     return "installed" if is_installed(name) else f"not installed: pip install {PACKAGES[name]}"
-
-
-def _reason(error: SettingsError) -> str:
-    return str(error).removeprefix("JIYI_EMBEDDER: ")

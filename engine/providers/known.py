@@ -42,11 +42,8 @@ def read(endpoint: Endpoint) -> dict[str, Any]:
 
 def write(endpoint: Endpoint, name: str, value: Any, seconds: float) -> None:
     """Keep a value, anything that JSON holds, for so long."""
-    key, text, client = (
-        _key(endpoint),
-        json.dumps([time.time() + seconds, value], ensure_ascii=False),
-        valkey(),
-    )
+    key, client = _key(endpoint), valkey()
+    text = json.dumps([time.time() + seconds, value], ensure_ascii=False)
     with _lock:
         _own.setdefault(key, {})[name] = text
     with suppress(redis.RedisError):  # then each process learns it by itself
@@ -73,12 +70,10 @@ def forget(endpoint: Endpoint, *names: str) -> None:
 
 def claim(endpoint: Endpoint, seconds: float) -> bool:
     """Whether nobody else has this model; it is the caller's for so long, or until :func:`release`."""
-    client = valkey()
+    client, key = valkey(), _key(endpoint) + CLAIM_SUFFIX
     with suppress(redis.RedisError):
         if client is not None:
-            return bool(
-                client.set(_key(endpoint) + CLAIM_SUFFIX, 1, nx=True, px=max(1, int(seconds * 1_000)))
-            )
+            return bool(client.set(key, 1, nx=True, px=max(1, int(seconds * 1_000))))
     return True
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
@@ -72,11 +73,8 @@ def prompt(name: str, language: Language) -> Prompt:
 @lru_cache(maxsize=64)
 def _load(folder: Path, file: str, name: str) -> Prompt:
     own = folder / file
-    text = (
-        own.read_text("utf-8")
-        if own.is_file()
-        else files("engine.providers").joinpath("prompts", file).read_text("utf-8")
-    )
+    ours = files("engine.providers").joinpath("prompts", file)
+    text = (own if own.is_file() else ours).read_text("utf-8")
     match = _FILE.match(text.replace("\r\n", "\n"))
     if match is None or match["name"] != name:
         raise SettingsError(f"{own} must begin with ---, name: {name}, version: …, --- (docs/deployment.md)")
@@ -124,15 +122,9 @@ def messages(question: Question[Any], example: str = "") -> list[dict[str, str]]
     ``example``: the answer's form (:func:`example_of`), for servers that are sent no schema.
     """
     task, frame = prompt(question.prompt, question.language).body, prompt(FRAME, question.language).body
-    return [
-        {"role": "system", "content": f"{task}\n\n{frame}"},
-        {
-            "role": "user",
-            "content": (
-                f"{block_of(question, most_chars(question)).text}\n\n{form(question.language, example)}"
-            ),
-        },
-    ]
+    data, asked = block_of(question, most_chars(question)).text, form(question.language, example)
+    user = {"role": "user", "content": f"{data}\n\n{asked}"}
+    return [{"role": "system", "content": f"{task}\n\n{frame}"}, user]
 
 
 def form(language: Language, example: str = "") -> str:
@@ -145,10 +137,8 @@ def example_of(schema: JsonMapping, language: Language) -> str:
     """The schema's form, ``{"subject": "…", "evidence": [0]}``, and its fields' descriptions."""
     definitions = cast("JsonMapping", schema.get("$defs", {}))
     described: dict[str, str] = {}
-    text = _filled(schema, definitions, described)
-    return "\n".join(
-        [text, *(f"{name}{'：' if language == 'zh' else ': '}{words}" for name, words in described.items())]
-    )
+    text, colon = _filled(schema, definitions, described), "：" if language == "zh" else ": "
+    return "\n".join([text, *(f"{name}{colon}{words}" for name, words in described.items())])
 
 
 #: What stands for a value of a type: for a text, what is refused as one (``engine.providers.replies``).
@@ -167,21 +157,14 @@ def _filled(schema: Any, definitions: JsonMapping, described: dict[str, str]) ->
         for name, part in fields.items():
             if words := part.get("description"):
                 described.setdefault(name, words)
-        return (
-            "{"
-            + ", ".join(
-                f"{json.dumps(name)}: {_filled(part, definitions, described)}"
-                for name, part in fields.items()
-            )
-            + "}"
-        )
+        filled = {name: _filled(part, definitions, described) for name, part in fields.items()}
+        return f"{{{', '.join(f'{json.dumps(name)}: {value}' for name, value in filled.items())}}}"
     if schema.get("type") == "array":
         items = schema.get("items", {})
         # Numbers of statements that may be left out: models copy what they see.
         numbers = items.get("type") == "integer" or items.get("pattern") in NUMBERED
-        return (
-            "[]" if schema.get("default") == [] and numbers else f"[{_filled(items, definitions, described)}]"
-        )
+        left_out = numbers and schema.get("default") == []
+        return "[]" if left_out else f"[{_filled(items, definitions, described)}]"
     return NUMBERED.get(schema.get("pattern", "")) or _FILLING.get(schema.get("type", ""), '"…"')
 
 
@@ -223,14 +206,10 @@ def block_of(question: Question[Any], limit: int) -> Block:
     # What is longer than the whole block need not be looked at to its end.
     rows = [(label, text[:limit]) for label, text in _rows(question)]
     sizes = [len(quoted(text)) - QUOTES for _, text in rows]
-    kept = _that_fit(
-        [
-            len(label) + ROW_CHARS + min(size, LEAST_CHARS)
-            for (label, _), size in zip(rows, sizes, strict=True)
-        ],
-        room,
-    )
-    share = _share(sizes[:kept], room - sum(len(label) + ROW_CHARS for label, _ in rows[:kept]))
+    around = [len(label) + ROW_CHARS for label, _ in rows]
+    least = accumulate(length + min(size, LEAST_CHARS) for length, size in zip(around, sizes, strict=True))
+    kept = sum(total <= room for total in least)
+    share = _share(sizes[:kept], room - sum(around[:kept]))
     lines = [f"{label}: {quoted(text, share)}" for label, text in rows[:kept]]
     if kept < len(rows):
         lines.append(f"({len(rows) - kept:,} more were left out for lack of room)")
@@ -252,15 +231,6 @@ def _rows(question: Question[Any]) -> Iterator[tuple[str, str]]:
         yield f"{STATEMENT}{number}", statement
     for number, (speaker, utterance) in enumerate(getattr(question, "utterances", ())):
         yield f"{LINE}{number}", f"{speaker[:NAME_CHARS]}: {utterance}"
-
-
-def _that_fit(least: list[int], room: int) -> int:
-    """How many of the rows fit, from the first, if each is as short as it may be."""
-    for number, size in enumerate(least):
-        room -= size
-        if room < 0:
-            return number
-    return len(least)
 
 
 def _share(sizes: list[int], room: int) -> int:

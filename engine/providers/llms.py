@@ -69,13 +69,8 @@ def llm() -> LLM:
 
 def llm_endpoint(settings: Settings) -> Endpoint:
     """Where ``JIYI_LLM`` is, unless that is ``rules``. Raises as :func:`llm`."""
-    return resolve(
-        parse(settings.llm, LLM_SETTING, local=[RULES]),
-        "chat",
-        LLM_SETTING,
-        settings.llm_base_url,
-        settings.llm_api_key,
-    )
+    spec = parse(settings.llm, LLM_SETTING, local=[RULES])
+    return resolve(spec, "chat", LLM_SETTING, settings.llm_base_url, settings.llm_api_key)
 
 
 @dataclass(frozen=True, slots=True)

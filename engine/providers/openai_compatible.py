@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from engine.providers import breakers
 from engine.providers import llm_prompts as prompts
+from engine.providers.calls import tokens_used
 from engine.providers.dialects import REFUSED, cause_of, recall, remember
 from engine.providers.guarded import Patience, Provider
 from engine.providers.llm_prompts import Usage, allow, cost_of, report
@@ -66,10 +67,9 @@ class _Tally:
     completion_tokens: int = 0
 
     def add(self, completion: JsonObject) -> None:
-        used = completion.get("usage")
-        if isinstance(used, dict):
-            self.prompt_tokens += _count(used.get("prompt_tokens"))
-            self.completion_tokens += _count(used.get("completion_tokens"))
+        prompt, completed = tokens_used(completion)
+        self.prompt_tokens += prompt
+        self.completion_tokens += completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,8 @@ class OpenAICompatible:
         self._settings = settings
         self._provider = Provider(endpoint, LLMUnavailable)
         self._turns = BoundedSemaphore(settings.llm_questions)
-        self._pinned: Structured | None = (
-            None if settings.llm_structured == "auto" else settings.llm_structured
-        )
+        pinned = settings.llm_structured
+        self._pinned: Structured | None = None if pinned == "auto" else pinned
 
     def ask(self, question: Question[A]) -> A:
         """An answer that fits, after at most ``TRIES``.
@@ -155,14 +154,10 @@ class OpenAICompatible:
                 answer = reply.answer(question)
             except Unusable as error:
                 tally.failures += 1
-                problem = (
-                    f"it was cut off at {prompts.answer_tokens():,} tokens (JIYI_LLM_MAX_TOKENS)"
-                    if reply.cut_off
-                    else str(error)
-                )
-                wish = (_SHORTER if reply.cut_off else _AGAIN)[question.language].format(
-                    problem=error.localized(question.language)
-                )
+                cut_off = f"it was cut off at {prompts.answer_tokens():,} tokens (JIYI_LLM_MAX_TOKENS)"
+                problem = cut_off if reply.cut_off else str(error)
+                wish = (_SHORTER if reply.cut_off else _AGAIN)[question.language]
+                wish = wish.format(problem=error.localized(question.language))
                 correction = _correction(reply.text, wish)
             else:
                 tally.repaired = int(number > 0)
@@ -171,9 +166,8 @@ class OpenAICompatible:
                 break
         quoted = f"; it began {reply.text[:QUOTED]!r}" if reply.text else ""
         name = prompts.signature(question, question.language)
-        failure = BadReply(
-            f"{self.model} gave no usable answer to {name}, the last time because {problem}{quoted}"
-        )
+        gave_none = f"{self.model} gave no usable answer to {name}"
+        failure = BadReply(f"{gave_none}, the last time because {problem}{quoted}")
         failure.too_long = "answer" if reply.cut_off else ""
         raise failure
 
@@ -210,25 +204,17 @@ class OpenAICompatible:
             remaining = max(deadline - time.monotonic(), LEAST_SECONDS)
             patience = Patience(min(self._settings.llm_timeout, remaining), REQUEST_TRIES, remaining)
             # A model that did not keep to a schema is shown the form as well.
-            example = (
-                prompts.example_of(schema, question.language)
-                if correction or dialect.structured != "schema"
-                else ""
-            )
+            shown = correction or dialect.structured != "schema"
+            example = prompts.example_of(schema, question.language) if shown else ""
             messages = _corrected(prompts.messages(question, example), correction)
             form = dialect.body(question.prompt, schema, prompts.answer_tokens())
             tally.calls += 1
             try:
-                completion = self._provider.chat(
-                    {**self._body(messages), **form, **self._settings.llm_extras}, patience
-                )
+                body = {**self._body(messages), **form, **self._settings.llm_extras}
+                completion = self._provider.chat(body, patience)
             except LLMUnavailable as error:
-                other = (
-                    dialect.without(error.words, pinned=self._pinned is not None)
-                    if error.status in REFUSED
-                    else None
-                )
-                if other is None:
+                other = dialect.without(error.words, pinned=self._pinned is not None)
+                if other is None or error.status not in REFUSED:
                     raise
                 tally.failures += 1
                 dialect = other
@@ -285,7 +271,3 @@ def _corrected(messages: list[dict[str, str]], correction: list[dict[str, str]])
 def _correction(reply: str, wish: str) -> list[dict[str, str]]:
     said = [{"role": "assistant", "content": reply[:SHOWN_AGAIN]}] if reply.strip() else []
     return [*said, {"role": "user", "content": wish}]
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and 0 <= value <= 10**9 else 0

@@ -60,6 +60,12 @@ def too_many(field: str, given: int, wanted: int) -> list[str]:
     return [f"{field}: {given} given, {wanted} asked for"] if given > wanted else []
 
 
+def no_numbers(field: str, given: list[int], count: int) -> list[str]:
+    """What is wrong with numbers of statements that are not from 0 to below ``count``."""
+    wrong = [number for number in given if not 0 <= number < count]
+    return [f"{field}: {wrong} are no numbers of the statements 0 … {count - 1}"] if wrong else []
+
+
 def speaker(message: Message) -> str:
     """Who said it and when, as an LLM is shown it."""
     day = f", {message.at:%Y-%m-%d}" if message.at else ""
@@ -174,12 +180,7 @@ class Insights(Question[InsightList]):
     def problems(self, answer: InsightList) -> list[str]:
         problems = too_many("insights", len(answer.insights), self.count)
         for place, insight in enumerate(answer.insights):
-            wrong = [number for number in insight.evidence if not 0 <= number < len(self.statements)]
-            if wrong:
-                problems.append(
-                    f"insights.{place}.evidence: {wrong} are no numbers of the statements 0 …"
-                    f" {len(self.statements) - 1}"
-                )
+            problems += no_numbers(f"insights.{place}.evidence", insight.evidence, len(self.statements))
         return problems
 
 
@@ -261,12 +262,7 @@ class Digest(Question[Digested]):
     statements: list[str] = Field(min_length=1)
 
     def problems(self, answer: Digested) -> list[str]:
-        wrong = [number for number in answer.evidence if not 0 <= number < len(self.statements)]
-        return (
-            [f"evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}"]
-            if wrong
-            else []
-        )
+        return no_numbers("evidence", answer.evidence, len(self.statements))
 
 
 class Checked(BaseModel):

@@ -235,13 +235,9 @@ class RemoteReranker:
             raise
 
     def _ask(self, query: str, texts: list[str], until: float) -> Any:
+        model = self._endpoint.spec.model
         forms: dict[str, dict[str, Any]] = {
-            "documents": {
-                "model": self._endpoint.spec.model,
-                "query": query,
-                "documents": texts,
-                "top_n": len(texts),
-            },
+            "documents": {"model": model, "query": query, "documents": texts, "top_n": len(texts)},
             "texts": {"query": query, "texts": texts, "truncate": True},
         }
         form = self._form or "documents"

@@ -1,4 +1,4 @@
-"""Reading a model's reply: the one JSON object in it that answers the question, whatever stands around it.
+"""Reading a model's reply: the one JSON object in it that answers the question.
 
 Taken away are thoughts, fences, words before and after, and slips that leave no doubt about what is meant.
 What is cut off, holds two different answers, or merely repeats the form is no answer.
@@ -61,32 +61,21 @@ class Unusable(Exception):  # noqa: N818 – its name says what happened
 
 def text_of(message: JsonMapping) -> str:
     """Its content, else the arguments of its tool call, else its thoughts; empty if nothing."""
-    calls = [call.get("function") for call in _objects(message.get("tool_calls"))] + [
-        message.get("function_call")
-    ]
+    calls = [call.get("function") for call in _objects(message.get("tool_calls"))]
+    calls.append(message.get("function_call"))
     arguments = [call.get("arguments") for call in calls if isinstance(call, dict)]
-    for value in (
-        message.get("content"),
-        *arguments,
-        message.get("reasoning_content"),
-        message.get("reasoning"),
-    ):
-        text = (
-            json.dumps(value)
-            if isinstance(value, dict)
-            else _joined(value)
-            if isinstance(value, list)
-            else value
-        )
+    thoughts = [message.get(name) for name in ("reasoning_content", "reasoning")]
+    for value in (message.get("content"), *arguments, *thoughts):
+        text = _joined(value) if isinstance(value, list) else value
+        text = json.dumps(text) if isinstance(text, dict) else text
         if isinstance(text, str) and text.strip():
             return text
     return ""
 
 
 def _joined(parts: list[Any]) -> str:
-    return "".join(
-        str(part.get("text") or "") for part in _objects(parts) if part.get("type", "text") in TEXT_PARTS
-    )
+    texts = (part.get("text") for part in _objects(parts) if part.get("type", "text") in TEXT_PARTS)
+    return "".join(str(text or "") for text in texts)
 
 
 def _objects(value: Any) -> list[JsonMapping]:
@@ -184,12 +173,8 @@ def _checked(value: Any, question: Question[A]) -> A:
     names = question.answer.model_fields.keys()
     inner = value[0] if isinstance(value, list) and len(value) == 1 else value
     fits = isinstance(inner, dict) and bool(inner.keys() & names)
-    if (
-        not fits
-        and isinstance(inner, dict)
-        and len(inner) == 1
-        and isinstance(only := next(iter(inner.values())), dict)
-    ):
+    only = next(iter(inner.values())) if isinstance(inner, dict) and len(inner) == 1 else None
+    if not fits and isinstance(only, dict):
         inner = only
     elif not fits and len(names) == 1 and not isinstance(value, dict | bool):
         inner = {next(iter(names)): value}

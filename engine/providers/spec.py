@@ -1,10 +1,7 @@
 """How a setting names a provider: ``vendor``, ``vendor:model`` or ``vendor:model@dimensions``.
 
-Connections that a tenant has asked for go to public addresses only: what they name must not lead into the
-service's own network.
-
-The name is looked up when the connection is made, and the connection goes to the very address that was looked
-at, so that a name cannot mean another machine a moment later.
+Connections that a tenant has asked for go to public addresses only, never into the service's own network: to
+the very address that was looked at, so that a name cannot mean another machine a moment later.
 """
 
 from __future__ import annotations
@@ -39,11 +36,8 @@ class Spec:
     matrix: str = ""
 
     def __str__(self) -> str:
-        return (
-            self.vendor
-            + (f":{self.model_name}" if self.model else "")
-            + (f"+{self.matrix}" if self.matrix else "")
-        )
+        model = f":{self.model_name}" if self.model else ""
+        return f"{self.vendor}{model}{f'+{self.matrix}' if self.matrix else ''}"
 
     @property
     def model_name(self) -> str:
@@ -152,10 +146,7 @@ def _given(key: SecretStr | str) -> SecretStr | None:
 
 
 def _key_from_environment(preset: Preset) -> SecretStr | None:
-    return next(
-        (SecretStr(value) for name in preset.key_variables if (value := os.environ.get(name, "").strip())),
-        None,
-    )
+    return next(filter(None, (_given(os.environ.get(name, "")) for name in preset.key_variables)), None)
 
 
 #: Characters of addresses in a message.
@@ -163,20 +154,8 @@ MAX_QUOTE = 200
 #: IPv6 addresses that stand for IPv4 ones behind a translator or a tunnel: NAT64 (RFC 6052, RFC 8215), 6to4,
 #: Teredo, IPv4-mapped and the deprecated IPv4-compatible form. Python calls most of them global, and a
 #: gateway may lead from them into the private network.
-TRANSLATED = tuple(
-    map(
-        ipaddress.IPv6Network,
-        (
-            "64:ff9b::/96",
-            "64:ff9b:1::/48",
-            "2002::/16",
-            "2001::/32",
-            "::ffff:0:0/96",
-            "::ffff:0:0:0/96",
-            "::/96",
-        ),
-    )
-)
+_TRANSLATED = "64:ff9b::/96 64:ff9b:1::/48 2002::/16 2001::/32 ::ffff:0:0/96 ::ffff:0:0:0/96 ::/96"
+TRANSLATED = tuple(map(ipaddress.IPv6Network, _TRANSLATED.split()))
 
 
 class PrivateAddress(httpx2.ConnectError):
@@ -191,6 +170,11 @@ def is_public(address: str) -> bool:
     return parsed.is_global and not parsed.is_multicast
 
 
+def addresses_of(host: str, port: int) -> list[str]:
+    """What its name leads to. Raises OSError if it cannot be looked up."""
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
 def public_address(host: str, port: int) -> str:
     """A public address of the host; any, if the operator has named it in ``JIYI_PRIVATE_HOSTS``.
 
@@ -198,11 +182,9 @@ def public_address(host: str, port: int) -> str:
         PrivateAddress: one of its addresses is not public.
         OSError: it cannot be looked up.
     """
-    addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    allowed = {name.strip().lower() for name in get_settings().private_hosts.split(",")} & {
-        host.lower(),
-        f"{host}:{port}".lower(),
-    }
+    addresses = addresses_of(host, port)
+    named = {name.strip().lower() for name in get_settings().private_hosts.split(",")}
+    allowed = named & {host.lower(), f"{host}:{port}".lower()}
     if not addresses or not (allowed or all(map(is_public, addresses))):
         raise PrivateAddress(
             f"{host} is not a public address here ({', '.join(addresses)[:MAX_QUOTE]}); an operator may name"

@@ -109,17 +109,13 @@ class Verdict:
                 continue
             always, chinese = (self._failed(_needs(name, language)) for language in ("en", "zh"))
             if chinese:
-                rows.append(
-                    PromptByRules(prompt=name, language=None if always else "zh", why=always or chinese)
-                )
+                language = None if always else "zh"
+                rows.append(PromptByRules(prompt=name, language=language, why=always or chinese))
         return rows
 
     def _failed(self, needed: frozenset[Ability]) -> str:
-        return "; ".join(
-            f"{ability}: {why}"
-            for ability in ABILITIES
-            if ability in needed and (why := self.found.get(ability))
-        )
+        missing = {one: self.found.get(one) for one in ABILITIES if one in needed}
+        return "; ".join(f"{ability}: {why}" for ability, why in missing.items() if why)
 
 
 def verdict(endpoint: Endpoint) -> Verdict:

@@ -1,9 +1,6 @@
-"""Searching the web beside the memory: one protocol, chosen by ``JIYI_WEB_SEARCH``.
+"""Searching the web beside the memory, by SearXNG or Tavily, chosen by ``JIYI_WEB_SEARCH``.
 
-What is found is shown as external and never stored: whoever wants to keep it promotes it. Importing this
-package loads no HTTP client.
-
-Two search engines, SearXNG and Tavily, and which one the settings mean.
+What is found is shown as external and never stored: whoever wants to keep it promotes it.
 
 A search is one HTTP request to the one address that is configured, bounded in time and size: what a question
 or an answer says never decides where it goes, and redirects are followed on the same host only. The vendor's
@@ -16,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,12 +23,12 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 from pydantic import BaseModel, Field, SecretStr
 
-from engine.providers.spec import is_public
+from engine.providers.spec import addresses_of, is_public
 from jiyi.errors import SearchUnavailable
 from jiyi.protocol.base import NOT_BLANK
 from jiyi.protocol.tier_questions import MAX_WEB_RESULTS, Domains, SearchType
 from jiyi.settings import Settings
-from jiyi.text.words import storable
+from jiyi.text.words import shortened, storable
 
 SETTING = "JIYI_WEB_SEARCH"
 #: The original's number.
@@ -105,10 +101,7 @@ def words(value: Any, limit: int = MAX_CONTENT_CHARS) -> str:
     """A text on one line, without what cannot be seen; empty for what is no text."""
     if not isinstance(value, str):
         return ""
-    line = " ".join(
-        "".join(char if char.isprintable() else " " for char in storable(value[: 4 * limit])).split()
-    )
-    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+    return shortened(storable(value[: 4 * limit]), limit)
 
 
 def within(url: str, domains: Iterable[str]) -> bool:
@@ -121,32 +114,20 @@ def within(url: str, domains: Iterable[str]) -> bool:
 def _hit(item: Any) -> SearchHit | None:
     if not isinstance(item, dict):
         return None
-    url, content, title = (
-        item.get("url"),
-        words(item.get("content")),
-        words(item.get("title"), MAX_TITLE_CHARS),
-    )
-    if not (
-        isinstance(url, str)
-        and len(url) <= MAX_URL_CHARS
-        and url.isprintable()
-        and not set(url) & set(' <>"')
-    ):
+    content, title = words(item.get("content")), words(item.get("title"), MAX_TITLE_CHARS)
+    url, score = item.get("url"), _score(item.get("score"))
+    if not isinstance(url, str) or len(url) > MAX_URL_CHARS:
+        return None
+    if not url.isprintable() or not set(url).isdisjoint(' <>"'):
         return None
     try:
         parts = urlsplit(url)
     except ValueError:
         return None
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.hostname
-        or "@" in parts.netloc
-        or not (content or title)
-    ):
+    is_web = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+    if not is_web or not (content or title):
         return None
-    return SearchHit(
-        title=title or parts.hostname, url=url, content=content or title, score=_score(item.get("score"))
-    )
+    return SearchHit(title=title or str(parts.hostname), url=url, content=content or title, score=score)
 
 
 def _score(value: Any) -> float:
@@ -199,12 +180,10 @@ def fetch_json(
     body: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> tuple[int, Any]:
-    """The status, and the JSON of the answer (None if it has none, which only a status of success makes an
-    error).
+    """The status, and the JSON of the answer; None if one of no success has none.
 
     Raises:
-        SearchUnavailable: it cannot be reached, is too slow, answers too much or no JSON, or wants to send us
-        elsewhere.
+        SearchUnavailable: it cannot be reached, is too slow, answers too much or no JSON, or redirects.
     """
     until = time.monotonic() + seconds
     url = httpx2.URL(address.base_url.rstrip("/") + path, params=dict(params or {}))
@@ -262,7 +241,7 @@ def _pinned(address: Address, url: httpx2.URL) -> tuple[httpx2.URL, dict[str, st
     if address.trusted or _by_proxy(url):
         return url, {}, {}
     port = url.port or (443 if url.scheme == "https" else 80)
-    addresses = [str(info[4][0]) for info in socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)]
+    addresses = addresses_of(url.host, port)
     if not addresses or not all(map(is_public, addresses)):
         seen = ", ".join(addresses)[:MAX_QUOTE]
         raise SearchUnavailable(
@@ -361,13 +340,9 @@ class Tavily:
         if options.domains:
             body["include_domains"] = list(options.domains)
         key = self._key.get_secret_value()
+        headers = {"Authorization": f"Bearer {key}"}
         status, answer = fetch_json(
-            self._address,
-            "POST",
-            "/search",
-            seconds=self._seconds,
-            body=body,
-            headers={"Authorization": f"Bearer {key}"},
+            self._address, "POST", "/search", seconds=self._seconds, body=body, headers=headers
         )
         if status != 200 or not isinstance(answer, dict):
             raise SearchUnavailable(f"Tavily ({self._address.shown}) {_tavily_problem(status, answer, key)}")

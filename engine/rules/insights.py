@@ -19,7 +19,7 @@ from itertools import groupby, pairwise
 
 from engine.providers.questions import FocalPoints, Insight, InsightList, Insights, Points
 from engine.rules.topics import topics
-from engine.rules.triples import VERBS, quote, tagged_words, word_list
+from engine.rules.triples import VERBS, tagged_words, word_list
 from jiyi.text.words import (
     CJK,
     ENGLISH_STOP_WORDS,
@@ -27,6 +27,7 @@ from jiyi.text.words import (
     is_filler,
     language_of,
     normalise,
+    shortened,
     stem,
     telling,
 )
@@ -36,26 +37,19 @@ MAX_STATEMENTS = 500
 #: Characters of a statement that are read, and that are quoted.
 MAX_READ, MAX_QUOTED = 1_000, 240
 
-QUESTIONS: dict[Language, str] = {
-    "zh": "关于{topic}，有什么值得注意的？",
-    "en": "What is known about {topic}?",
-}
+QUESTIONS: dict[Language, str] = {"zh": "关于{}，有什么值得注意的？", "en": "What is known about {}?"}
 
 
 def focal_points(question: FocalPoints) -> Points:
     """What has figures in several statements, then the most salient topics; else the statements."""
     statements = [statement[:MAX_READ] for statement in question.statements[:MAX_STATEMENTS]]
     measured = (name for name in _measured(statements) if normalise(name) != normalise(question.agent_id))
-    names = list(
-        dict.fromkeys(
-            [*measured, *(topic.name for topic in topics(statements, question.count, question.agent_id))]
-        )
-    )
-    names = names or [line for statement in statements if (line := quote(statement, MAX_QUOTED))]
-    names = names or [quote(question.agent_id, MAX_QUOTED) or "…"]
-    asked = [
-        QUESTIONS[question.language].format(topic=quote(name, MAX_QUOTED)) for name in names[: question.count]
-    ]
+    named = [topic.name for topic in topics(statements, question.count, question.agent_id)]
+    names = list(dict.fromkeys([*measured, *named]))
+    names = names or [line for statement in statements if (line := shortened(statement, MAX_QUOTED))]
+    names = names or [shortened(question.agent_id, MAX_QUOTED) or "…"]
+    form = QUESTIONS[question.language]
+    asked = [form.format(shortened(name, MAX_QUOTED)) for name in names[: question.count]]
     return Points(questions=list(dict.fromkeys(asked)))
 
 
@@ -67,9 +61,8 @@ def _measured(statements: list[str]) -> list[str]:
             measured.setdefault(reading.attribute, []).append(reading)
     numbers = {whose: {reading.statement for reading in group} for whose, group in measured.items()}
     names: list[str] = []
-    several = sorted(
-        (whose for whose, where in numbers.items() if len(where) > 1), key=lambda whose: -len(numbers[whose])
-    )
+    several = [whose for whose, where in numbers.items() if len(where) > 1]
+    several.sort(key=lambda whose: -len(numbers[whose]))
     taken: list[set[int]] = []
     for whose in several:
         if not any(numbers[whose] <= other for other in taken):
@@ -90,21 +83,15 @@ def insights(question: Insights) -> InsightList:
         return InsightList(insights=[])
     times: list[datetime] = question.times
     thoughts = set(question.thoughts)
-    told = {
-        number: text
-        for number, text in sorted(enumerate(texts), key=lambda item: times[item[0]])
-        if number not in thoughts
-    }
+    in_order = sorted(enumerate(texts), key=lambda item: times[item[0]])
+    told = {number: text for number, text in in_order if number not in thoughts}
     known = [text for number, text in enumerate(texts) if number in thoughts]
     asked = set(telling(question.focal_point))
     candidates = courses(told, times)
     in_courses = {number for candidate in candidates for number in candidate.covers}
-    candidates += recurring(
-        {number: text for number, text in told.items() if number not in in_courses}, times
-    )
-    candidates.sort(
-        key=lambda candidate: asked.isdisjoint(telling(candidate.about))
-    )  # stable: else as they are
+    others = {number: text for number, text in told.items() if number not in in_courses}
+    candidates += recurring(others, times)
+    candidates.sort(key=lambda each: asked.isdisjoint(telling(each.about)))  # stable: else as they are
     kept: dict[str, Insight] = {}
     for candidate in candidates:
         if not is_said(candidate, known):
@@ -152,11 +139,11 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
             groups.setdefault((*reading.attribute, reading.unit, reading.language), []).append(reading)
     result: list[Found] = []
     used: set[int] = set()
-    for group in sorted(
-        groups.values(),
-        key=lambda group: (len(group), max(len(reading.name) for reading in group)),
-        reverse=True,
-    ):
+
+    def size(group: list[Reading]) -> tuple[int, int]:
+        return len(group), max(len(reading.name) for reading in group)
+
+    for group in sorted(groups.values(), key=size, reverse=True):
         if not _is_one_thing(group):
             continue
         each = _one_a_day([reading for reading in group if reading.statement not in used], times)
@@ -167,20 +154,11 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
         measured, language = name_of(each), each[-1].language
         values = " → ".join(reading.value for reading in shown)
         span = period(times[shown[0].statement], times[shown[-1].statement], language)
-        text = (
-            f"{measured}：{values}，{span}"
-            if language == "zh"
-            else f"{measured[:1].upper()}{measured[1:]}: {values}, {span}"
-        )
-        result.append(
-            Found(
-                text,
-                measured,
-                sorted(reading.statement for reading in shown),
-                frozenset(reading.statement for reading in group),
-            )
-        )
-        used.update(reading.statement for reading in group)
+        zh, en = f"{measured}：{values}，{span}", f"{measured[:1].upper()}{measured[1:]}: {values}, {span}"
+        covers = frozenset(reading.statement for reading in group)
+        evidence = sorted(reading.statement for reading in shown)
+        result.append(Found(zh if language == "zh" else en, measured, evidence, covers))
+        used |= covers
     return result
 
 
@@ -192,10 +170,8 @@ def _is_one_thing(group: Sequence[Reading]) -> bool:
 
 def _one_a_day(group: Sequence[Reading], times: Sequence[datetime]) -> list[Reading]:
     """The last reading of each day, in order of time."""
-    by_day = {
-        times[reading.statement].date(): reading
-        for reading in sorted(group, key=lambda reading: times[reading.statement])
-    }
+    in_order = sorted(group, key=lambda reading: times[reading.statement])
+    by_day = {times[reading.statement].date(): reading for reading in in_order}
     return [by_day[day] for day in sorted(by_day)]
 
 
@@ -213,15 +189,13 @@ def recurring(statements: Mapping[int, str], times: Sequence[datetime]) -> list[
         step = max((step for step in STEPS if step <= len(days)), default=0)
         if not step:
             continue
-        shortest = quote(min((statements[number] for number in group), key=len), MAX_QUOTED).rstrip("。.!！ ")
+        shortest = min((statements[number] for number in group), key=len)
+        shortest = shortened(shortest, MAX_QUOTED).rstrip("。.!！ ")
         language = language_of(shortest)
         weekdays = Counter(day.weekday() for day in days)
         first, last = times[group[0]], times[group[-1]]
-        habit = (
-            len(weekdays) <= MOST_WEEKDAYS
-            and min(weekdays.values()) >= LEAST_EACH
-            and (days[-1] - days[0]).days >= 14
-        )
+        often = len(weekdays) <= MOST_WEEKDAYS and min(weekdays.values()) >= LEAST_EACH
+        habit = often and (days[-1] - days[0]).days >= 14
         span = period(first, last, language)
         if language == "zh":
             names = "、".join(WEEKDAYS["zh"][day] for day in sorted(weekdays))
@@ -255,10 +229,7 @@ def _alike(statements: Mapping[int, str]) -> Iterator[list[int]]:
 
 
 def period(first: datetime, last: datetime, language: Language) -> str:
-    """From when to when, in days: 7 March to 5 September, 3月7日至9月5日; the month once, and years where
-    they
-    differ.
-    """
+    """In days: 7 March to 5 September, 3月7日至9月5日; the month once, and years where they differ."""
     years, months = first.year != last.year, (first.year, first.month) != (last.year, last.month)
     if language == "zh":
         begin, end = (f"{f'{day.year}年' if years else ''}{day.month}月{day.day}日" for day in (first, last))
@@ -291,14 +262,14 @@ _FIGURE = re.compile(
     r"(?<![A-Za-z\d.:/-])[£$€¥]?(\d{2,3}/\d{2,3}|\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,3})?(?![\d:/-]|\.\d)"
 )
 #: After a figure that is a day, a time, or one of a row: 19 June, 7 pm, 3rd, 八月 25 号.
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
 _NO_READING = re.compile(
-    r"\s{0,3}(?:年|月|日|号|点|时|分(?!钟)|岁生|am\b|pm\b|o'clock|st\b|nd\b|rd\b|th\b|"
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b)",
+    r"\s{0,3}(?:年|月|日|号|点|时|分(?!钟)|岁生|am\b|pm\b|o'clock|st\b|nd\b|rd\b|th\b"
+    rf"|{_MONTH}\b)",
     re.IGNORECASE,
 )
 _DATE_BEFORE = re.compile(
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\s{0,3}\Z|\b(?:in|since|until|at|page|no\.?|number)\s{0,3}\Z|第\Z",
-    re.IGNORECASE,
+    rf"{_MONTH}\s{{0,3}}\Z|\b(?:in|since|until|at|page|no\.?|number)\s{{0,3}}\Z|第\Z", re.IGNORECASE
 )
 _UNIT = re.compile(
     r"\s?(%|°C?|kg|km|cm|mm|mmHg|ml|g|公斤|千克|斤|公里|厘米|毫米|元|块|度|分钟|小时|毫克|片|"
@@ -310,24 +281,11 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 #: People by what they are called at home, each as one.
-KIN = {
-    **{
-        name: name for name in "妈妈 爸爸 爷爷 奶奶 外婆 外公 弟弟 妹妹 哥哥 姐姐 儿子 女儿 老公 老婆".split()
-    },
-    "妈": "妈妈",
-    "母亲": "妈妈",
-    "爸": "爸爸",
-    "父亲": "爸爸",
-    "丈夫": "老公",
-    "妻子": "老婆",
-    **{
-        name: name
-        for name in "mother father grandma grandpa wife husband brother sister son daughter".split()
-    },
-    "mum": "mother",
-    "mom": "mother",
-    "dad": "father",
-}
+_KIN = """
+妈妈=妈=母亲 爸爸=爸=父亲 爷爷 奶奶 外婆 外公 弟弟 妹妹 哥哥 姐姐 儿子 女儿 老公=丈夫 老婆=妻子
+mother=mum=mom father=dad grandma grandpa wife husband brother sister son daughter
+"""
+KIN = {name: names.split("=")[0] for names in _KIN.split() for name in names.split("=")}
 #: End in 's and own nothing.
 _NO_OWNERS = frozenset("it that this there here he she who what let".split())
 #: Other words for the same measure.
@@ -337,8 +295,7 @@ _CHANGES = frozenset(
     map(
         stem,
         """came come went go gone fell fall fallen rose rise risen drop climb grew grow grown increase
-        decrease reduce lower raise set
-        change move reach hit stand stood measure read cut""".split(),
+        decrease reduce lower raise set change move reach hit stand stood measure read cut""".split(),
     )
 )
 _UP_OR_DOWN = frozenset({"up", "down"})
@@ -354,10 +311,8 @@ _CHINESE_LINK = re.compile(
 _ATTACHES = frozenset("of for in at on from".split())
 _ARTICLES = frozenset("the a an my our this next last".split())
 #: Whose it is, without a name.
-_ELSES, _CHINESE_ELSES = (
-    frozenset("his her their your its".split()),
-    frozenset("他 她 它 他们 她们 你 您 别人 人家 对方".split()),
-)
+_ELSES = frozenset("his her their your its".split())
+_CHINESE_ELSES = frozenset("他 她 它 他们 她们 你 您 别人 人家 对方".split())
 _CHINESE_OWN = frozenset("我 我们 咱 咱们 自己 家里".split())
 _ASKS = re.compile(r"[?？]")
 _SPEAKER = re.compile(rf"(user|[A-Z][\w'’-]{{0,30}}(?: [A-Z][\w'’-]{{0,30}}){{0,2}}|[{CJK}]{{2,6}})[:：] ?")
@@ -424,9 +379,8 @@ def readings(number: int, statement: str) -> list[Reading]:
         for name, key in measured.nouns:
             what, says = (SAME[key], SAME[key]) if key in SAME else (key, name)
             of = measured.of - {normalise(called), normalise(who)}
-            result.append(
-                Reading(number, who, what, of, nouns, _whose(called, says, language), value, language)
-            )
+            whose = _whose(called, says, language)
+            result.append(Reading(number, who, what, of, nouns, whose, value, language))
     return result
 
 
@@ -443,9 +397,8 @@ def _speaker(text: str) -> tuple[str, str]:
 
 def states(text: str) -> bool:
     """Whether its words tell how things are: nothing is denied, wanted, planned, supposed or asked."""
-    return not _ASKS.search(text) and all(
-        cue.label != "unreal" for cue in word_list("unreal").find(normalise(text))
-    )
+    cues = word_list("unreal").find(normalise(text))
+    return not _ASKS.search(text) and all(cue.label != "unreal" for cue in cues)
 
 
 def _clauses(text: str) -> list[str]:
@@ -487,14 +440,13 @@ def _is_date(clause: str, figure: re.Match[str]) -> bool:
 def _person(clause: str, language: Language) -> tuple[str, str] | None:
     """Somebody in the clause, and what it calls them."""
     if language == "zh":
-        people = (
-            word for word, tag in tagged_words(clause) if word in KIN or (tag == "nr" and len(word) > 1)
-        )
+        words = tagged_words(clause)
+        people = (word for word, tag in words if word in KIN or (tag == "nr" and len(word) > 1))
         return next(((KIN.get(word, word), word) for word in people), None)
-    words = [match.group() for match in _WORD.finditer(clause)]
-    plain = [_POSSESSIVE.sub("", word) for word in words]
+    said = _WORD.findall(clause)
+    plain = [_POSSESSIVE.sub("", word) for word in said]
     known = next(((KIN[word.lower()], word) for word in plain if word.lower() in KIN), None)
-    owners = (name for word, name in zip(words, plain, strict=True) if word != name and word[:1].isupper())
+    owners = (name for word, name in zip(said, plain, strict=True) if word != name and word[:1].isupper())
     return known or next(((name, name) for name in owners if name.lower() not in _NO_OWNERS), None)
 
 
@@ -524,11 +476,8 @@ def _measured_en(before: str) -> _Measured | None:
     link = [stem(normalise(word)) for word in words[last:]]
     if not _LINKS.issuperset(link) or (not _UP_OR_DOWN.isdisjoint(link) and _CHANGES.isdisjoint(link)):
         return None
-    runs = [
-        [place for place, _ in run]
-        for noun, run in groupby(enumerate(is_noun), key=lambda item: item[1])
-        if noun
-    ]
+    grouped = groupby(enumerate(is_noun), key=lambda item: item[1])
+    runs = [[place for place, _ in run] for noun, run in grouped if noun]
     head = len(runs) - 1
     while head and _is_attached(words[runs[head - 1][-1] + 1 : runs[head][0]]):
         head -= 1
@@ -544,11 +493,8 @@ def _measured_en(before: str) -> _Measured | None:
 
 
 def _is_attached(between: Sequence[str]) -> bool:
-    return (
-        bool(between)
-        and between[0].lower() in _ATTACHES
-        and all(word.lower() in _ARTICLES for word in between[1:])
-    )
+    words = [word.lower() for word in between]
+    return words[:1] != [] and words[0] in _ATTACHES and _ARTICLES.issuperset(words[1:])
 
 
 def _measured_zh(before: str) -> _Measured | None:
@@ -579,6 +525,5 @@ def _is_english_noun(word: str) -> bool:
     if stem(plain) in MEASURING:
         return True
     grammar = plain in ENGLISH_STOP_WORDS or plain in VERBS or plain.endswith(("ly", "ing", "ed"))
-    return (
-        len(plain) > 2 and not grammar and plain not in KIN and plain.isalpha()
-    )  # I've is a word, and no noun
+    # I've is a word, and no noun.
+    return len(plain) > 2 and not grammar and plain not in KIN and plain.isalpha()

@@ -20,12 +20,12 @@ from engine.providers.questions import A, Digest, Digested, Memo, OneSentence, P
 from engine.retrieval.lexicon import Lexicon
 from engine.rules.insights import focal_points, insights
 from engine.rules.topics import topics
-from engine.rules.triples import one_line, quote, triple, weigh, word_list
+from engine.rules.triples import triple, weigh, word_list
 from engine.text.keywords import keywords_ranked
 from jiyi.protocol.conversations import CombinedExtraction
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
-from jiyi.text.words import Language, normalise, tokens
+from jiyi.text.words import normalise, one_line, shortened, tokens
 
 #: What a summary has: sentences, tokens, keywords.
 SUMMARY_SENTENCES, SUMMARY_TOKENS, SUMMARY_KEYWORDS = 2, 200, 5
@@ -67,9 +67,8 @@ def _keywords(question: ask.Keywords) -> ask.KeywordList:
 
 def _consistency(question: ask.Consistency) -> ask.Checked:
     """Words do not show whether a text is right: no rule pretends to know (fail-open)."""
-    why = (
-        "没有配置大语言模型，无法检查。" if question.language == "zh" else "There is no LLM that could tell."
-    )
+    zh, en = "没有配置大语言模型，无法检查。", "There is no LLM that could tell."
+    why = zh if question.language == "zh" else en
     return ask.Checked(verdict="unknown", why=why)
 
 
@@ -82,9 +81,8 @@ def _extraction(question: ask.Extraction) -> CombinedExtraction:
 
 def _summary(question: ask.Summary) -> ask.Summarised:
     parts = sentences(question.text) or [question.text]
-    overview = cut_to_tokens(" ".join(map(str.strip, parts[:SUMMARY_SENTENCES])), SUMMARY_TOKENS)[
-        : ask.MAX_ANSWER_CHARS
-    ]
+    first = " ".join(map(str.strip, parts[:SUMMARY_SENTENCES]))
+    overview = cut_to_tokens(first, SUMMARY_TOKENS)[: ask.MAX_ANSWER_CHARS]
     words = [word[: ask.MAX_NAME_CHARS] for word in keywords_ranked(question.text)[:SUMMARY_KEYWORDS]]
     return ask.Summarised(overview=overview or "…", keywords=words or ["…"])
 
@@ -92,9 +90,8 @@ def _summary(question: ask.Summary) -> ask.Summarised:
 def _compaction(question: ask.Compaction) -> ask.Condensed:
     """The first sentence of each utterance, the latest if there is not room for all."""
     lines = [f"{speaker}: {(sentences(text) or [text])[0]}".strip() for speaker, text in question.utterances]
-    return ask.Condensed(
-        summary=("\n".join([question.text, *lines]).strip() or "…")[-ask.MAX_ANSWER_CHARS :].strip() or "…"
-    )
+    told = "\n".join([question.text, *lines]).strip()[-ask.MAX_ANSWER_CHARS :].strip()
+    return ask.Condensed(summary=told or "…")
 
 
 #: Characters of an utterance that are quoted.
@@ -115,23 +112,16 @@ _NUMBER = re.compile(r"\d|(?<![一二两三四五六七八九十])[一二两三�
 _ASKING = re.compile(r"[?？]\s*\Z")
 
 
-def planning(question: Planning) -> OneSentence:
-    """The utterance with the most plans in it, quoted; where nobody plans, the one that says most."""
-    return _best(question.utterances, question.language, for_plans=True)
-
-
-def memo(question: Memo) -> OneSentence:
-    """The utterance that weighs and says most, quoted."""
-    return _best(question.utterances, question.language, for_plans=False)
-
-
-def _best(utterances: list[tuple[str, str]], language: Language, *, for_plans: bool) -> OneSentence:
-    heard = [(speaker, line) for speaker, text in utterances[-MAX_UTTERANCES:] if (line := one_line(text))]
+def best_utterance(question: Planning | Memo) -> OneSentence:
+    """The one with the most plans in it, or for a memo the one that weighs most, quoted."""
+    language, recent = question.language, question.utterances[-MAX_UTTERANCES:]
+    for_plans = isinstance(question, Planning)
+    heard = [(speaker, line) for speaker, text in recent if (line := one_line(text))]
     if not heard:
         nothing = "这次谈话里什么也没有说。" if language == "zh" else "Nothing was said in this conversation."
         return OneSentence(sentence=nothing)
     speaker, line = max(heard, key=lambda item: _worth(item[1], for_plans=for_plans))  # the first of equals
-    name, quoted = quote(speaker, MAX_NAME), quote(line, MAX_QUOTED)
+    name, quoted = shortened(speaker, MAX_NAME), shortened(line, MAX_QUOTED)
     if language == "zh":
         return OneSentence(sentence=f"{name or '有人'}说：“{quoted}”")
     return OneSentence(sentence=f'{name or "Somebody"} said: "{quoted}"')
@@ -141,9 +131,8 @@ def _worth(line: str, *, for_plans: bool) -> float:
     text = normalise(line[:UTTERANCE_CHARS])[:UTTERANCE_CHARS]
     cues = Counter(label for label, _ in {(cue.label, cue.phrase) for cue in word_list("cues").find(text)})
     worth = KEYWORD * min(len(keywords_ranked(text)), MOST_KEYWORDS)
-    worth += NUMBER * min(len(_NUMBER.findall(text)), MOST_NUMBERS) + SMALL_TALK * min(
-        cues["small_talk"], MOST_SMALL_TALK
-    )
+    worth += NUMBER * min(len(_NUMBER.findall(text)), MOST_NUMBERS)
+    worth += SMALL_TALK * min(cues["small_talk"], MOST_SMALL_TALK)
     worth += QUESTION if _ASKING.search(text) else 0.0
     if for_plans:
         return worth + PLAN * cues["plan"]
@@ -165,11 +154,8 @@ OVERLAP = 0.5
 def digest(question: Digest) -> Digested:
     """Up to three sentences that are most like all the others, in the order in which they were said."""
     statements = question.statements[:MAX_STATEMENTS]
-    heard = [
-        (number, one_line(sentence[:SENTENCE_CHARS]))
-        for number, text in enumerate(statements)
-        for sentence in sentences(text)
-    ]
+    said = [(number, sentence) for number, text in enumerate(statements) for sentence in sentences(text)]
+    heard = ((number, one_line(sentence[:SENTENCE_CHARS])) for number, sentence in said)
     read = [item for item in heard if item[1]][:MAX_SENTENCES]
     telling = [item for item in read if len(tokens(item[1])) >= LEAST_TOKENS] or read
     if not telling:
@@ -179,8 +165,8 @@ def digest(question: Digest) -> Digested:
     names = topics(statements, 1, question.agent_id, least_members=min(2, len(statements)))
     topic = names[0].name if names else telling[chosen[0]][1]
     return Digested(
-        topic=quote(topic, MAX_TITLE) or "…",
-        summary=joint.join(quote(telling[place][1], MAX_QUOTED) for place in chosen) or "…",
+        topic=shortened(topic, MAX_TITLE) or "…",
+        summary=joint.join(shortened(telling[place][1], MAX_QUOTED) for place in chosen) or "…",
         evidence=sorted({telling[place][0] for place in chosen}),
     )
 
@@ -208,8 +194,8 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Keywords: _keywords,
     ask.FocalPoints: focal_points,
     ask.Insights: insights,
-    ask.Planning: planning,
-    ask.Memo: memo,
+    ask.Planning: best_utterance,
+    ask.Memo: best_utterance,
     ask.Digest: digest,
     ask.Consistency: _consistency,
     ask.Extraction: _extraction,

@@ -24,7 +24,17 @@ from functools import lru_cache
 from importlib.resources import files
 
 from engine.providers.questions import Facts, Poignancy, Triple
-from jiyi.text.words import CJK, beginning, is_filler, language_of, normalise, stem, telling
+from jiyi.text.words import (
+    CJK,
+    beginning,
+    is_filler,
+    language_of,
+    normalise,
+    one_line,
+    shortened,
+    stem,
+    telling,
+)
 
 #: "haha nice", 嗯嗯: nobody will ask for it.
 SMALL_TALK = 1
@@ -151,10 +161,8 @@ class WordList:
             for length in range(min(self._longest, len(stems) - place), 0, -1):
                 label = self._stemmed.get(tuple(stems[place : place + length]))
                 if label is not None:
-                    last = words[place + length - 1]
-                    yield PhraseMatch(
-                        label, " ".join(stems[place : place + length]), words[place].start(), last.end()
-                    )
+                    phrase, last = " ".join(stems[place : place + length]), words[place + length - 1]
+                    yield PhraseMatch(label, phrase, words[place].start(), last.end())
                     place += length
                     break
             else:
@@ -170,17 +178,6 @@ def word_list(name: str) -> WordList:
 def read(file: str) -> str:
     """A file that lies beside this module."""
     return files(__package__).joinpath(file).read_text(encoding="utf-8")
-
-
-def one_line(text: str) -> str:
-    """A text on one line, without characters that cannot be seen."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
-
-
-def quote(text: str, room: int) -> str:
-    """A text on one line of at most ``room`` characters."""
-    line = one_line(text)
-    return line if len(line) <= room else f"{line[: room - 1].rstrip()}…"
 
 
 #: Only the beginning of a text is looked at: who and what stand there.
@@ -212,18 +209,15 @@ def _parts(clause: str) -> tuple[str, str, str] | None:
 
 
 def _part(text: str) -> str:
-    line = one_line(text).strip(TRIM)
-    return line if len(line) <= MAX_PART_CHARS else f"{line[: MAX_PART_CHARS - 1].rstrip()}…"
+    return shortened(one_line(text).strip(TRIM), MAX_PART_CHARS)
 
 
 #: Words of a subject at most.
 MAX_SUBJECT_WORDS = 8
 
 _BE = frozenset(
-    (
-        "is are was were am be been being 's i'm we're they're you're he's she's it's isn't aren't wasn't "
-        "weren't"
-    ).split()
+    """is are was were am be been being 's i'm we're they're you're he's she's it's
+    isn't aren't wasn't weren't""".split()
 )
 _HELPING = _BE | frozenset(
     """has have had will would can could should may might must do does did cannot won't can't couldn't
@@ -233,8 +227,7 @@ _HELPING = _BE | frozenset(
 #: Between a helping verb and its verb.
 _BETWEEN = frozenset(
     """not never also just still already now always often only really finally again currently going to
-    usually sometimes
-    probably quickly quietly slowly soon almost even both""".split()
+    usually sometimes probably quickly quietly slowly soon almost even both""".split()
 )
 #: Belong to the verb that they follow: wakes up, talks to.
 _ENGLISH_PARTICLES = frozenset("to up out off on down away back about for with at into in over".split())
@@ -245,10 +238,8 @@ _NOUN_FOLLOWS = frozenset(
 _NO_VERB_FOLLOWS_HELPING = _NOUN_FOLLOWS | frozenset("as which who and or but if when while".split())
 #: End like verbs and are none, or stand after the noun that they describe.
 _NO_VERBS = frozenset(
-    (
-        "red bed shed seed need speed hundred naked sacred wicked beloved united indeed sled named called "
-        "based"
-    ).split()
+    """red bed shed seed need speed hundred naked sacred wicked beloved united indeed sled named called
+    based""".split()
 )
 
 #: "Yesterday, …", "On Monday morning, …": says when, not who.
@@ -273,14 +264,8 @@ def english_parts(clause: str) -> tuple[str, str, str] | None:
     """Subject (empty if the clause begins with its verb), predicate and object; None if no verb is found."""
     words = _WHEN.sub("", clause, count=1).split() if _WHEN.match(clause) else clause.split()
     plain = [word.lower().strip(TRIM).replace("’", "'") for word in words]
-    at = next(
-        (
-            place
-            for place in range(min(len(words), MAX_SUBJECT_WORDS + 1))
-            if _is_english_verb(words, plain, place)
-        ),
-        None,
-    )
+    first = range(min(len(words), MAX_SUBJECT_WORDS + 1))
+    at = next((place for place in first if _is_english_verb(words, plain, place)), None)
     if at is None:
         return None
     end = at + 1

@@ -1,5 +1,4 @@
-"""Days in words: 明天, 下周三, "next Friday", 3月5日, "the 15th", 月底, and how long from now: 半小时后, "in
-20 minutes".
+"""Days in words: 明天, 下周三, "next Friday", 3月5日, "the 15th", 月底.
 
 Weeks begin on Monday: 下周三 and "next Wednesday" lie in the next calendar week. A day that is not told which
 one it is (周五, 15号, 3月5日) is the next that is not over.
@@ -17,6 +16,7 @@ from engine.times.clocks import (
     EN_MONTH,
     EN_WEEKDAY,
     HOLIDAYS,
+    TH,
     WEEK,
     ZH,
     ZH_WEEKS,
@@ -33,24 +33,28 @@ from engine.times.lunar import find_lunar
 _YEARS = 9
 _HOLIDAY = re.compile("|".join(sorted(HOLIDAYS, key=len, reverse=True)), re.IGNORECASE)
 _ZH_DAYS = {"今": 0, "当": 0, "明": 1, "后": 2, "大后": 3, "大大后": 4}
-
-
 _ZH_NAMED = re.compile(
-    r"(?<![昨每])(?P<which>大大后|大后|后|明|今)(?:[天日](?!气)|儿个?(?!子|女|童|媳|科)|(?=[早晚夜]|上午|中午|下午|凌晨|傍晚))"
+    r"(?<![昨每])(?P<which>大大后|大后|后|明|今)"
+    r"(?:[天日](?!气)|儿个?(?!子|女|童|媳|科)|(?=[早晚夜]|上午|中午|下午|凌晨|傍晚))"
 )
+_WHICH = r"下下个?|下个?|这个?|本"
 _ZH_WEEK = re.compile(
-    rf"(?<![上每早])(?P<which>下下个?|下个?|这个?|本)?{WEEK}(?P<day>[一二三四五六日天1-7])(?![个次天周年月小分])"
-    rf"|(?<![上每])(?P<week_which>下下个?|下个?|这个?|本)?周末(?!作业)"
+    rf"(?<![上每早])(?P<which>{_WHICH})?{WEEK}(?P<day>[一二三四五六日天1-7])(?![个次天周年月小分])"
+    rf"|(?<![上每])(?P<week_which>{_WHICH})?周末(?!作业)"
 )
 _ZH_WHOLE = re.compile(
-    rf"(?P<which>下个?)(?:(?P<week>{WEEK})(?![一二三四五六日天末1-7])|月(?![初底末]|{ZH}[号日]))|明年(?!{ZH}月)"
+    rf"(?P<which>下个?)(?:(?P<week>{WEEK})(?![一二三四五六日天末1-7])|月(?![初底末]|{ZH}[号日]))"
+    rf"|明年(?!{ZH}月)"
 )
 _ZH_DATE = re.compile(
-    rf"(?:(?P<year>\d{{4}}|[二][〇零一二三四五六七八九]{{3}})年|(?P<next_year>明年)|今年)?的?(?<![\d.])(?P<month>{ZH})月(?:份)?的?(?P<day>{ZH})(?:[日号](?![线楼门店机馆院房])|(?![\d个月天周年点时分]))"
+    r"(?:(?P<year>\d{4}|[二][〇零一二三四五六七八九]{3})年|(?P<next_year>明年)|今年)?的?"
+    rf"(?<![\d.])(?P<month>{ZH})月(?:份)?的?"
+    rf"(?P<day>{ZH})(?:[日号](?![线楼门店机馆院房])|(?![\d个月天周年点时分]))"
     rf"(?:[(（]?{WEEK}[一二三四五六日天][)）]?)?"
 )
 _ZH_OF_MONTH = re.compile(
-    rf"(?:(?P<which>下个?月|这个月|本月|当月)的?|(?<![\d月年]))(?P<day>{ZH})[号日](?![线楼门店机馆院房桌床台子])"
+    r"(?:(?P<which>下个?月|这个月|本月|当月)的?|(?<![\d月年]))"
+    rf"(?P<day>{ZH})[号日](?![线楼门店机馆院房桌床台子])"
 )
 _ZH_MONTH_END = re.compile(
     r"(?P<which>下个?|这个?|本)?月(?P<where>底|末|初|中旬?)(?!尾)|(?P<year_end>年底|年末)"
@@ -58,14 +62,14 @@ _ZH_MONTH_END = re.compile(
 _ISO = re.compile(r"(?<![\d/.-])(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?![\d/-])")
 _SLASH = re.compile(r"(?<![\d/.:-])(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/-])")
 _EN_NAMED = re.compile(
-    r"\b(?:(?P<after>(?:the )?day after"
-    r" tomorrow)|(?P<tomorrow>tomorrow|tmrw|tmr|2morrow)|(?P<today>today|tonight|this"
-    r" (?:morning|afternoon|evening)))\b",
+    r"\b(?:(?P<after>(?:the )?day after tomorrow)|(?P<tomorrow>tomorrow|tmrw|tmr|2morrow)"
+    r"|(?P<today>today|tonight|this (?:morning|afternoon|evening)))\b",
     re.IGNORECASE,
 )
 _EN_WEEK = re.compile(
-    r"(?<!last )(?<!every )(?<!each )\b(?:(?:on |by )?(?P<which>next|this coming|this|coming|the coming) |on"
-    rf" |by )?(?P<day>{EN_WEEKDAY})\b(?!-)(?P<after>,? next week| after next| week\b)?",
+    r"(?<!last )(?<!every )(?<!each )\b"
+    r"(?:(?:on |by )?(?P<which>next|this coming|this|coming|the coming) |on |by )?"
+    rf"(?P<day>{EN_WEEKDAY})\b(?!-)(?P<after>,? next week| after next| week\b)?",
     re.IGNORECASE,
 )
 _EN_WEEKS_FROM = re.compile(rf"\b(?P<n>{EN}) weeks? from (?:on )?(?P<day>{EN_WEEKDAY})\b", re.IGNORECASE)
@@ -74,21 +78,20 @@ _EN_WEEKEND = re.compile(
 )
 _EN_WHOLE = re.compile(r"\bnext (?P<unit>week|month|year)\b", re.IGNORECASE)
 _EN_DATE = re.compile(
-    rf"\b(?:(?:on |by )?(?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{EN_MONTH})|(?:on |by"
-    rf" )?(?P<month2>{EN_MONTH}) (?:the )?(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?(?![\d:]))"
-    r"(?:,? (?P<year>\d{4})\b)?",
+    rf"\b(?:on |by )?(?:(?:the )?(?P<day>\d{{1,2}}){TH}?(?: of)? (?P<month>{EN_MONTH})"
+    rf"|(?P<month2>{EN_MONTH}) (?:the )?(?P<day2>\d{{1,2}}){TH}?(?![\d:]))(?:,? (?P<year>\d{{4}})\b)?",
     re.IGNORECASE,
 )
 _EN_OF_MONTH = re.compile(
-    r"\b(?:on )?the (?P<day>\d{1,2})(?:st|nd|rd|th)\b(?!"
-    r" (?:floor|time|street|avenue|grade|birthday|anniversary|edition|century))(?P<which> of next month| of"
-    r" this month| next month)?",
+    rf"\b(?:on )?the (?P<day>\d{{1,2}}){TH}\b"
+    r"(?! (?:floor|time|street|avenue|grade|birthday|anniversary|edition|century))"
+    r"(?P<which> of next month| of this month| next month)?",
     re.IGNORECASE,
 )
-_EN_NEXT_MONTH = re.compile(r"\bnext month,? on the (?P<day>\d{1,2})(?:st|nd|rd|th)\b", re.IGNORECASE)
+_EN_NEXT_MONTH = re.compile(rf"\bnext month,? on the (?P<day>\d{{1,2}}){TH}\b", re.IGNORECASE)
 _EN_MONTH_END = re.compile(
-    r"\b(?:at |by )?the (?:(?P<last>end|last day) of (?P<which>the|this|next)"
-    r" (?P<unit>month|year)|(?P<first>beginning|start|first) of next month)\b",
+    r"\b(?:at |by )?the (?:(?P<last>end|last day) of (?P<which>the|this|next) (?P<unit>month|year)"
+    r"|(?P<first>beginning|start|first) of next month)\b",
     re.IGNORECASE,
 )
 
@@ -114,29 +117,21 @@ def within_whole(whole: Day, day: Day) -> Day:
 def _chinese(text: str, today: date) -> Iterator[Day | Impossible]:
     for match in _ZH_NAMED.finditer(text):
         ahead = _ZH_DAYS[match["which"]]
-        yield Day(match.start(), match.end(), (today + timedelta(days=ahead),), today=ahead == 0)
+        yield Day(*match.span(), (today + timedelta(days=ahead),), today=ahead == 0)
     for match in _ZH_WEEK.finditer(text):
-        which = match["which"] or match["week_which"]
-        weekday = weekday_index(match["day"]) if match["day"] else 5
-        yield _of_week(
-            match,
-            today,
-            weekday,
-            None if which is None else ZH_WEEKS[which.removesuffix("个")],
-            certain=match["day"] is not None,
-        )
+        which, day = match["which"] or match["week_which"], match["day"]
+        week = None if which is None else ZH_WEEKS[which.removesuffix("个")]
+        yield _of_week(match, today, weekday_index(day) if day else 5, week, certain=day is not None)
     for match in _ZH_WHOLE.finditer(text):
         yield _whole(match, today, "week" if match["week"] else "month" if match["which"] else "year")
     for match in _ZH_MONTH_END.finditer(text):
         if match["year_end"]:
-            yield Day(match.start(), match.end(), (date(today.year, 12, 31),), certain=False)
+            yield Day(*match.span(), (date(today.year, 12, 31),), certain=False)
             continue
         month = add_months(today.replace(day=1), 1 if (match["which"] or "").startswith("下") else 0)
         day = {"初": 1, "中": 15, "中旬": 15}.get(match["where"], monthrange(month.year, month.month)[1])
         dates = (month.replace(day=day), add_months(month, 1).replace(day=min(day, 28)))
-        yield Day(
-            match.start(), match.end(), dates if day < 28 else dates[:1], certain=match["where"] in "底末"
-        )
+        yield Day(*match.span(), dates if day < 28 else dates[:1], certain=match["where"] in "底末")
 
 
 def _english(text: str, today: date) -> Iterator[Day | Impossible]:
@@ -147,26 +142,14 @@ def _english(text: str, today: date) -> Iterator[Day | Impossible]:
         yield Day(match.start(), end, (today + timedelta(days=ahead),), today=ahead == 0)
     for match in _EN_WEEK.finditer(text):
         which, after = (match["which"] or "").lower(), (match["after"] or "").lower()
-        if (
-            match["day"].lower() in ("sat", "sun", "mon", "wed", "fri")
-            and match["day"].islower()
-            and not which
-            and match[0] == match["day"]
-        ):
+        if match[0] in ("sat", "sun", "mon", "wed", "fri"):
             continue  # "sat" and "sun" are words of their own
-        week = (
-            2
-            if "after next" in after
-            else 1
-            if which == "next" or "next week" in after
-            else 0
-            if which == "this"
-            else None
-        )
+        week = {"next": 1, "this": 0}.get(which)
+        week = 2 if "after next" in after else 1 if "next week" in after else week
         yield _of_week(match, today, weekday_index(match["day"]), week)
     for match in _EN_WEEKS_FROM.finditer(text):
         first = _of_week(match, today, weekday_index(match["day"]), None).dates[0]
-        yield Day(match.start(), match.end(), (first + timedelta(weeks=number(match["n"])),))
+        yield Day(*match.span(), (first + timedelta(weeks=number(match["n"])),))
     for match in _EN_WEEKEND.finditer(text):
         yield _of_week(match, today, 5, 1 if match["which"].lower() == "next" else 0, certain=False)
     for match in _EN_WHOLE.finditer(text):
@@ -174,14 +157,12 @@ def _english(text: str, today: date) -> Iterator[Day | Impossible]:
     for match in _EN_MONTH_END.finditer(text):
         first = add_months(today.replace(day=1), 1)
         if match["first"]:
-            yield Day(match.start(), match.end(), (first,))
+            yield Day(*match.span(), (first,))
         elif match["unit"].lower() == "year":
-            yield Day(
-                match.start(), match.end(), (date(today.year + (match["which"].lower() == "next"), 12, 31),)
-            )
+            yield Day(*match.span(), (date(today.year + (match["which"].lower() == "next"), 12, 31),))
         else:
             ends = first if match["which"].lower() != "next" else add_months(first, 1)
-            yield Day(match.start(), match.end(), (ends - timedelta(days=1),))
+            yield Day(*match.span(), (ends - timedelta(days=1),))
 
 
 def _dates(text: str, today: date) -> Iterator[Day | Impossible]:
@@ -213,10 +194,9 @@ def _of_week(
     """A weekday of a week counted from this one, or the next there is."""
     if week is None:
         first = today + timedelta(days=(weekday - today.weekday()) % 7)
-        return Day(match.start(), match.end(), (first, first + timedelta(days=7)), certain)
-    return Day(
-        match.start(), match.end(), (today + timedelta(days=weekday - today.weekday(), weeks=week),), certain
-    )
+        return Day(*match.span(), (first, first + timedelta(days=7)), certain)
+    day = today + timedelta(days=weekday - today.weekday(), weeks=week)
+    return Day(*match.span(), (day,), certain)
 
 
 def _whole(match: re.Match[str], today: date, unit: str) -> Day:
@@ -225,36 +205,26 @@ def _whole(match: re.Match[str], today: date, unit: str) -> Day:
         "month": add_months(today.replace(day=1), 1),
         "year": date(today.year + 1, 1, 1),
     }
-    return Day(match.start(), match.end(), (ahead[unit],), certain=False, whole=unit)
+    return Day(*match.span(), (ahead[unit],), certain=False, whole=unit)
 
 
 def _date(match: re.Match[str], today: date, month: int, day: int, year: int | None) -> Day | Impossible:
-    years = [year] if year is not None else range(today.year, today.year + _YEARS)
-    dates = (
-        [
-            date(each, month, day)
-            for each in years
-            if 1 <= month <= 12 and 1 <= day <= monthrange(each, month)[1]
-        ]
-        if 1 <= (year or 1) < 9999
-        else []
-    )
+    years = range(today.year, today.year + _YEARS) if year is None else [year]
+    # Days at the ends of the calendar have no moment in some time zones.
+    years = [each for each in years if 1 < each < 9999 and 1 <= month <= 12]
+    dates = [date(each, month, day) for each in years if 1 <= day <= monthrange(each, month)[1]]
     if not dates:
-        return Impossible(match.start(), match.end(), f"there is no day {day} in month {month}")
-    return Day(match.start(), match.end(), tuple(dates))
+        return Impossible(*match.span(), f"there is no day {day} in month {month}")
+    return Day(*match.span(), tuple(dates))
 
 
 def _of_month(match: re.Match[str], today: date, day: int, which: str) -> Day | Impossible:
     if not 1 <= day <= 31:
-        return Impossible(match.start(), match.end(), f"no month has a day {day}")
+        return Impossible(*match.span(), f"no month has a day {day}")
     first = today.replace(day=1)
     months = [1] if which.startswith("下") or "next" in which else [0] if which else range(13)
     firsts = [add_months(first, ahead) for ahead in months]
-    dates = [
-        month_start.replace(day=day)
-        for month_start in firsts
-        if day <= monthrange(month_start.year, month_start.month)[1]
-    ]
+    dates = [each.replace(day=day) for each in firsts if day <= monthrange(each.year, each.month)[1]]
     if not dates:
-        return Impossible(match.start(), match.end(), f"that month has no day {day}")
-    return Day(match.start(), match.end(), tuple(dates))
+        return Impossible(*match.span(), f"that month has no day {day}")
+    return Day(*match.span(), tuple(dates))

@@ -1,8 +1,6 @@
 """Days of the Chinese calendar in words: 农历八月十五, 腊月二十三, 大年初一, 除夕, 中秋, "Lunar New Year".
 
-A lunar year begins in January or February, so "2027年腊月二十三" and 明年除夕 may be days of two years: such
-a day is
-asked back.
+A lunar year begins in January or February: 2027年腊月二十三 and 明年除夕 may be two days, and are asked back.
 """
 
 from __future__ import annotations
@@ -32,20 +30,21 @@ _MONTH = r"(?:十[一二]|[一二三四五六七八九十])"
 _FREE = r"(?=提醒|[叫给让]我|[早晚上中下凌傍的时,，。\d一二三四五六七八九十\s]|\Z)"
 
 
-def _names(*, ascii_only: bool) -> str:
-    return "|".join(
-        sorted((name for name in LUNAR_HOLIDAYS if name.isascii() == ascii_only), key=len, reverse=True)
-    )
-
-
+_NUMERALS = "一二三四五六七八九十"
+_ANY_MONTH = rf"(?P<month>[{_NUMERALS}]{{1,3}}|\d{{1,2}}|[正冬腊])"
+_ZH_NAMES, _EN_NAMES = (
+    "|".join(sorted((name for name in LUNAR_HOLIDAYS if name.isascii() is english), key=len, reverse=True))
+    for english in (False, True)
+)
 _PATTERNS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"(?:农历|阴历|旧历)的?{_YEAR}(?P<leap>闰)?(?P<month>[一二三四五六七八九十]{{1,3}}|\d{{1,2}}|[正冬腊])月的?(?P<day>{_DAY}|\d{{1,2}})[日号]?",
-        rf"{_YEAR}(?P<leap>闰)?(?:(?P<month>[正冬腊])月(?P<day>{_DAY})|(?<![一二三四五六七八九十])(?P<month2>{_MONTH})月(?P<day2>初[一二三四五六七八九十]|廿[一二三四五六七八九]?))",
-        rf"{_YEAR}大年(?P<first>初[一二三四五六七八九十]|三十)",
-        rf"{_YEAR}(?P<name>{_names(ascii_only=False)})(?:节|那天|当天){{0,2}}{_FREE}",
-        rf"\b(?:on|at|by|this|next) (?:the )?(?P<name>{_names(ascii_only=True)})\b",
+        rf"(?:农历|阴历|旧历)的?{_YEAR}(?P<leap>闰)?{_ANY_MONTH}月的?(?P<day>{_DAY}|\d{{1,2}})[日号]?",
+        rf"{_YEAR}(?P<leap>闰)?(?P<month>[正冬腊])月(?P<day>{_DAY})",
+        rf"{_YEAR}(?P<leap>闰)?(?<![{_NUMERALS}])(?P<month>{_MONTH})月(?P<day>初[{_NUMERALS}]|廿[一二三四五六七八九]?)",
+        rf"{_YEAR}大年(?P<first>初[{_NUMERALS}]|三十)",
+        rf"{_YEAR}(?P<name>{_ZH_NAMES})(?:节|那天|当天){{0,2}}{_FREE}",
+        rf"\b(?:on|at|by|this|next) (?:the )?(?P<name>{_EN_NAMES})\b",
     )
 ]
 _MONTHS = {"正": 1, "冬": 11, "腊": 12}
@@ -93,12 +92,8 @@ def _named(match: re.Match[str]) -> _Lunar:
     if groups.get("first"):
         first = groups["first"]
         return _Lunar(12, 30, leap=False) if first == "三十" else _Lunar(1, _number(first), leap=False)
-    month = groups.get("month") or groups["month2"]
-    return _Lunar(
-        _MONTHS.get(month) or number(month),
-        _number(groups.get("day") or groups["day2"]),
-        bool(groups["leap"]),
-    )
+    month = _MONTHS.get(groups["month"]) or number(groups["month"])
+    return _Lunar(month, _number(groups["day"]), bool(groups["leap"]))
 
 
 def _number(word: str) -> int:
@@ -108,12 +103,10 @@ def _number(word: str) -> int:
 def _day(match: re.Match[str], lunar: _Lunar, today: date) -> Day | Impossible:
     start, end = match.span()
     groups = {name: word for name, word in match.groupdict().items() if word}
-    this, year = _lunar_year(today), groups.get("year")
-    ahead = _AHEAD.get(groups.get("named", ""))
-    if year is not None or ahead is not None:
-        solar, own = (
-            (int(year), int(year)) if year is not None else (today.year + (ahead or 0), this + (ahead or 0))
-        )
+    this: int = LunarDate.from_solar(today).year
+    if "year" in groups or "named" in groups:
+        ahead = _AHEAD.get(groups.get("named", ""), 0)
+        solar, own = int(groups.get("year", today.year + ahead)), int(groups.get("year", this + ahead))
         of_calendar = {
             day for each in (solar - 1, solar) if (day := lunar.of(each)) is not None and day.year == solar
         }
@@ -125,8 +118,3 @@ def _day(match: re.Match[str], lunar: _Lunar, today: date) -> Day | Impossible:
     if not days:
         return Impossible(start, end, "there is no day of this name in the lunar calendar")
     return Day(start, end, tuple(sorted(days)), lunar=True)
-
-
-def _lunar_year(today: date) -> int:
-    year: int = LunarDate.from_solar(today).year
-    return year

@@ -1,5 +1,4 @@
-"""Which days a question talks about, in English and in Chinese: 'last Friday', 3月2日, 'in March 2026',
-三天前.
+"""Which days a question talks about, in English and in Chinese: 'last Friday', 3月2日, 三天前.
 
 Everything is whole days in the time zone of ``now``, and weeks begin on Monday. What leaves something open is
 read backwards, because memories lie in the past: without a year, a date or a month is the latest one that has
@@ -9,11 +8,9 @@ begun by the end of today; 'on Friday' and 周五 may be today; 'last Friday' is
 The days that a message names by the day it was said on, as dates: "yesterday" → "yesterday (2026-03-01)",
 下周三.
 
-A memory has to stand alone, so its relative days are followed by what they mean. Weeks begin on Monday:
-下周三
-and "next Wednesday" lie in the next calendar week, 上周三 in the last one, while "last Wednesday" is the
-latest
-before today. A bare weekday is the latest one in a sentence about what happened, else the next to come.
+A memory has to stand alone, so its relative days are followed by what they mean. 下周三 and "next Wednesday"
+lie in the next calendar week, 上周三 in the last one, while "last Wednesday" is the latest before today. A
+bare weekday is the latest one in a sentence about what happened, else the next to come.
 """
 
 from __future__ import annotations
@@ -91,7 +88,8 @@ _HOLIDAY_DAYS = {(10, 1): 7, (5, 1): 5}
 _HINT = re.compile(
     rf"{_EN_HOLIDAYS}|{_ZH_HOLIDAYS}|"
     r"[0-9今昨天周拜期月年]|day|night|week|month|year|ago|this|last|past"
-    r"|(?:in|of|during|throughout|on|early|mid|late)[\s-]+(?:jan|feb|ma|apr|ju|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri)"
+    r"|(?:in|of|during|throughout|on|early|mid|late)[\s-]+"
+    r"(?:jan|feb|ma|apr|ju|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri)"
 )
 
 
@@ -197,13 +195,8 @@ def _holiday(match: re.Match[str], today: datetime) -> Span:
     """The latest that has begun, or that of the year that is named."""
     month, day = HOLIDAYS[" ".join(match["holiday"].split())]
     year, back = match["year"], match["back"]
-    its_year = (
-        number(year)
-        if year
-        else today.year - _BACK[back]
-        if back
-        else today.year - ((month, day) > (today.month, today.day))
-    )
+    ago = _BACK[back] if back else int((month, day) > (today.month, today.day))
+    its_year = number(year) if year else today.year - ago
     return _days(_months(today, its_year, month)[0].replace(day=day), _HOLIDAY_DAYS.get((month, day), 1))
 
 
@@ -212,26 +205,27 @@ def _unit(match: re.Match[str], today: datetime) -> Span:
     named = match.groupdict()
     back = _BACK[named["back"]] if named.get("back") else number(named["n"])
     unit = _UNITS.get(named["unit"], named["unit"])
-    if unit in {"month", "year"}:
-        return (
-            _months(today, today.year, today.month - back)
-            if unit == "month"
-            else _months(today, today.year - back, 1, 12)
-        )
+    if unit == "month":
+        return _months(today, today.year, today.month - back)
+    if unit == "year":
+        return _months(today, today.year - back, 1, 12)
     if unit == "day":
         return _days(today - timedelta(days=back))
     return _week_span(today, back, "末" if unit == "weekend" else None)
 
 
 _CHINESE_DATE = (
-    rf"(?:{_NOT_IN_NUMBER}(?P<year>[0-9]{{1,9}}|[〇零一二三四五六七八九]{{4}})~年~|{_CHINESE_BACK}的?|{_NOT_IN_NUMBER})"
+    rf"(?:{_NOT_IN_NUMBER}(?P<year>[0-9]{{1,9}}|[〇零一二三四五六七八九]{{4}})~年~"
+    rf"|{_CHINESE_BACK}的?|{_NOT_IN_NUMBER})"
     rf"(?P<month>{_N})~月(?!天(?!气)|亮|球|饼)(?:份|~(?P<day>{_N})~[日号])?(?:~\(?{WEEK}[一二三四五六日天]\)?)?"
 )
+_ISO_MONTH_DAY = r"(?P<month>[0-9]{1,2})\2(?P<day>[0-9]{1,2})"
+_CHINESE_YEAR = r"(?P<year>(?:19|20)[0-9]{2}|[一二][〇零一二三四五六七八九]{3})"
+_CHINESE_UNIT = r"(?P<unit>[天日年周]|星期|礼拜|(?<=个)月)"
+_OF_YEAR = rf"(?:(?P<year>[0-9]{{4}})~年~的?|{_CHINESE_BACK}的?)?"
+_ON_HOLIDAY = rf"(?:on|at|over|during|for|since|(?P<back>last|this)) (?P<holiday>{_EN_HOLIDAYS})"
 _PATTERNS: list[tuple[str, _Reader]] = [
-    (
-        r"(?<![a-z0-9_./-])(?P<year>[0-9]{4})([-/])(?P<month>[0-9]{1,2})\2(?P<day>[0-9]{1,2})(?![0-9]|[-/.][0-9])",
-        _date,
-    ),
+    (rf"(?<![a-z0-9_./-])(?P<year>[0-9]{{4}})([-/]){_ISO_MONTH_DAY}(?![0-9]|[-/.][0-9])", _date),
     (rf"(?<![a-z0-9_.:/$-]){_ON_WEEKDAY}{_DAY} (?:of )?{_MONTH}{_NO_VERB}{_YEAR}", _date),
     (rf"{_B}{_SUBJECT}{_ON_WEEKDAY}{_MONTH} (?:the )?{_DAY}{_YEAR}", _date),
     (rf"{_B}{_MONTH},? (?:of )?(?P<year>[0-9]{{4,9}}){_E}", _date),
@@ -243,30 +237,15 @@ _PATTERNS: list[tuple[str, _Reader]] = [
     (rf"{_B}(?:on|(?P<back>last|past|this)) (?P<weekday>{_WEEKDAY}){_E}", _on_weekday),
     (rf"{_B}(?<![0-9]\.)(?P<n>[0-9]{{1,4}}|{SMALL_EN}) (?P<unit>day|week|month|year)s? ago{_E}", _unit),
     (_CHINESE_DATE, _date),
-    (
-        rf"{_NOT_IN_NUMBER}(?P<year>(?:19|20)[0-9]{{2}}|[一二][〇零一二三四五六七八九]{{3}})~年(?!(?:之|以)?前)",
-        _date,
-    ),
+    (rf"{_NOT_IN_NUMBER}{_CHINESE_YEAR}~年(?!(?:之|以)?前)", _date),
     (_CHINESE_BACK, _date),
     (r"(?P<word>(?<![以之])大?前(?=天)|[今昨])[天日晚夜早晨](?!头条)", _named_day),
     (rf"{_CHINESE_THIS}个?一?个?{WEEK}(?![围边期]|杰伦|恩来|星驰){_WEEK_DAY}?", _on_weekday),
     (rf"(?<![每下个几0-9一二两三四五六七八九十]){WEEK}{_WEEK_DAY}", _on_weekday),
     (rf"{_CHINESE_THIS}个?月(?![亮球])(?:~(?P<day>{_N})~[日号])?", _of_month),
-    (
-        (
-            rf"{_B}(?:on|at|over|during|for|since|(?P<back>last|this)) (?P<holiday>{_EN_HOLIDAYS})(?:"
-            rf" (?P<year>[0-9]{{4}}))?{_E}"
-        ),
-        _holiday,
-    ),
-    (
-        rf"(?<![一二三四五六七八九十百千双])(?:(?P<year>[0-9]{{4}})~年~的?|{_CHINESE_BACK}的?)?(?P<holiday>{_ZH_HOLIDAYS})(?![路街十号])",
-        _holiday,
-    ),
-    (
-        rf"{_NOT_IN_NUMBER}(?P<n>{_N})~(?:个~(?=月|星期|礼拜))?(?P<unit>[天日年周]|星期|礼拜|(?<=个)月)(?:之|以)?前",
-        _unit,
-    ),
+    (rf"{_B}{_ON_HOLIDAY}(?: (?P<year>[0-9]{{4}}))?{_E}", _holiday),
+    (rf"(?<![一二三四五六七八九十百千双]){_OF_YEAR}(?P<holiday>{_ZH_HOLIDAYS})(?![路街十号])", _holiday),
+    (rf"{_NOT_IN_NUMBER}(?P<n>{_N})~(?:个~(?=月|星期|礼拜))?{_CHINESE_UNIT}(?:之|以)?前", _unit),
 ]
 _RULES = [
     (re.compile(pattern.replace(" ", r"\s{1,3}").replace("~", r"\s?")), reader)
@@ -276,20 +255,16 @@ _ENGLISH_RULES = [(pattern, reader) for pattern, reader in _RULES if pattern.pat
 
 
 _WEEKDAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
-_CHINESE_DAYS_BY_NUMBER = {
-    -3: "大前天",
-    -2: "前天",
-    -1: "昨天 昨晚 昨日",
-    0: "今天 今晚 今早",
-    1: "明天 明晚 明早 明日",
-    2: "后天",
-    3: "大后天",
+#: From three days ago to three days from today.
+_CHINESE_WORDS = "大前天|前天|昨天 昨晚 昨日|今天 今晚 今早|明天 明晚 明早 明日|后天|大后天"
+_CHINESE_DAYS = {
+    word: days for days, words in enumerate(_CHINESE_WORDS.split("|"), -3) for word in words.split()
 }
-_CHINESE_DAYS = {word: days for days, words in _CHINESE_DAYS_BY_NUMBER.items() for word in words.split()}
 
 #: A clause with one of these tells what happened: a bare weekday in it is over.
 _PAST = re.compile(
-    r"\b(?:was|were|had|went|did|got|made|took|came|saw|met|bought|found|gave|told|won|lost|began|left|ate|ran|wrote|[a-z]{3,}ed)\b|了|过"
+    r"\b(?:was|were|had|went|did|got|made|took|came|saw|met|bought|found|gave|told|won|lost|began|left|ate|ran"
+    r"|wrote|[a-z]{3,}ed)\b|了|过"
 )
 _CLAUSE_END = re.compile(r"[,;，；。.!?！？]")
 _ANCHORED_DAY = re.compile(
@@ -338,9 +313,8 @@ def _weekday(given: dict[str, str], day: date, past: bool) -> str:
     number, which = weekday_index(given["weekday"]), given["which"]
     if which == "next":
         return _of_week(day, 1, number)
-    return _nearest(
-        day, number, past=which == "last" or (past and which == "on"), also_today=which in {"this", "on"}
-    )
+    is_over = which == "last" or (past and which == "on")
+    return _nearest(day, number, past=is_over, also_today=which in {"this", "on"})
 
 
 def _span(given: dict[str, str], day: date, _past: bool) -> str:
@@ -359,11 +333,9 @@ def _chinese_week(given: dict[str, str], day: date, _past: bool) -> str:
 
 def _chinese_month(given: dict[str, str], day: date, _past: bool) -> str:
     month = add_months(day.replace(day=1), ZH_WEEKS[given["zh_month"]])
-    return (
-        month.replace(day=int(given["zh_month_day"])).isoformat()
-        if "zh_month_day" in given
-        else f"{month:%Y-%m}"
-    )
+    if "zh_month_day" in given:
+        return month.replace(day=int(given["zh_month_day"])).isoformat()
+    return f"{month:%Y-%m}"
 
 
 def _chinese_year(given: dict[str, str], day: date, _past: bool) -> str:
@@ -413,7 +385,6 @@ def _shifted(day: date, unit: str, count: int, *, exact: bool = False) -> str:
     if unit == "day":
         return _in_days(day, count)
     if unit == "week":
-        return (
-            _in_days(day, 7 * count) if exact else f"{_of_week(day, count, 0)}/{_of_week(day, count, 6)[5:]}"
-        )
+        monday_to_sunday = f"{_of_week(day, count, 0)}/{_of_week(day, count, 6)[5:]}"
+        return _in_days(day, 7 * count) if exact else monday_to_sunday
     return f"{add_months(day.replace(day=1), count):%Y-%m}" if unit == "month" else str(day.year + count)

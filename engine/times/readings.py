@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from engine.times.clocks import DEFAULT_HOUR, Beside, Clock, Day, Impossible, add_months, find_clocks, within
 from engine.times.days import find_days, within_whole
 from engine.times.lunar import EACH_YEAR
-from engine.times.recurring import Every, Lead, Offset, find_offsets, find_recurrences
+from engine.times.recurring import Every, Lead, Offset, days_of_week, find_offsets, find_recurrences
 from jiyi.protocol.appointments import ScheduleKind, local
 
 MINUTE, HOUR, DAY, WEEK = 60, 3_600, 86_400, 604_800
@@ -85,9 +85,8 @@ def _merged(recurrences: list[Every]) -> Every | None:
     told = any(value != "*" for value in fields.values()) or (len(recurrences) > 1 and seconds is not None)
     if seconds is not None and seconds % WEEK == 0 and len(recurrences) > 1:
         told = fields["dow"] != "*"
-    is_open = (
-        None if told and first.dom == "*" else next((every.open for every in recurrences if every.open), None)
-    )
+    is_open = next((every.open for every in recurrences if every.open), None)
+    is_open = None if told and first.dom == "*" else is_open
     return Every(first.start, first.end, seconds=seconds, minute=minute, open=is_open, **fields)
 
 
@@ -115,14 +114,10 @@ def _again(
             case _:
                 return Read(reason=f"which day of the {every.open}?")
     if left_out:
-        dow = ",".join(
-            str(number)
-            for number in range(7)
-            if number not in left_out and (dow == "*" or number in _numbers(dow))
-        )
-        dow = {"1,2,3,4,5": "1-5"}.get(dow, dow)
-        if not dow:
+        kept = (set(range(7)) if dow == "*" else _numbers(dow)) - left_out
+        if not kept:
             return Read(reason="no day is left")
+        dow = days_of_week(kept)
     seconds = 2 * WEEK if every.open == "fortnight" else every.seconds
     if seconds is not None and seconds >= DAY:
         return _steps(seconds, dow, clocks, day, now, zone)
@@ -142,20 +137,18 @@ def _on_days(clocks: list[Clock], dom: str, month: str, dow: str) -> Read:
         hours = ",".join(map(str, sorted({clock.hours[0] for clock in clocks})))
         return Read((Reading("cron", f"{minute} {hours} {dom} {month} {dow}"),), certain)
     clock = clocks[0]
-    if (
-        clock.next_day
-        and clock.hours[0] < DEFAULT_HOUR
-        and dow[0].isdecimal()
-        and "#" not in dow
-        and "L" not in dow
-    ):
+    if clock.next_day and clock.hours[0] < DEFAULT_HOUR and re.fullmatch(r"[\d,-]+", dow):
         dow = ",".join(str((number + 1) % 7) for number in sorted(_numbers(dow)))
-    return Read(
-        tuple(Reading("cron", f"{minute} {hour} {dom} {month} {dow}") for hour in clock.hours), certain
-    )
+    crons = (f"{minute} {hour} {dom} {month} {dow}" for hour in clock.hours)
+    return Read(tuple(Reading("cron", cron) for cron in crons), certain)
 
 
-def _within_days(  # noqa: PLR0911
+def _every(values: str, step: int) -> str:
+    """A field of cron that has each of the values that is so many steps from the first."""
+    return values if step == 1 else f"{values}/{step}"
+
+
+def _within_days(
     seconds: int, minute: int, clocks: list[Clock], span: tuple[Clock, Clock] | None, days: str, now: datetime
 ) -> Read:
     """Steps of hours and minutes, perhaps between two times of day."""
@@ -174,19 +167,12 @@ def _within_days(  # noqa: PLR0911
     if seconds < MINUTE:
         return Read(reason="once a minute is the most often")
     if seconds % HOUR == 0 and (DAY % seconds == 0 or span or clocks):
-        step = seconds // HOUR
-        if hours == "*":
-            return Read((Reading("cron", f"{minute} {'*' if step == 1 else f'*/{step}'} {days}"),), certain)
-        return Read((Reading("cron", f"{minute} {hours}{'' if step == 1 else f'/{step}'} {days}"),), certain)
+        return Read((Reading("cron", f"{minute} {_every(hours, seconds // HOUR)} {days}"),), certain)
     if seconds % MINUTE == 0 and HOUR % seconds == 0:
-        step = seconds // MINUTE
-        return Read((Reading("cron", f"{'*' if step == 1 else f'*/{step}'} {hours} {days}"),), certain)
+        return Read((Reading("cron", f"{_every('*', seconds // MINUTE)} {hours} {days}"),), certain)
     if hours != "*" or days != "* * *":
         return Read(
-            reason=(
-                "such a step does not fit into days; leave the days out, or choose a step that divides an"
-                " hour or a day"
-            )
+            reason="such a step does not fit into days; leave them out, or take a part of an hour or a day"
         )
     return Read((Reading("interval", None, now + timedelta(seconds=seconds), seconds),), certain=True)
 
@@ -216,10 +202,8 @@ def _from_now(offset: Offset, clocks: list[Clock], now: datetime, zone: ZoneInfo
     day = add_months(now.date(), offset.months) + timedelta(days=offset.by.days)
     if not clocks:
         return Read((_moment(local(day, now.time(), zone)),), certain=False)
-    return Read(
-        tuple(_moment(local(day, time(hour, clocks[0].minute), zone)) for hour in clocks[0].hours),
-        clocks[0].certain,
-    )
+    moments = (local(day, time(hour, clocks[0].minute), zone) for hour in clocks[0].hours)
+    return Read(tuple(_moment(moment) for moment in moments), clocks[0].certain)
 
 
 def _once(day: Day | None, clocks: list[Clock], before: timedelta, now: datetime, zone: ZoneInfo) -> Read:
@@ -243,9 +227,8 @@ def _once(day: Day | None, clocks: list[Clock], before: timedelta, now: datetime
             found_moments.append(_moment(moment.astimezone(zone)))
     if not found_moments:
         return Read(reason="that time has passed", over=True)
-    return Read(
-        tuple(found_moments), certain=clock.certain and len(clocks) == 1 and (day is None or day.certain)
-    )
+    certain = clock.certain and len(clocks) == 1 and (day is None or day.certain)
+    return Read(tuple(found_moments), certain)
 
 
 def _any_time(dates: Sequence[date], now: datetime, zone: ZoneInfo) -> Read:
@@ -327,12 +310,9 @@ def choose_elements(sentence: str, elements: list[Element], start: int, end: int
     taken = list(best)
     has_day = any(isinstance(element, Day | Every | Offset) for element in best)
     has_clock = any(
-        isinstance(element, Clock | Offset) or (isinstance(element, Every) and element.seconds)
-        for element in best
+        isinstance(one, Clock | Offset) or (isinstance(one, Every) and one.seconds) for one in best
     )
-    for group in grouped:
-        if group is best:
-            continue
+    for group in [group for group in grouped if group is not best]:
         its_day = [element for element in group if isinstance(element, Day | Every)]
         if not has_day and its_day and not any(isinstance(element, Lead) for element in group):
             taken += its_day
@@ -365,19 +345,18 @@ _AND = re.compile(r"\s{0,2}and\s{0,2}", re.IGNORECASE)
 
 
 def open_range(sentence: str, elements: Sequence[Element]) -> Impossible | None:
-    """Two times of day between which one is meant that nobody said: 7点到9点之间, "every day from 7 to 9";
-    steps
-    have none.
-    """
+    """Two times between which one is meant: 7点到9点之间, "every day from 7 to 9"; steps have none."""
     span = window(sentence, list(elements))
     if span is None or any(isinstance(element, Every) and element.seconds for element in elements):
         return None
     first, last = span
     between = _BETWEEN_BEHIND.match(sentence, last.end) or _BETWEEN_BEFORE.search(sentence[: first.start])
-    comes_again = any(isinstance(element, Every) for element in elements) and not _AND.fullmatch(
-        sentence, first.end, last.start
-    )
-    return Impossible(first.start, last.end, BETWEEN_TWO) if between or comes_again else None
+    if not between and (
+        not any(isinstance(element, Every) for element in elements)
+        or _AND.fullmatch(sentence, first.end, last.start)
+    ):
+        return None
+    return Impossible(first.start, last.end, BETWEEN_TWO)
 
 
 def without_end(sentence: str, elements: list[Element]) -> list[Element]:
@@ -387,9 +366,7 @@ def without_end(sentence: str, elements: list[Element]) -> list[Element]:
         return elements
     steps = window(sentence, elements) is None and any(isinstance(element, Every) for element in elements)
     ends = (Day, Clock) if steps else (Day,)
-    return [
-        element for element in elements if not (isinstance(element, ends) and element.start >= match.start())
-    ]
+    return [one for one in elements if not (isinstance(one, ends) and one.start >= match.start())]
 
 
 def _distance(sentence: str, group: list[Element], start: int, end: int) -> tuple[int, int]:
@@ -404,11 +381,7 @@ def _distance(sentence: str, group: list[Element], start: int, end: int) -> tupl
 def _with_parts(elements: list[Element]) -> list[Element]:
     """Parts of the day that stand beside a time are part of it: "tomorrow evening at 8", 明早8点."""
     stated = [element for element in elements if isinstance(element, Clock) and element.stated is not None]
-    parts = [
-        element
-        for element in elements
-        if isinstance(element, Clock) and element.stated is None and element.part is not None
-    ]
+    parts = [one for one in elements if isinstance(one, Clock) and one.stated is None and one.part]
     if not stated or not parts:
         return _inherited(elements)
     kept: list[Element] = []

@@ -74,7 +74,8 @@ def _weekdays(words: str) -> set[int]:
     return {day for word in days for day in ((0, 6) if word == "末" else (_dow(word),))}
 
 
-def _list(days: set[int]) -> str:
+def days_of_week(days: set[int]) -> str:
+    """As cron has them; the days of a month, too."""
     return "1-5" if days == {1, 2, 3, 4, 5} else ",".join(map(str, sorted(days)))
 
 
@@ -82,7 +83,7 @@ def _range(match: re.Match[str]) -> Every:
     """From one weekday to another; from Saturday to Monday, too."""
     first, last = weekday_index(match["first"]), weekday_index(match["last"])
     days = {(first + step + 1) % 7 for step in range((last - first) % 7 + 1)}
-    return Every(*match.span(), dow="*" if len(days) == 7 else _list(days))
+    return Every(*match.span(), dow="*" if len(days) == 7 else days_of_week(days))
 
 
 def _workdays(match: re.Match[str]) -> Every:
@@ -94,7 +95,7 @@ def _weekends(match: re.Match[str]) -> Every:
 
 
 def _weekly(match: re.Match[str]) -> Every:
-    return Every(*match.span(), dow=_list(_weekdays(match["days"])))
+    return Every(*match.span(), dow=days_of_week(_weekdays(match["days"])))
 
 
 def _nth_weekday(match: re.Match[str]) -> Every:
@@ -107,7 +108,7 @@ def _month_days(match: re.Match[str]) -> Every | Impossible:
     days = {number(word) for word in re.findall(r"\d{1,2}|[一二三四五六七八九十]{1,3}", match["days"])}
     if any(not 1 <= day <= 31 for day in days):
         return Impossible(*match.span(), "no month has such a day")
-    return Every(*match.span(), dom=_list(days))
+    return Every(*match.span(), dom=days_of_week(days))
 
 
 def _month_end(match: re.Match[str]) -> Every:

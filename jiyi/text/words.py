@@ -105,6 +105,17 @@ def beginning(text: str) -> str:
     return normalise(text[:MAX_CHARS])[:MAX_CHARS]
 
 
+def one_line(text: str) -> str:
+    """A text on one line, without characters that cannot be seen."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+def shortened(text: str, room: int) -> str:
+    """A text on one line of at most ``room`` characters."""
+    line = one_line(text)
+    return line if len(line) <= room else f"{line[: room - 1].rstrip()}…"
+
+
 def storable(text: str) -> str:
     """A text without what the database cannot hold: NUL, halves of surrogate pairs."""
     if text.isascii():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import Connection, text
 
@@ -20,7 +19,7 @@ from jiyi.protocol.appointments import (
     ListAlerts,
     TickState,
 )
-from jiyi.protocol.base import BY_ID, ByIds, Count, JsonMapping, JsonObject, OfAgent, Rows
+from jiyi.protocol.base import BY_ID, ByIds, Count, JsonObject, OfAgent, Rows
 from jiyi.protocol.events import Configuration
 from models.appointments import heartbeats
 from models.db.actions import Context, action
@@ -53,26 +52,17 @@ def tick_heartbeat(context: Context, request: OfAgent) -> TickState:
     As at its interval: quiet hours hold, and no alert is raised twice in a day.
     """
     name, now = (context.group_id, request.agent_id), datetime.now(UTC)
-    _key(context, name)
+    agents.lock_agents(context.connection, [name])  # which is made if there is none
     row = heartbeats.find(context.connection, name, lock=True)
     if row is None:
-        raise InvalidRequest(
-            [f"agent_id: {request.agent_id!r} has no heartbeat; configure or enable it first"]
-        )
+        problem = f"{request.agent_id!r} has no heartbeat; configure or enable it first"
+        raise InvalidRequest([f"agent_id: {problem}"])
     tick, new_alerts = heartbeats.tick(context.connection, row, now, now)
     context.audit(request.agent_id, alerts=len(new_alerts))
     context.after_commit(partial(heartbeats.publish_delivered, context.group_id, new_alerts, now))
-    shown = heartbeats.alert_page(
-        context.connection,
-        context.group_id,
-        request.agent_id,
-        everything=True,
-        after=None,
-        limit=max(1, len(new_alerts)),
-    )
-    return tick.model_copy(
-        update={"alerts": [alert for alert in shown if alert.id in {new.alert_id for new in new_alerts}]}
-    )
+    shown = heartbeats.alert_page(context.connection, *name, everything=True, limit=max(1, len(new_alerts)))
+    ids = {new.alert_id for new in new_alerts}
+    return tick.model_copy(update={"alerts": [alert for alert in shown if alert.id in ids]})
 
 
 @action("heartbeats.status")
@@ -81,11 +71,8 @@ def heartbeat_status(context: Context, request: OfAgent) -> HeartbeatState:
 
     When it beat and beats next, whether it is quiet now, what is open.
     """
-    return _state(
-        context.connection,
-        agents.known_agent(context.connection, context.group_id, request.agent_id),
-        datetime.now(UTC),
-    )
+    name = agents.known_agent(context.connection, context.group_id, request.agent_id)
+    return _state(context.connection, name, datetime.now(UTC))
 
 
 @action("heartbeats.alerts")
@@ -125,7 +112,8 @@ def health_snapshot(context: Context, request: HealthRequest) -> Health:
     """
     if request.agent_id is not None:
         agents.known_agent(context.connection, context.group_id, request.agent_id)
-    return of_group(context.connection, context.group_id, request.agent_id, datetime.now(UTC))
+    now = datetime.now(UTC)
+    return Health(at=now, **_health(context.connection, context.group_id, request.agent_id, now))
 
 
 def _configured(context: Context, agent_id: str, given: JsonObject) -> HeartbeatState:
@@ -135,56 +123,55 @@ def _configured(context: Context, agent_id: str, given: JsonObject) -> Heartbeat
         agent.configure(Configuration.model_validate({"tz": given["tz"]}))
         agents.save_agents(context.connection, [agent])
     row = heartbeats.find(context.connection, name, lock=True)
-    before = (
-        HeartbeatConfig(tz=agents.time_zone(context.connection, *name))
-        if row is None
-        else heartbeats.config_of(row)
-    )
+    if row is None:
+        before = HeartbeatConfig(tz=agents.time_zone(context.connection, *name))
+    else:
+        before = heartbeats.config_of(row)
     config = HeartbeatConfig.model_validate({**before.model_dump(), **given})
     heartbeats.configure(context.connection, name, agent.agent_key, config, now)
     context.audit(agent_id, **config.model_dump(mode="json"))
     return _state(context.connection, name, now)
 
 
-def _key(context: Context, name: AgentName) -> UUID:
-    """The key of the agent, which is made if there is none."""
-    return agents.lock_agents(context.connection, [name])[name].agent_key
-
-
 def _state(connection: Connection, name: AgentName, now: datetime) -> HeartbeatState:
     row = heartbeats.find(connection, name)
-    waiting = len(
-        heartbeats.alert_page(connection, name[0], name[1], everything=False, after=None, limit=COUNTED)
-    )
+    waiting = len(heartbeats.alert_page(connection, *name, limit=COUNTED))
     if row is None:
         return HeartbeatState(agent_id=name[1], config=HeartbeatConfig(), open_alerts=waiting)
     return heartbeats.state_of(row, now, waiting)
 
 
-def of_group(connection: Connection, group_id: str, agent_id: str | None, now: datetime) -> Health:
-    """Of a group, or of one of its agents."""
-    row = connection.execute(_GROUP, {"group": group_id, "agent": agent_id, "now": now}).mappings().one()
-    return Health(at=now, **_parts(dict(row)))
-
-
 def of_service(connection: Connection, now: datetime) -> JsonObject:
     """Of the whole service, for the snapshot: heartbeats and growth; memory has its own numbers there."""
-    row = connection.execute(_GROUP, {"group": None, "agent": None, "now": now}).mappings().one()
-    parts = _parts(dict(row))
+    parts = _health(connection, None, None, now)
     return {"heartbeat": parts["heartbeat"], "growth": parts["growth"]}
 
 
-def _parts(numbers: JsonMapping) -> dict[str, JsonObject]:
-    """``memory_nodes`` → memory: nodes."""
+def _health(
+    connection: Connection, group_id: str | None, agent_id: str | None, now: datetime
+) -> dict[str, JsonObject]:
+    """``memory_nodes`` → memory: nodes. Of a group, of one of its agents, or (None) of all."""
+    row = connection.execute(_GROUP, {"group": group_id, "agent": agent_id, "now": now}).mappings().one()
     parts: dict[str, dict[str, Any]] = {"memory": {}, "heartbeat": {}, "growth": {}}
-    for name, value in numbers.items():
+    for name, value in row.items():
         part, _, what = name.partition("_")
         parts[part][what] = value
     return parts
 
 
-# A group of None: all that the scope may see.
-_GROUP = text("""
+def _its(alias: str) -> str:
+    """The group's rows of a table (None: all that the scope may see); with an agent, that one's."""
+    return f"""(asked.group_id IS NULL OR {alias}.group_id = asked.group_id)
+            AND (asked.agent_id IS NULL OR {alias}.agent_id = asked.agent_id)"""
+
+
+def _its_subjects(alias: str) -> str:
+    """The group's rows by their subject, an agent or a memory; with an agent, that one's."""
+    return f"""(asked.group_id IS NULL OR {alias}.group_id = asked.group_id)
+            AND (asked.agent_id IS NULL OR {alias}.subject_id IN (SELECT id FROM its))"""  # noqa: S608 – no value
+
+
+_GROUP = text(f"""
     WITH asked AS (SELECT CAST(:group AS text) AS group_id, CAST(:agent AS text) AS agent_id), its AS (
         SELECT a.agent_key AS id FROM agents a, asked WHERE a.group_id = asked.group_id
         AND a.agent_id = asked.agent_id
@@ -192,50 +179,26 @@ _GROUP = text("""
         AND n.agent_id = asked.agent_id
     )
     SELECT
-        (SELECT coalesce(sum(a.node_count), 0) FROM agents a, asked
-            WHERE (asked.group_id IS NULL OR a.group_id = asked.group_id) AND (asked.agent_id IS NULL
-            OR a.agent_id = asked.agent_id))
-            AS memory_nodes,
-        (SELECT count(*) FROM pending_work p, asked
-            WHERE (asked.group_id IS NULL OR p.group_id = asked.group_id) AND p.due_at <= :now
-            AND (asked.agent_id IS NULL OR p.subject_id IN (SELECT id FROM its))) AS memory_overdue,
-        (SELECT count(*) FROM dead_letters d, asked
-            WHERE (asked.group_id IS NULL OR d.group_id = asked.group_id) AND d.state = 'open'
-            AND (asked.agent_id IS NULL OR d.subject_id IN (SELECT id FROM its))) AS memory_dead_letters,
-        (SELECT count(*) FROM heartbeats h, asked WHERE h.enabled
-            AND (asked.group_id IS NULL OR h.group_id = asked.group_id) AND (asked.agent_id IS NULL
-            OR h.agent_id = asked.agent_id))
-            AS heartbeat_enabled,
+        (SELECT coalesce(sum(a.node_count), 0) FROM agents a, asked WHERE {_its("a")}) AS memory_nodes,
+        (SELECT count(*) FROM pending_work p, asked WHERE p.due_at <= :now AND {_its_subjects("p")})
+            AS memory_overdue,
+        (SELECT count(*) FROM dead_letters d, asked WHERE d.state = 'open' AND {_its_subjects("d")})
+            AS memory_dead_letters,
+        (SELECT count(*) FROM heartbeats h, asked WHERE h.enabled AND {_its("h")}) AS heartbeat_enabled,
         (SELECT CAST(coalesce(max(extract(epoch FROM :now - h.next_tick_at)), 0) AS float8)
-        FROM heartbeats h, asked
-            WHERE h.enabled AND h.next_tick_at < :now
-            AND (asked.group_id IS NULL OR h.group_id = asked.group_id) AND (asked.agent_id IS NULL
-            OR h.agent_id = asked.agent_id))
+            FROM heartbeats h, asked WHERE h.enabled AND h.next_tick_at < :now AND {_its("h")})
             AS heartbeat_late_seconds,
-        (SELECT count(*) FROM alerts l, asked WHERE l.acknowledged_at IS NULL
-            AND (asked.group_id IS NULL OR l.group_id = asked.group_id) AND (asked.agent_id IS NULL
-            OR l.agent_id = asked.agent_id))
+        (SELECT count(*) FROM alerts l, asked WHERE l.acknowledged_at IS NULL AND {_its("l")})
             AS heartbeat_open_alerts,
-        (SELECT count(*) FROM schedules s, asked WHERE s.state = 'active'
-            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL
-            OR s.agent_id = asked.agent_id))
+        (SELECT count(*) FROM schedules s, asked WHERE s.state = 'active' AND {_its("s")})
             AS growth_schedules,
         (SELECT CAST(coalesce(max(extract(epoch FROM :now - s.next_run_at)), 0) AS float8)
-        FROM schedules s, asked
-            WHERE s.state = 'active' AND s.next_run_at < :now
-            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL
-            OR s.agent_id = asked.agent_id))
+            FROM schedules s, asked WHERE s.state = 'active' AND s.next_run_at < :now AND {_its("s")})
             AS growth_schedule_late_seconds,
         (SELECT count(*) FROM schedule_runs r JOIN schedules s USING (schedule_id), asked
-            WHERE r.missed AND r.fired_at > :now - interval '1 day'
-            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL
-            OR s.agent_id = asked.agent_id))
-            AS growth_missed_runs,
-        (SELECT count(*) FROM experiences e, asked
-            WHERE (asked.group_id IS NULL OR e.group_id = asked.group_id) AND (asked.agent_id IS NULL
-            OR e.agent_id = asked.agent_id))
-            AS growth_experiences
-""")
+            WHERE r.missed AND r.fired_at > :now - interval '1 day' AND {_its("s")}) AS growth_missed_runs,
+        (SELECT count(*) FROM experiences e, asked WHERE {_its("e")}) AS growth_experiences
+""")  # noqa: S608 – no value
 
 
 belonging("heartbeats", "SELECT FROM heartbeats WHERE group_id = :group AND agent_id = :agent")

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, func, insert, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 from uuid6 import uuid7
 
 from engine.appointments.schedule import (
@@ -49,12 +62,8 @@ KEPT_TICKS = 500
 #: Problems that one tick looks at.
 PAINS = 3
 #: A heartbeat with its agent's time zone.
-_OF_AGENT: Select[Any] = select(
-    *Heartbeat.__table__.columns,
-    func.coalesce(Agent.settings["tz"].astext, bindparam("tz", callable_=lambda: get_settings().tz)).label(
-        "tz"
-    ),
-).join_from(
+_TZ = func.coalesce(Agent.settings["tz"].astext, bindparam("tz", callable_=lambda: get_settings().tz))
+_OF_AGENT: Select[Any] = select(*Heartbeat.__table__.columns, _TZ.label("tz")).join_from(
     Heartbeat, Agent, and_(Agent.group_id == Heartbeat.group_id, Agent.agent_id == Heartbeat.agent_id)
 )
 #: Alerts that were acknowledged are kept so long.
@@ -63,7 +72,7 @@ SEEN_KEPT = timedelta(days=90)
 
 def find(connection: Connection, name: AgentName, *, lock: bool = False) -> Row[Any] | None:
     """An agent's heartbeat, or None: it was never configured."""
-    query = _OF_AGENT.where(Heartbeat.group_id == name[0], Heartbeat.agent_id == name[1])
+    query = _OF_AGENT.where(*_of(Heartbeat, name))
     return connection.execute(query.with_for_update(of=Heartbeat) if lock else query).one_or_none()
 
 
@@ -79,27 +88,18 @@ def configure(
     """Keep it; a heartbeat that is switched on, or gets another interval, beats first after that interval."""
     known = find(connection, name, lock=True)
     start, end = config.quiet_hours.times if config.quiet_hours else (None, None)
-    fields = config.model_dump(exclude={"quiet_hours", "tz"}) | {
-        "quiet_from": start,
-        "quiet_to": end,
-        "updated_at": now,
-    }
-    same = (
-        known is not None
-        and known.enabled
-        and known.interval_minutes == config.interval_minutes
-        and known.next_tick_at is not None
-    )
+    fields = config.model_dump(exclude={"quiet_hours", "tz"})
+    fields |= {"quiet_from": start, "quiet_to": end, "updated_at": now}
+    beats = known is not None and known.enabled and known.next_tick_at is not None
     if not config.enabled:
         fields |= {"next_tick_at": None}
-    elif not same:
+    elif known is None or not beats or known.interval_minutes != config.interval_minutes:
         fields |= {"next_tick_at": now + timedelta(minutes=config.interval_minutes), "owed_for": None}
     if known is None:
-        connection.execute(
-            insert(Heartbeat), {"group_id": name[0], "agent_id": name[1], "agent_key": agent_key, **fields}
-        )
+        row = {"group_id": name[0], "agent_id": name[1], "agent_key": agent_key, **fields}
+        connection.execute(insert(Heartbeat), row)
     else:
-        connection.execute(_update(name).values(**fields))
+        connection.execute(update(Heartbeat).where(*_of(Heartbeat, name)).values(**fields))
 
 
 def config_of(row: Row[Any]) -> HeartbeatConfig:
@@ -127,9 +127,8 @@ def quiet_of(row: Row[Any]) -> QuietHours | None:
 def locked(connection: Connection, group_id: str, agent_keys: Sequence[UUID]) -> list[Row[Any]]:
     """The heartbeats of these agents that are switched on, locked until the transaction ends."""
     which = (Heartbeat.group_id == group_id, Heartbeat.agent_key.in_(agent_keys), Heartbeat.enabled)
-    return list(
-        connection.execute(_OF_AGENT.where(*which).order_by(Heartbeat.agent_id).with_for_update(of=Heartbeat))
-    )
+    query = _OF_AGENT.where(*which).order_by(Heartbeat.agent_id).with_for_update(of=Heartbeat)
+    return list(connection.execute(query))
 
 
 def note_tick(
@@ -145,7 +144,7 @@ def note_tick(
 
 def clear_owed(connection: Connection, name: AgentName) -> None:
     """Its tick is not due yet: the scan owes it anew when it is."""
-    connection.execute(_update(name).values(owed_for=None))
+    connection.execute(update(Heartbeat).where(*_of(Heartbeat, name)).values(owed_for=None))
 
 
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
@@ -154,37 +153,21 @@ def set_right(connection: Connection, now: datetime, limit: int) -> int:
 
 
 def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> bool:
-    which = (
-        HeartbeatTick.group_id == name[0],
-        HeartbeatTick.agent_id == name[1],
-        HeartbeatTick.due_at == due_at,
-    )
+    which = (*_of(HeartbeatTick, name), HeartbeatTick.due_at == due_at)
     return connection.execute(select(HeartbeatTick.due_at).where(*which)).one_or_none() is not None
 
 
 def history(connection: Connection, name: AgentName, limit: int) -> list[JsonObject]:
     """The latest ticks first, each with the number of its alerts."""
-    which = (HeartbeatTick.group_id == name[0], HeartbeatTick.agent_id == name[1])
-    query = (
-        select(*columns(TickState, HeartbeatTick))
-        .where(*which)
-        .order_by(HeartbeatTick.due_at.desc())
-        .limit(limit)
-    )
-    return records(connection, query)
+    query = select(*columns(TickState, HeartbeatTick)).where(*_of(HeartbeatTick, name))
+    return records(connection, query.order_by(HeartbeatTick.due_at.desc()).limit(limit))
 
 
 def facts(connection: Connection, row: Row[Any], now: datetime) -> Facts:
     """What the agent has to look after."""
-    whose = {
-        "group": row.group_id,
-        "agent": row.agent_id,
-        "key": row.agent_key,
-        "unseen": now - UNSEEN_AFTER,
-        "now": now,
-        "pains": PAINS,
-    }
-    counts = connection.execute(_FACTS, whose).one()
+    whose = {"group": row.group_id, "agent": row.agent_id, "key": row.agent_key}
+    limits = {"unseen": now - UNSEEN_AFTER, "now": now, "pains": PAINS}
+    counts = connection.execute(_FACTS, whose | limits).one()
     return Facts(
         unseen=counts.unseen,
         late_seconds=counts.late,
@@ -201,8 +184,9 @@ def _clock(moment: time) -> str:
     return moment.strftime("%H:%M")
 
 
-def _update(name: AgentName) -> Any:
-    return update(Heartbeat).where(Heartbeat.group_id == name[0], Heartbeat.agent_id == name[1])
+def _of(table: Any, name: AgentName) -> tuple[ColumnElement[bool], ...]:
+    """Its rows of an agent."""
+    return table.group_id == name[0], table.agent_id == name[1]
 
 
 def tick(
@@ -217,26 +201,20 @@ def tick(
     new_alerts = [
         NewAlert(
             agent_id=row.agent_id,
-            source=finding.source,
-            subject=finding.subject,
-            title=finding.title,
-            content=finding.content,
-            urgency=finding.urgency,
             channel=row.channel,
             deliver_at=loud_from(now, quiet, zone),
+            **asdict(finding),
         )
         for finding in chosen
     ]
     add(connection, row.group_id, new_alerts, now)
-    counts: dict[str, int] = {}
-    for finding in all_findings:
-        counts[finding.source] = counts.get(finding.source, 0) + 1
+    counts = Counter(finding.source for finding in all_findings)
     state = TickState(
         due_at=due_at,
         ran_at=now,
         status="alert" if new_alerts else "ok",
         quiet=is_quiet(now, quiet, zone),
-        checks=counts,
+        checks=dict(counts),
     )
     following = now + timedelta(minutes=row.interval_minutes) if row.enabled else None
     note_tick(connection, name, state, len(new_alerts), following)
@@ -261,14 +239,9 @@ class NewAlert:
 
 def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
     """Keep alerts; those whose time has come are delivered now: publish them after the commit."""
+    row = {"group_id": group_id, "created_at": now}
     rows = [
-        {
-            **asdict(alert),
-            "group_id": group_id,
-            "created_at": now,
-            "delivered_at": now if alert.deliver_at <= now else None,
-        }
-        for alert in alerts
+        {**asdict(alert), **row, "delivered_at": now if alert.deliver_at <= now else None} for alert in alerts
     ]
     if rows:
         connection.execute(insert(Alert), rows)
@@ -295,16 +268,14 @@ def alert_page(
     group_id: str,
     agent_id: str | None,
     *,
-    everything: bool,
-    after: UUID | None,
     limit: int,
+    everything: bool = False,
+    after: UUID | None = None,
     channel: Channel | None = None,
 ) -> list[AlertState]:
     """Those delivered and not acknowledged, or all, the newest first; for a channel those for all, too."""
-    query = select(*columns(AlertState, Alert, id=Alert.alert_id, timestamp=Alert.created_at)).where(
-        Alert.group_id == group_id
-    )
-    query = query.order_by(Alert.alert_id.desc()).limit(limit)
+    query = select(*columns(AlertState, Alert, id=Alert.alert_id, timestamp=Alert.created_at))
+    query = query.where(Alert.group_id == group_id).order_by(Alert.alert_id.desc()).limit(limit)
     if agent_id is not None:
         query = query.where(Alert.agent_id == agent_id)
     if channel is not None:
@@ -323,27 +294,15 @@ def acknowledge(connection: Connection, group_id: str, alert_ids: Sequence[UUID]
 
 def subjects_since(connection: Connection, name: AgentName, since: datetime) -> set[tuple[str, str]]:
     """Source and subject of every alert of an agent since then."""
-    whose = (Alert.group_id == name[0], Alert.agent_id == name[1], Alert.created_at > since)
-    return {
-        (row.source, row.subject)
-        for row in connection.execute(select(Alert.source, Alert.subject).where(*whose))
-    }
+    query = select(Alert.source, Alert.subject).where(*_of(Alert, name), Alert.created_at > since)
+    return {(row.source, row.subject) for row in connection.execute(query)}
 
 
 def _news(group_id: str, alert: NewAlert | Row[Any]) -> stream.News:
-    told = {
-        "id": str(alert.alert_id),
-        "agent": alert.agent_id,
-        "source": alert.source,
-        "urgency": alert.urgency,
-        "channel": alert.channel,
-    }
-    target = {"target_type": alert.target_type, "target_id": alert.target_id}
-    return (
-        group_id,
-        "alert.delivered",
-        told | {name: value for name, value in target.items() if value is not None},
-    )
+    told = {"id": str(alert.alert_id), "agent": alert.agent_id}
+    fields = ("source", "urgency", "channel", "target_type", "target_id")
+    told |= {name: value for name in fields if (value := getattr(alert, name)) is not None}
+    return group_id, "alert.delivered", told
 
 
 _SET_RIGHT = text("""

@@ -22,7 +22,7 @@ from engine.appointments.changes import (
     read_change,
 )
 from engine.appointments.parse import Asked, Request, local_now, parse, readable, without_courtesies
-from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Timing, Unclear
+from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
 from engine.times.clocks import Impossible
 from engine.times.recurring import Lead
 from jiyi.errors import InvalidRequest, NotFound
@@ -95,7 +95,7 @@ def _take_down(
     name, certainty = (context.group_id, request.agent_id), _certainty(parsed)
     schedule, *rest = _schedules(parsed)
     others = [_reading_of(reading, now, 1) for reading in rest]
-    next_run = _timing(schedule).after(now)
+    next_run = schedule.timing.after(now)
     if next_run is None:
         raise InvalidRequest(["at: that time has passed; give one that is to come"])
     agents.lock_agents(context.connection, [name])
@@ -106,9 +106,8 @@ def _take_down(
     if schedules.count(context.connection, name) >= MAX_SCHEDULES:
         raise InvalidRequest([f"agent_id: {request.agent_id!r} has {MAX_SCHEDULES} schedules; delete some"])
     target = request.target or Target(type=schedule.target, id=None)
-    kept = schedules.add(
-        context.connection, name, schedule, target, request.session_id, request.user_id, next_run
-    )
+    whose = (request.session_id, request.user_id)
+    kept = schedules.add(context.connection, name, schedule, target, *whose, next_run)
     details: dict[str, Any] = {"request": request_id} if request_id else {}
     context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind, **details)
     return AskedSchedules(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
@@ -150,19 +149,15 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
     agents.lock_agents(context.connection, [(context.group_id, known.agent_id)])
     task, which = request.task, (context.connection, context.group_id, known.id)
     if request.text is not None or request.kind is not None:
-        tz = request.tz or known.tz
-        parsed = (
-            Exact(_given(request, tz, now))
-            if request.text is None
-            else parse(request.text, now, tz, asks=True)
-        )
+        tz, words = request.tz or known.tz, request.text
+        parsed = Exact(_given(request, tz, now)) if words is None else parse(words, now, tz, asks=True)
         if isinstance(parsed, Unclear):
             raise InvalidRequest([f"text: {parsed.reason}"])
         schedule, task = _schedules(parsed)[0], task or _schedules(parsed)[0].task
-        next_run = _timing(schedule).after(now)
+        next_run = schedule.timing.after(now)
         if next_run is None:
             raise InvalidRequest(["at: that time has passed; give one that is to come"])
-        schedules.move(*which, _timing(schedule), schedule.description, next_run)
+        schedules.move(*which, schedule.timing, schedule.description, next_run)
     elif request.tz not in (None, known.tz):  # the same time of day elsewhere
         timing = replace(schedules.timing_of(known), tz=request.tz)
         schedules.retime(*which, timing, timing.after(now) if known.state == "active" else None)
@@ -248,12 +243,8 @@ def _reading_of(parsed: ParsedSchedule, now: datetime, runs: int) -> ScheduleRea
         confidence=parsed.confidence,
         task_description=parsed.task,
         task_target=Target(type=parsed.target),
-        next_runs=schedules.run_times(_timing(parsed), now, runs),
+        next_runs=schedules.run_times(parsed.timing, now, runs),
     )
-
-
-def _timing(parsed: ParsedSchedule) -> Timing:
-    return Timing(parsed.kind, parsed.cron, parsed.at, parsed.every_seconds, parsed.tz)
 
 
 #: Appointments that an answer names.
@@ -292,11 +283,8 @@ def do_request(
     meant = _meant(times, asked, planned, likeness if wanted.sure else None)
     if meant.sure:
         schedule = next(schedule for schedule in planned if schedule.id == meant.appointments[0].id)
-        return (
-            _cancel(context, request, schedule, times)
-            if asked == "cancel"
-            else _move(context, request, schedule, times)
-        )
+        do = _cancel if asked == "cancel" else _move
+        return do(context, request, schedule, times)
     has_time = bool(times.new) or times.shift is not None
     if meant.appointments or (wanted.sure and (asked == "cancel" or has_time)):
         return _ask_back(request, asked, meant, planned)
@@ -336,13 +324,7 @@ def _ask_back(
     listed, more = [_as_shown(schedule) for schedule in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED)
     say = changes.which_one if ids else changes.none_fits
     reason = "several appointments fit" if ids else "no appointment fits"
-    return AskedSchedules(
-        asked=asked,
-        certainty="unclear",
-        schedules=shown[:MAX_NAMED],
-        confirmation=say(listed, more, request.text),
-        reason=reason,
-    )
+    return _unclear(asked, shown[:MAX_NAMED], say(listed, more, request.text), reason)
 
 
 def _list_planned(
@@ -350,13 +332,11 @@ def _list_planned(
 ) -> AskedSchedules:
     """All that is planned; of a day or an hour that is named, what fits it."""
     asked_for = [item for item in (*times.old, *times.new) if not isinstance(item, Lead | Impossible)]
-    ids = {
-        item.id for item in find_meant("", asked_for, [_appointment(item) for item in planned]).appointments
-    }
+    found = find_meant("", asked_for, [_appointment(item) for item in planned]).appointments
+    ids = {item.id for item in found}
     shown = [item for item in planned if item.id in ids]
-    sentence = changes.listed(
-        [_as_shown(item) for item in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED), request.text
-    )
+    named, more = [_as_shown(item) for item in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED)
+    sentence = changes.listed(named, more, request.text)
     return AskedSchedules(asked="list", certainty="exact", schedules=shown[:MAX_NAMED], confirmation=sentence)
 
 
@@ -366,16 +346,12 @@ def _cancel(
     """It ends, and can be resumed if that was a mistake. A single time of what comes again cannot."""
     if schedule.kind != "once" and changes.only_one_time(times):
         sentence = changes.only_one_of_many(_as_shown(schedule), request.text)
-        return AskedSchedules(
-            asked="cancel",
-            certainty="unclear",
-            schedules=[schedule],
-            confirmation=sentence,
-            reason="it comes again",
-        )
+        return _unclear("cancel", [schedule], sentence, "it comes again")
     schedules.change(context.connection, context.group_id, schedule.id, "ended", None)
     _audit(context, request, schedule, "cancel")
-    return _answer(context, schedule.id, "cancel", changes.cancelled(_as_shown(schedule), request.text))
+    changed = schedules.find(context.connection, context.group_id, schedule.id)
+    sentence = changes.cancelled(_as_shown(schedule), request.text)
+    return AskedSchedules(asked="cancel", certainty="exact", schedule=changed, confirmation=sentence)
 
 
 def _move(
@@ -387,55 +363,42 @@ def _move(
     if isinstance(to, Unclear) or next_run is None:
         reason = to.reason if isinstance(to, Unclear) else "that time has passed"
         sentence = changes.asking_back(reason, request.text)
-        return AskedSchedules(
-            asked="move", certainty="unclear", schedules=[schedule], confirmation=sentence, reason=reason
-        )
-    words = (
-        times.words
-        if times.words and not times.words.isdecimal()
-        else f"{next_run.astimezone(zone_of(schedule.tz)):%H:%M}"
-    )
+        return _unclear("move", [schedule], sentence, reason)
+    words = f"{next_run.astimezone(zone_of(schedule.tz)):%H:%M}"
+    words = times.words if times.words and not times.words.isdecimal() else words
     schedules.move(context.connection, context.group_id, schedule.id, to, words, next_run)
     _audit(context, request, schedule, "move", next_run_at=next_run)
     changed = schedules.find(context.connection, context.group_id, schedule.id)
     assert changed is not None
-    return _answer(
-        context, schedule.id, "move", changes.moved(_as_shown(changed), _as_shown(schedule), request.text)
+    sentence = changes.moved(_as_shown(changed), _as_shown(schedule), request.text)
+    return AskedSchedules(asked="move", certainty="exact", schedule=changed, confirmation=sentence)
+
+
+def _unclear(asked: Asked, shown: list[ScheduleState], question: str, reason: str) -> AskedSchedules:
+    return AskedSchedules(
+        asked=asked, certainty="unclear", schedules=shown, confirmation=question, reason=reason
     )
-
-
-def _answer(context: Context, schedule_id: UUID, asked: Asked, sentence: str) -> AskedSchedules:
-    changed = schedules.find(context.connection, context.group_id, schedule_id)
-    return AskedSchedules(asked=asked, certainty="exact", schedule=changed, confirmation=sentence)
 
 
 def _audit(
     context: Context, request: AskSchedules, schedule: ScheduleState, asked: Asked, **details: Any
 ) -> None:
-    context.audit(
-        str(schedule.id), agent=request.agent_id, asked=asked, request=request.request_id, **details
-    )
+    told = {"agent": request.agent_id, "asked": asked, "request": request.request_id}
+    context.audit(str(schedule.id), **told, **details)
 
 
 def _appointment(schedule: ScheduleState) -> Appointment:
     zone = zone_of(schedule.tz)
     times = schedules.run_times(schedules.timing_of(schedule), datetime.now(UTC), COMPARED_TIMES)
-    return Appointment(
-        schedule.id,
-        schedule.task_description or schedule.natural_description,
-        tuple(time.astimezone(zone) for time in times),
-        schedule.kind != "once",
-    )
+    task = schedule.task_description or schedule.natural_description
+    local_times = tuple(time.astimezone(zone) for time in times)
+    return Appointment(schedule.id, task, local_times, schedule.kind != "once")
 
 
 def _as_shown(schedule: ScheduleState) -> ShownAppointment:
     next_run = schedule.next_run_at or schedules.timing_of(schedule).after(datetime.now(UTC))
-    return ShownAppointment(
-        schedule.task_description,
-        next_run,
-        schedule.tz,
-        "" if schedule.kind == "once" else schedule.natural_description,
-    )
+    again = "" if schedule.kind == "once" else schedule.natural_description
+    return ShownAppointment(schedule.task_description, next_run, schedule.tz, again)
 
 
 belonging("schedules", "SELECT FROM schedules WHERE group_id = :group AND agent_id = :agent")

