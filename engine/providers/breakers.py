@@ -139,11 +139,11 @@ def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
         return unknown
     last = json.loads(error) if error else {}
     shown = state.decode() if isinstance(state, bytes) else CLOSED
-    is_open = opened and shown == "open"
+    is_open = opened is not None and shown == "open"
     return BreakerState(
         state=shown,
         failures=int(failures or 0),
-        until=datetime.fromtimestamp(int(opened) + reset_seconds, UTC) if is_open else None,
+        until=datetime.fromtimestamp(int(opened or 0) + reset_seconds, UTC) if is_open else None,
         last_error=last.get("error"),
         last_error_at=last.get("at"),
         last_error_late=last.get("late", False),

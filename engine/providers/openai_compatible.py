@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import dataclass
 from threading import BoundedSemaphore
 from typing import Any, cast
 
@@ -53,23 +54,12 @@ _SHORTER = {
 _WHY = {"length": "it is too long for the model", "filter": "a filter of contents refuses it"}
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Of one question; see :class:`Usage`."""
-
-    questions: int = 0
-    unusable: int = 0
-    repaired: int = 0
-    seconds: float = 0.0
-    calls: int = 0
-    failures: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+class _Tally(Counter[str]):
+    """The counts of one question, as :class:`Usage` has them."""
 
     def add(self, completion: JsonObject) -> None:
         prompt, completed = tokens_used(completion)
-        self.prompt_tokens += prompt
-        self.completion_tokens += completed
+        self.update(prompt_tokens=prompt, completion_tokens=completed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +109,7 @@ class OpenAICompatible:
                 self._probe(tally)  # a short question is the breaker's trial
             answer = self._until_it_fits(question, tally)
         except BadReply:
-            tally.questions, tally.unusable, outcome = 1, 1, "unusable"
+            tally["questions"], tally["unusable"], outcome = 1, 1, "unusable"
             raise
         except LLMUnavailable as error:
             # Work waits for a vendor that is away for as long as it takes. A question that is too long for
@@ -128,17 +118,16 @@ class OpenAICompatible:
                 name = prompts.signature(question, question.language)
                 failure = BadReply(f"{name} was not answered, {why}: {error}")
                 failure.refused, failure.too_long = True, "question" if why == _WHY["length"] else ""
-                tally.questions, tally.unusable, outcome = 1, 1, "refused"
+                tally["questions"], tally["unusable"], outcome = 1, 1, "refused"
                 raise failure from None
             outcome = "timed_out" if error.timed_out else outcome
             raise
         else:
-            tally.questions, outcome = 1, "repaired" if tally.repaired else "usable"
+            tally["questions"], outcome = 1, "repaired" if tally["repaired"] else "usable"
             return answer
         finally:
             self._turns.release()
-            tally.seconds = time.monotonic() - began
-            self._report(question, tally, outcome)
+            self._report(question, tally, time.monotonic() - began, outcome)
 
     def _until_it_fits(self, question: Question[A], tally: _Tally) -> A:
         deadline = time.monotonic() + QUESTION_TIMEOUTS * self._settings.llm_timeout
@@ -153,14 +142,14 @@ class OpenAICompatible:
             try:
                 answer = reply.answer(question)
             except Unusable as error:
-                tally.failures += 1
+                tally["failures"] += 1
                 cut_off = f"it was cut off at {prompts.answer_tokens():,} tokens (JIYI_LLM_MAX_TOKENS)"
                 problem = cut_off if reply.cut_off else str(error)
                 wish = (_SHORTER if reply.cut_off else _AGAIN)[question.language]
                 wish = wish.format(problem=error.localized(question.language))
                 correction = _correction(reply.text, wish)
             else:
-                tally.repaired = int(number > 0)
+                tally["repaired"] = int(number > 0)
                 return answer
             if cut == CUT_OFF_TRIES:
                 break
@@ -177,7 +166,7 @@ class OpenAICompatible:
         try:
             completion = self._request(question, correction, deadline, tally)
         except LLMUnavailable:
-            tally.failures += 1
+            tally["failures"] += 1
             raise
         tally.add(completion)
         try:
@@ -188,7 +177,7 @@ class OpenAICompatible:
             return _Said("", problem="it holds no message")
         if finish == "content_filter":
             name = prompts.signature(question, question.language)
-            tally.failures += 1
+            tally["failures"] += 1
             failure = BadReply(f"{self.model} did not answer {name}: a filter of contents cut its answer off")
             failure.refused = True
             raise failure
@@ -208,7 +197,7 @@ class OpenAICompatible:
             example = prompts.example_of(schema, question.language) if shown else ""
             messages = _corrected(prompts.messages(question, example), correction)
             form = dialect.body(question.prompt, schema, prompts.answer_tokens())
-            tally.calls += 1
+            tally["calls"] += 1
             try:
                 body = {**self._body(messages), **form, **self._settings.llm_extras}
                 completion = self._provider.chat(body, patience)
@@ -216,7 +205,7 @@ class OpenAICompatible:
                 other = dialect.without(error.words, pinned=self._pinned is not None)
                 if other is None or error.status not in REFUSED:
                     raise
-                tally.failures += 1
+                tally["failures"] += 1
                 dialect = other
             else:
                 if dialect != known:  # only what has helped is remembered
@@ -241,23 +230,25 @@ class OpenAICompatible:
         """Ask for a word. Raises :class:`LLMUnavailable` if nothing at all is answered."""
         limit: JsonObject = {recall(self.endpoint, self._pinned).limit: PROBE_TOKENS}
         body = {**self._body([{"role": "user", "content": "Say OK."}]), **self._settings.llm_extras, **limit}
-        tally.calls += 1
+        tally["calls"] += 1
         try:
             tally.add(self._provider.chat(body, Patience(self._settings.llm_timeout, 1)))
         except LLMUnavailable:
-            tally.failures += 1
+            tally["failures"] += 1
             raise
 
-    def _report(self, question: Question[Any], tally: _Tally, outcome: str) -> None:
+    def _report(self, question: Question[Any], tally: _Tally, seconds: float, outcome: str) -> None:
         prompt, spec = prompts.signature(question, question.language), self.endpoint.spec
+        used = tally["prompt_tokens"], tally["completion_tokens"]
         log.info(
             "llm_question provider=%s model=%s prompt=%s form=%s requests=%d tokens_in=%d tokens_out=%d"
             " seconds=%.1f outcome=%s",
-            *(spec.vendor, spec.model, prompt, recall(self.endpoint, self._pinned).structured, tally.calls),
-            *(tally.prompt_tokens, tally.completion_tokens, tally.seconds, outcome),
+            *(spec.vendor, spec.model, prompt, recall(self.endpoint, self._pinned).structured),
+            *(tally["calls"], *used, seconds, outcome),
         )
-        cost = cost_of(tally.prompt_tokens, tally.completion_tokens, self._settings.token_prices)
-        report(Usage(prompt=prompt, model=self.model, group_id=question.group_id, cost=cost, **asdict(tally)))
+        cost = cost_of(*used, self._settings.token_prices)
+        whose: dict[str, Any] = {"model": self.model, "group_id": question.group_id}
+        report(Usage(prompt=prompt, **whose, cost=cost, seconds=seconds, **tally))
 
 
 def _corrected(messages: list[dict[str, str]], correction: list[dict[str, str]]) -> list[dict[str, str]]:

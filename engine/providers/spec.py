@@ -170,11 +170,6 @@ def is_public(address: str) -> bool:
     return parsed.is_global and not parsed.is_multicast
 
 
-def addresses_of(host: str, port: int) -> list[str]:
-    """What its name leads to. Raises OSError if it cannot be looked up."""
-    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-
-
 def public_address(host: str, port: int) -> str:
     """A public address of the host; any, if the operator has named it in ``JIYI_PRIVATE_HOSTS``.
 
@@ -182,7 +177,7 @@ def public_address(host: str, port: int) -> str:
         PrivateAddress: one of its addresses is not public.
         OSError: it cannot be looked up.
     """
-    addresses = addresses_of(host, port)
+    addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     named = {name.strip().lower() for name in get_settings().private_hosts.split(",")}
     allowed = named & {host.lower(), f"{host}:{port}".lower()}
     if not addresses or not (allowed or all(map(is_public, addresses))):

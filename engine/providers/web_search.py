@@ -4,8 +4,7 @@ What is found is shown as external and never stored: whoever wants to keep it pr
 
 A search is one HTTP request to the one address that is configured, bounded in time and size: what a question
 or an answer says never decides where it goes, and redirects are followed on the same host only. The vendor's
-own address must be a public one, and the connection goes to the very address that was looked at, so that a
-name cannot mean another machine a moment later; an address that the operator has set is taken as it is.
+own address must be a public one; an address that the operator has set is taken as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 from pydantic import BaseModel, Field, SecretStr
 
-from engine.providers.spec import addresses_of, is_public
+from engine.providers.spec import PrivateAddress, PublicTransport
 from jiyi.errors import SearchUnavailable
 from jiyi.protocol.base import NOT_BLANK
 from jiyi.protocol.tier_questions import MAX_WEB_RESULTS, Domains, SearchType
@@ -187,9 +186,11 @@ def fetch_json(
     """
     until = time.monotonic() + seconds
     url = httpx2.URL(address.base_url.rstrip("/") + path, params=dict(params or {}))
+    transport = None if address.trusted or _by_proxy(url) else PublicTransport()
+    sent = _HEADERS | dict(headers or {})
     try:
         # A client for each search: searches are seconds apart, and nothing is shared between groups.
-        with httpx2.Client(follow_redirects=False, headers=_HEADERS | dict(headers or {})) as client:
+        with httpx2.Client(follow_redirects=False, headers=sent, transport=transport) as client:
             for _ in range(MAX_REDIRECTS + 1):
                 status, content, target = _once(client, address, method, url, body, until)
                 if target is None:
@@ -199,6 +200,8 @@ def fetch_json(
                     method, body = "GET", None
     except httpx2.TimeoutException:
         raise SearchUnavailable(f"{address.shown} did not answer within {seconds:g} s") from None
+    except PrivateAddress as error:
+        raise SearchUnavailable(f"{error}, or set {address.setting} if it is meant") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise SearchUnavailable(
             f"{address.shown} cannot be reached: {str(error)[:MAX_QUOTE] or type(error).__name__}"
@@ -215,13 +218,10 @@ def _once(
     until: float,
 ) -> tuple[int, bytes, str | None]:
     """Status, body, and where it redirects to."""
-    target, headers, extensions = _pinned(address, url)
     left = until - time.monotonic()
     if left <= 0:
         raise httpx2.ReadTimeout("the time is up")
-    with client.stream(
-        method, target, json=body, headers=headers, extensions=extensions, timeout=left
-    ) as response:
+    with client.stream(method, url, json=body, timeout=left) as response:
         if response.status_code in _REDIRECTS and "location" in response.headers:
             return response.status_code, b"", response.headers["location"]
         if response.headers.get("content-encoding", "identity") != "identity":
@@ -234,21 +234,6 @@ def _once(
             if time.monotonic() > until:  # the client's time-out is between two pieces, which may be small
                 raise httpx2.ReadTimeout("the time is up")
         return response.status_code, bytes(content), None
-
-
-def _pinned(address: Address, url: httpx2.URL) -> tuple[httpx2.URL, dict[str, str], dict[str, object]]:
-    """The URL with the address that was looked at in place of the name, and the headers with the name."""
-    if address.trusted or _by_proxy(url):
-        return url, {}, {}
-    port = url.port or (443 if url.scheme == "https" else 80)
-    addresses = addresses_of(url.host, port)
-    if not addresses or not all(map(is_public, addresses)):
-        seen = ", ".join(addresses)[:MAX_QUOTE]
-        raise SearchUnavailable(
-            f"{address.shown} is not a public address here ({seen}): set {address.setting} if it is meant"
-        )
-    # Certificates are checked against the name, not the number.
-    return url.copy_with(host=addresses[0]), {"Host": url.netloc.decode("ascii")}, {"sni_hostname": url.host}
 
 
 def _by_proxy(url: httpx2.URL) -> bool:

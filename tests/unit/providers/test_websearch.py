@@ -291,7 +291,7 @@ def test_a_vendors_name_that_means_a_private_machine_is_refused(
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: infos)
     with pytest.raises(
         SearchUnavailable,
-        match=r"is not a public address here .*: set JIYI_WEB_SEARCH_BASE_URL if it is meant",
+        match=r"is not a public address here .* set JIYI_WEB_SEARCH_BASE_URL if it is meant",
     ):
         fetch_json(
             Address("https://api.tavily.com", False, "JIYI_WEB_SEARCH_BASE_URL"), "POST", "/search", seconds=5
@@ -309,8 +309,8 @@ def test_the_connection_goes_to_the_address_that_was_looked_at(
         looked_up.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr("engine.providers.web_search.socket.getaddrinfo", getaddrinfo)
-    monkeypatch.setattr("engine.providers.web_search.is_public", lambda _: True)
+    monkeypatch.setattr("engine.providers.spec.socket.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("engine.providers.spec.is_public", lambda _: True)
     engine.says(TAVILY)
     fetch_json(Address(f"http://search.example:{port}", False, "S"), "POST", "/search", seconds=20, body={})
     assert looked_up.count("search.example") == 1
