@@ -209,7 +209,9 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
             times.append(at(start, end, number(match["hour"]), 0, None))
             taken.append(times[-1])
     times.sort(key=lambda element: element.start)
-    old, new, open_ = [], [], []
+    old: list[list[Element]] = []
+    new: list[list[Element]] = []
+    open_: list[list[Element]] = []
     for group in _split(text, times):
         before = text[: group[0].start]
         (old if _OLD.search(before) else new if _NEW.search(before) else open_).append(group)

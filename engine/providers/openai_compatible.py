@@ -247,8 +247,8 @@ class OpenAICompatible:
             *(tally["calls"], *used, seconds, outcome),
         )
         cost = cost_of(*used, self._settings.token_prices)
-        whose: dict[str, Any] = {"model": self.model, "group_id": question.group_id}
-        report(Usage(prompt=prompt, **whose, cost=cost, seconds=seconds, **tally))
+        counts: dict[str, Any] = {"cost": cost, "seconds": seconds, **tally}
+        report(Usage(prompt=prompt, model=self.model, group_id=question.group_id, **counts))
 
 
 def _corrected(messages: list[dict[str, str]], correction: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -383,7 +383,7 @@ def _unclear(asked: Asked, shown: list[ScheduleState], question: str, reason: st
 def _audit(
     context: Context, request: AskSchedules, schedule: ScheduleState, asked: Asked, **details: Any
 ) -> None:
-    told = {"agent": request.agent_id, "asked": asked, "request": request.request_id}
+    told: dict[str, Any] = {"agent": request.agent_id, "asked": asked, "request": request.request_id}
     context.audit(str(schedule.id), **told, **details)
 
 

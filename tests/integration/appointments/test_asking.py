@@ -149,30 +149,16 @@ def test_one_person_s_appointments_are_no_other_s(
     service: str, plan: str, other: str, lists: str, cancels: str, word: str
 ) -> None:
     with Client(service) as client:
-        for user, text in (("zoe", plan), ("ben", other)):
-            assert (
-                client.within(SECONDS).appointments.ask(agent_id=AGENT, text=text, tz=TZ, user_id=user).asked
-                == "new"
-            )
-        told = {
-            user: client.within(SECONDS)
-            .appointments.ask(agent_id=AGENT, text=lists, tz=TZ, user_id=user)
-            .confirmation
-            or ""
-            for user in ("zoe", "ben")
-        }
-        assert [word in told["zoe"], word in told["ben"]] == [True, False]
-        assert client.within(SECONDS).appointments.ask(agent_id=AGENT, text=lists, tz=TZ).schedules == []
-        assert (
-            client.within(SECONDS)
-            .appointments.ask(agent_id=AGENT, text=cancels, tz=TZ, user_id="ben")
-            .certainty
-            == "unclear"
-        )
-        assert (
-            client.within(SECONDS).appointments.ask(agent_id=AGENT, text=cancels, tz=TZ, user_id="zoe").asked
-            == "cancel"
-        )
+
+        def ask(text: str, user: str | None = None) -> AskedSchedules:
+            return client.within(SECONDS).appointments.ask(agent_id=AGENT, text=text, tz=TZ, user_id=user)
+
+        assert [ask(plan, "zoe").asked, ask(other, "ben").asked] == ["new", "new"]
+        told = [ask(lists, user).confirmation or "" for user in ("zoe", "ben")]
+        assert [word in sentence for sentence in told] == [True, False]
+        assert ask(lists).schedules == []
+        assert ask(cancels, "ben").certainty == "unclear"
+        assert ask(cancels, "zoe").asked == "cancel"
         listed = client.command("appointments.list", SECONDS, agent_id=AGENT, user_id="ben")
         assert isinstance(listed, Rows)
         assert [schedule.user_id for schedule in listed.rows] == ["ben"]

@@ -29,11 +29,8 @@ NOW = datetime(2026, 3, 4, 10, tzinfo=SHANGHAI)
     ("hour", "minute", "hours", "tz", "quiet"),
     [
         *((21, 59, NIGHT, SHANGHAI, False), (22, 0, NIGHT, SHANGHAI, True), (0, 0, NIGHT, SHANGHAI, True)),
-        *(
-            (7, 59, NIGHT, SHANGHAI, True),
-            (8, 0, NIGHT, SHANGHAI, False),
-            (23, 0, NIGHT, ZoneInfo("UTC"), False),
-        ),
+        *((7, 59, NIGHT, SHANGHAI, True), (8, 0, NIGHT, SHANGHAI, False)),
+        (23, 0, NIGHT, ZoneInfo("UTC"), False),
         *((13, 0, NOON, SHANGHAI, True), (14, 0, NOON, SHANGHAI, False), (3, 0, None, SHANGHAI, False)),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -54,23 +54,17 @@ def test_zc_91_exact_ambiguous_and_unclear(text: str, certainty: type) -> None:
 
 def test_zc_92_what_a_parsed_schedule_holds_and_k_37_also_where_cron_cannot_say_it() -> None:
     found = read("每天早上9点提醒我查房")
-    assert (found.kind, found.cron, found.tz, found.description, found.task) == (
-        "cron",
-        "0 9 * * *",
-        SHANGHAI,
-        "每天早上9点",
-        "查房",
-    )
-    assert found.target == "reminder"
+    assert (found.kind, found.cron, found.tz) == ("cron", "0 9 * * *", SHANGHAI)
+    assert (found.description, found.task, found.target) == ("每天早上9点", "查房", "reminder")
     assert 0 < found.confidence <= 1
     once = read("明天下午2点提醒我开会")
-    assert (once.kind, once.at, once.task) == (
-        "once",
-        datetime(2026, 3, 5, 14, tzinfo=ZoneInfo(SHANGHAI)),
-        "开会",
-    )
+    assert (once.kind, once.task) == ("once", "开会")
+    assert once.at == datetime(2026, 3, 5, 14, tzinfo=ZoneInfo(SHANGHAI))
     step = read("每45分钟提醒我喝水")
     assert (step.kind, step.every_seconds, step.cron) == ("interval", 2_700, None)
+    assert (
+        read("每个半小时提醒我喝水").cron == read("every half hour remind me to drink").cron == "*/30 * * * *"
+    )
     backup = read("Every day at 8pm, back up the database.")
     assert (backup.target, backup.task) == ("agent", "back up the database")
     assert read("Run the workflow cleanup every day at 3am").target == "workflow"
@@ -103,41 +97,20 @@ def test_who_wants_to_be_woken_means_the_morning(text: str, hour: int, certainty
 @pytest.mark.parametrize(
     ("asks", "texts"),
     [
-        (
-            True,
-            [
-                "每天早上9点提醒我查房",
-                "每天25点提醒我",
-                "如果可以的话，明天8点叫我起床",
-                "If you can, remind me at 5pm to call a cab",
-            ],
-        ),
+        (True, "每天早上9点提醒我查房|每天25点提醒我"),
+        (True, "如果可以的话，明天8点叫我起床|If you can, remind me at 5pm to call a cab"),
+        (False, "我每天早上6点起床|The meeting is at 3pm tomorrow"),
+        (False, "Remind me why we left last year|医生提醒我每天吃药"),
         (
             False,
-            [
-                "我每天早上6点起床",
-                "The meeting is at 3pm tomorrow",
-                "Remind me why we left last year",
-                "医生提醒我每天吃药",
-            ],
+            "不用每天提醒我了|Don't remind me tomorrow|取消明天早上8点的提醒|forget the daily reminder at nine",
         ),
-        (
-            False,
-            [
-                "不用每天提醒我了",
-                "Don't remind me tomorrow",
-                "取消明天早上8点的提醒",
-                "forget the daily reminder at nine",
-            ],
-        ),
-        (
-            False,
-            ["如果明天下雨就提醒我带伞", "If I'm not back by 5 tomorrow, remind me to call a cab"],
-        ),  # depends on something
+        # depends on something
+        (False, "如果明天下雨就提醒我带伞|If I'm not back by 5 tomorrow, remind me to call a cab"),
     ],
 )
-def test_zc_95_intent_is_asking_not_naming_declining_or_supposing(texts: list[str], *, asks: bool) -> None:
-    assert [text for text in texts if has_schedule_intent(text, NOW, SHANGHAI) != asks] == []
+def test_zc_95_intent_is_asking_not_naming_declining_or_supposing(texts: str, *, asks: bool) -> None:
+    assert [text for text in texts.split("|") if has_schedule_intent(text, NOW, SHANGHAI) != asks] == []
 
 
 @pytest.mark.parametrize(
@@ -161,12 +134,9 @@ def test_weeks_begin_on_monday_and_midnight_is_the_next(text: str, day: int) -> 
 @pytest.mark.parametrize(
     "text",
     [
-        "2月30日提醒我",
-        "4月31号早上8点提醒我",
-        "每月32号提醒我",
-        "明天9点75分叫我",
-        "wake me at 7:75",
-        "remind me on June 31",
+        *("2月30日提醒我", "4月31号早上8点提醒我", "每月32号提醒我", "明天9点75分叫我", "wake me at 7:75"),
+        *("remind me on June 31", "remind me every hour at 75 minutes past the hour"),
+        "remind me on 0001-01-01 at 8am",
     ],
 )
 def test_bad_input_times_that_do_not_exist_are_unclear(text: str) -> None:
@@ -178,26 +148,14 @@ def test_bad_input_times_that_do_not_exist_are_unclear(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "now", "tz", "at"),
     [
-        ("2月29日早上9点提醒我", NOW, SHANGHAI, "2028-02-29T09:00:00+08:00"),
-        (
-            "remind me tomorrow at 2:30 am",
-            datetime(2026, 3, 7, 17, tzinfo=UTC),
-            "America/New_York",
-            "2026-03-08T03:30:00-04:00",
-        ),
-        (
-            "remind me tomorrow at 1:30 am",
-            datetime(2026, 10, 31, 16, tzinfo=UTC),
-            "America/New_York",
-            "2026-11-01T01:30:00-04:00",
-        ),
+        ("2月29日早上9点提醒我", "2026-03-04T02", SHANGHAI, "2028-02-29T09:00:00+08:00"),
+        ("remind me tomorrow at 2:30 am", "2026-03-07T17", "America/New_York", "2026-03-08T03:30:00-04:00"),
+        ("remind me tomorrow at 1:30 am", "2026-10-31T16", "America/New_York", "2026-11-01T01:30:00-04:00"),
     ],
     ids=["leap day", "skipped by a clock change", "comes twice: the first"],
 )
-def test_bad_input_times_that_come_seldom_or_twice(text: str, now: datetime, tz: str, at: str) -> None:
-    found = read(text, now, tz).at
-    assert found is not None
-    assert found.isoformat() == at
+def test_bad_input_times_that_come_seldom_or_twice(text: str, now: str, tz: str, at: str) -> None:
+    assert read(text, datetime.fromisoformat(f"{now}:00+00:00"), tz).at == datetime.fromisoformat(at)
     assert read("每月31号晚上8点提醒我").cron == "0 20 31 * *"  # only in months that have one
 
 
@@ -209,16 +167,7 @@ def test_bad_input_an_unknown_time_zone(tz: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "⏱",
-        "\x00\x01",
-        "点" * 9_000,
-        "提醒我" * 3_000,
-        "每" * 9_999,
-        "remind me at " * 2_000,
-        "😀" * 5_000,
-    ],
+    ["", "⏱", "\x00\x01", *(part * 3_000 for part in ("点点点", "提醒我", "每每每", "remind me at ", "😀"))],
 )
 def test_strange_messages_are_no_request_and_no_error(text: str) -> None:
     assert isinstance(parse(text, NOW, SHANGHAI), Unclear)
@@ -285,27 +234,20 @@ def some(count: int, after: str, **schedule: Any) -> list[str]:
 
 
 def test_cron_in_its_time_zone() -> None:
-    assert some(2, "2026-03-04T00:00Z", cron="0 9 * * 1-5", tz="Asia/Shanghai") == [
-        "2026-03-04T01:00",
-        "2026-03-05T01:00",
-    ]
+    runs = some(2, "2026-03-04T00:00Z", cron="0 9 * * 1-5", tz="Asia/Shanghai")
+    assert runs == ["2026-03-04T01:00", "2026-03-05T01:00"]
 
 
 def test_a_skipped_time_is_kept_once_after_the_change_and_one_that_comes_twice_once() -> None:
     runs = some(2, "2026-03-08T05:00Z", cron="30 2 * * *", tz=NEW_YORK)
     assert runs == ["2026-03-08T07:00", "2026-03-09T06:30"]
-    assert some(2, "2026-11-01T04:00Z", cron="30 1 * * *", tz=NEW_YORK) == [
-        "2026-11-01T05:30",
-        "2026-11-02T06:30",
-    ]
+    runs = some(2, "2026-11-01T04:00Z", cron="30 1 * * *", tz=NEW_YORK)
+    assert runs == ["2026-11-01T05:30", "2026-11-02T06:30"]
 
 
 def test_the_31st_and_leap_day() -> None:
-    assert some(3, "2026-01-31T10:00Z", cron="0 9 31 * *") == [
-        "2026-03-31T09:00",
-        "2026-05-31T09:00",
-        "2026-07-31T09:00",
-    ]
+    runs = some(3, "2026-01-31T10:00Z", cron="0 9 31 * *")
+    assert runs == ["2026-03-31T09:00", "2026-05-31T09:00", "2026-07-31T09:00"]
     assert some(1, "2026-03-01T00:00Z", cron="0 9 29 2 *") == ["2028-02-29T09:00"]
 
 
@@ -322,12 +264,8 @@ def test_steps_go_on_from_their_first_time() -> None:
 
 
 def test_steps_of_days_keep_the_time_of_day_across_a_clock_change() -> None:
-    step = {
-        "kind": "interval",
-        "at": at("2026-03-07T07:00-05:00"),
-        "every_seconds": 2 * 86_400,
-        "tz": NEW_YORK,
-    }
+    step = {"kind": "interval", "at": at("2026-03-07T07:00-05:00"), "every_seconds": 2 * 86_400}
+    step["tz"] = NEW_YORK
     assert some(2, "2026-03-06T00:00Z", **step) == ["2026-03-07T12:00", "2026-03-09T11:00"]
 
 
@@ -340,23 +278,7 @@ def test_a_wrong_cron_expression_is_refused(cron: str) -> None:
 
 
 def test_nothing_follows_what_is_over() -> None:
-    assert (
-        next_run(
-            kind="once",
-            cron=None,
-            at=at("2026-01-01T00:00Z"),
-            every_seconds=None,
-            tz="UTC",
-            after=at("2026-01-02T00:00Z"),
-        )
-        is None
-    )
-    far = next_run(
-        kind="interval",
-        cron=None,
-        at=at("2020-01-01T00:00Z"),
-        every_seconds=60,
-        tz="UTC",
-        after=at("2026-01-01T00:00:30Z"),
-    )
-    assert far == at("2026-01-01T00:00Z") + timedelta(minutes=1)
+    over: dict[str, Any] = {"cron": None, "every_seconds": None, "tz": "UTC", "kind": "once"}
+    assert next_run(**over, at=at("2026-01-01T00:00Z"), after=at("2026-01-02T00:00Z")) is None
+    far = some(1, "2026-01-01T00:00:30Z", kind="interval", at=at("2020-01-01T00:00Z"), every_seconds=60)
+    assert far == ["2026-01-01T00:01"]

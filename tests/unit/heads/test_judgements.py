@@ -30,14 +30,8 @@ def heads() -> Heads:
 
 
 NOT_JUDGED = [
-    "",
-    " ",
-    "😀👍🏽🎉",
-    "?!…",
-    "12 34",
-    "こんにちは、わたしはたなかです",
-    "Привет, я живу в Москве",
-    "안녕하세요 저는 서울에 살아요",
+    *("", " ", "😀👍🏽🎉", "?!…", "12 34", "こんにちは、わたしはたなかです"),
+    *("Привет, я живу в Москве", "안녕하세요 저는 서울에 살아요"),
 ]
 
 
@@ -182,13 +176,13 @@ def test_what_is_over_or_otherwise_retires_what_was(heads: Heads, older: str, ne
 
 def test_a_higher_precision_needs_a_higher_probability(heads: Heads) -> None:
     assert heads.least(CHANGES, RETIRE, 0.9999) > 1
-    asked = [
-        sure(Heads(local.learned(), lambda _: np.zeros((0, 0)), precision))
-        for precision in (0.8, 0.85, 0.9, 0.98)
-    ]
-    assert asked == sorted(asked)
-    assert len(set(asked)) == len(asked)
-    assert sure(Heads(local.learned(), lambda _: np.zeros((0, 0)), 0.86)) == asked[2]
+
+    def at(precision: float) -> float:
+        return sure(Heads(local.learned(), lambda _: np.zeros((0, 0)), precision))
+
+    asked = [at(precision) for precision in (0.8, 0.85, 0.9, 0.98)]
+    assert asked == sorted(set(asked))
+    assert at(0.86) == asked[2]
 
 
 def test_each_text_is_embedded_once() -> None:
@@ -248,17 +242,13 @@ def _asked(text: str, *known: KnownFact) -> Extraction:
 
 
 def test_what_takes_back_something_known_is_kept(heads: Heads) -> None:
-    said = [Message(role="user", text="Fiji is off, no money.")]
-    [[kept]] = statements(said, heads=heads, known=["We're going to Fiji in July."])
-    assert kept.text == said[0].text
-    assert (
-        statements(
-            [Message(role="user", text="Thanks, that is all!")],
-            heads=heads,
-            known=["We're going to Fiji in July."],
-        )
-        == []
+    said, idle = (
+        [Message(role="user", text=text)] for text in ("Fiji is off, no money.", "Thanks, that is all!")
     )
+    known = ["We're going to Fiji in July."]
+    [[kept]] = statements(said, heads=heads, known=known)
+    assert kept.text == said[0].text
+    assert statements(idle, heads=heads, known=known) == []
 
 
 def test_weights_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

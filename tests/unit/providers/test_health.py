@@ -20,13 +20,8 @@ Configure = Callable[..., Settings]
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (
-        embedder_specs.OTHER_PROVIDER,
-        embedder_specs.OTHER_KEY,
-        "OPENAI_API_KEY",
-        "DEEPSEEK_API_KEY",
-        "TAVILY_API_KEY",
-    ):
+    keys = "OPENAI_API_KEY DEEPSEEK_API_KEY TAVILY_API_KEY".split()
+    for name in (embedder_specs.OTHER_PROVIDER, embedder_specs.OTHER_KEY, *keys):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -52,12 +47,8 @@ def test_14_a_new_deployment_is_healthy_and_the_embedder_in_use_counts_not_the_o
 
 def test_14_what_is_missing_is_named(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = configure(embedder="openai", llm="deepseek:deepseek-chat", web_search="tavily")
-    assert states(settings) == {
-        "embedder": "not_configured",
-        "llm": "not_configured",
-        "reranker": "off",
-        "search": "not_configured",
-    }
+    missing = dict.fromkeys(("embedder", "llm", "search"), "not_configured")
+    assert states(settings) == {**missing, "reranker": "off"}
     told = {one.name: one.detail for one in health.providers(settings)}
     assert "OPENAI_API_KEY" in told["embedder"]
     assert "DEEPSEEK_API_KEY" in told["llm"]
@@ -133,13 +124,11 @@ def test_a_provider_that_is_slow_and_answers_is_not_away(
 
 
 def test_work_and_health_have_more_time_with_a_longer_time_out_of_the_llm(configure: Configure) -> None:
-    assert [llms.slower_seconds(configure(llm_timeout=seconds)) for seconds in (30, 1_800)] == [
-        0,
-        0,
-    ]  # rules wait for nobody
-    assert [
-        llms.slower_seconds(configure(llm="openai", llm_timeout=seconds)) for seconds in (10, 30, 1_800)
-    ] == [0, 0, 6 * 1_770]
+    for llm, seconds, slower in (
+        *(("rules", 30, 0), ("rules", 1_800, 0)),  # rules wait for nobody
+        *(("openai", 10, 0), ("openai", 30, 0), ("openai", 1_800, 6 * 1_770)),
+    ):
+        assert llms.slower_seconds(configure(llm=llm, llm_timeout=seconds)) == slower
     canary = Canary("reflection", sent_at=time.time(), ran_at=time.time() - 3_600, outstanding=1)
     assert not health_checks._is_silent(canary)
     configure(llm="openai", llm_timeout=30)

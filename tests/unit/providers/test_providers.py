@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -24,6 +23,7 @@ SETTING = "JIYI_EMBEDDER"
 PATIENCE = Patience(call=30, tries=2, total=90)
 #: Short: for those that are late on purpose.
 HASTY = Patience(call=0.5, tries=2, total=90)
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 BODY = {"model": "m", "input": ["tea"], "encoding_format": "float"}
 
 
@@ -102,12 +102,8 @@ def test_a_vendors_own_variable_holds_its_key_and_the_setting_comes_first(
 ) -> None:
     monkeypatch.setenv(variable, "from the environment")
     spec = parse("gemini", SETTING)
-    found = resolve(spec, "embeddings", SETTING).api_key
-    assert found is not None
-    assert found.get_secret_value() == "from the environment"
-    set_here = resolve(spec, "embeddings", SETTING, api_key=SecretStr("set")).api_key
-    assert set_here is not None
-    assert set_here.get_secret_value() == "set"
+    assert resolve(spec, "embeddings", SETTING).api_key == SecretStr("from the environment")
+    assert resolve(spec, "embeddings", SETTING, api_key=SecretStr("set")).api_key == SecretStr("set")
     assert variable in resolve(spec, "embeddings", SETTING).key_names
 
 
@@ -120,13 +116,10 @@ def test_a_good_answer_comes_back_and_the_key_is_sent(vendor: bad.Vendor) -> Non
     assert len(answer["data"]) == 1
     assert vendor.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert vendor.requests[0].path == "/v1/embeddings"
-    made, chat = (
-        Provider(endpoint(vendor), LLMUnavailable),
-        {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
-    )
-    assert made.chat(chat, PATIENCE)["choices"][0]["message"]["content"] == "hello"
+    made = Provider(endpoint(vendor), LLMUnavailable)
+    assert made.chat(CHAT, PATIENCE)["choices"][0]["message"]["content"] == "hello"
     with pytest.raises(LLMUnavailable):  # as the class that was given
-        made.chat(chat, PATIENCE)
+        made.chat(CHAT, PATIENCE)
 
 
 @pytest.mark.parametrize("code", [301, 302, 307])
@@ -135,15 +128,11 @@ def test_a_redirect_takes_nothing_to_another_host(vendor: bad.Vendor, code: int,
     """Neither texts nor the key: whoever can answer in the vendor's place must not choose who gets them."""
     with bad.vendor() as other:
         vendor.otherwise = bad.redirect(code, f"{other.base_url}/{path}?secret=1")
-        body = (
-            BODY if path == "embeddings" else {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
-        )
         sentence = (
-            rf"redirects to 'http://127\.0\.0\.1:\d+/v1/{path}' \({code}\), where nothing is sent: set"
-            r" JIYI_EMBEDDER_BASE_URL"
+            rf"redirects to 'http://127\.0\.0\.1:\d+/v1/{path}' \({code}\), .*: set JIYI_EMBEDDER_BASE_URL"
         )
         with pytest.raises(EmbeddingUnavailable, match=sentence) as caught:
-            getattr(provider(vendor), path)(body, PATIENCE)
+            getattr(provider(vendor), path)(BODY if path == "embeddings" else CHAT, PATIENCE)
         assert caught.value.status == code
         assert not other.requests
     assert len(vendor.requests) == 1
@@ -159,7 +148,7 @@ def test_a_redirect_takes_nothing_to_another_host(vendor: bad.Vendor, code: int,
         bad.cut(20),
         bad.slow(30),
     ],
-    ids=["503", "429", "429-0", "cut", "cut-within", "slow"],
+    ids="503 429 429-0 cut cut-within slow".split(),
 )
 def test_what_may_pass_is_tried_again(
     vendor: bad.Vendor, trouble: bad.Script, request: pytest.FixtureRequest
@@ -178,7 +167,7 @@ def test_what_may_pass_is_tried_again(
             bad.status(401, f"bad {KEY}"),
             1,
             401,
-            r"refuses the key \(401\): check JIYI_EMBEDDER_API_KEY or OPENAI_API_KEY",
+            r"key \(401\): check JIYI_EMBEDDER_API_KEY or OPENAI_API_KEY",
         ),
         (bad.status(307), 1, 307, "an address that it does not name"),
         (bad.status(404), 1, 404, r"knows no model 'm' .*check JIYI_EMBEDDER and"),
@@ -194,26 +183,11 @@ def test_what_may_pass_is_tried_again(
             bad.text('data: {"choices": []}\n\ndata: [DONE]\n'),
             1,
             None,
-            "a stream of events: it has to answer requests without `stream`",
+            "events: .* requests without `stream`",
         ),
         (bad.huge(2), 1, None, "more than 1,000,000 bytes"),
     ],
-    ids=[
-        "400",
-        "401",
-        "307",
-        "404",
-        "429",
-        "429-long",
-        "500",
-        "slow",
-        "dribbling",
-        "cut",
-        "page",
-        "list",
-        "stream",
-        "huge",
-    ],
+    ids="400 401 307 404 429 429-long 500 slow dribbling cut page list stream huge".split(),
 )
 def test_every_failure_ends_as_one_sentence_that_names_the_fix(
     vendor: bad.Vendor,
@@ -284,12 +258,10 @@ def test_after_failures_in_a_row_nobody_calls_until_one_may_try(vendor: bad.Vend
         made.embeddings(BODY, once)
     assert len(vendor.requests) == asked == 2 * breakers.FAIL_MAX
     vendor.otherwise = bad.good()
-    assert Provider(endpoint(vendor, "another"), EmbeddingUnavailable).embeddings(BODY, PATIENCE)[
-        "data"
-    ]  # of another breaker
-    breakers._local[endpoint(vendor).breaker].opened_at = datetime.now(UTC) - timedelta(
-        seconds=61
-    )  # a minute later
+    another = Provider(endpoint(vendor, "another"), EmbeddingUnavailable)  # of another breaker
+    assert another.embeddings(BODY, PATIENCE)["data"]
+    a_minute_ago = datetime.now(UTC) - timedelta(seconds=61)
+    breakers._local[endpoint(vendor).breaker].opened_at = a_minute_ago
     assert made.embeddings(BODY, once)["data"]
     assert made.embeddings(BODY, once)["data"]
 
@@ -300,22 +272,3 @@ def test_a_valkey_that_is_away_does_not_stop_a_call(
     configure(redis_url="redis://127.0.0.1:1/0")
     assert provider(vendor).embeddings(BODY, PATIENCE)["data"]
     assert breakers.read_state(endpoint(vendor).breaker).state == "unknown"
-
-
-def test_threads_call_side_by_side(vendor: bad.Vendor) -> None:
-    together = threading.Barrier(4, timeout=60)
-
-    def answered_together(request: bad.Request) -> bad.Reply:
-        together.wait()  # one after the other, the first would wait for ever
-        return bad.good()(request)
-
-    vendor.otherwise = answered_together
-    made, results = provider(vendor), []
-    threads = [
-        threading.Thread(target=lambda: results.append(made.embeddings(BODY, Patience(60)))) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 4

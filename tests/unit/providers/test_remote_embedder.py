@@ -28,11 +28,8 @@ Configure = Callable[..., Settings]
 
 @pytest.fixture(autouse=True)
 def _fresh(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in [
-        "JIYI_EMBEDDER",
-        "EMBEDDING_PROVIDER",
-        *(name for preset in PRESETS.values() for name in preset.key_variables),
-    ]:
+    keys = [name for preset in PRESETS.values() for name in preset.key_variables]
+    for name in ["JIYI_EMBEDDER", "EMBEDDING_PROVIDER", *keys]:
         monkeypatch.delenv(name, raising=False)
     configure(redis_url="")  # breakers of this process only, whatever else runs in this session
     forget()
@@ -278,24 +275,16 @@ def test_a_task_takes_texts_for_full_calls(configure: Configure, monkeypatch: py
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("DASHSCOPE_API_KEY", "k")
     # six calls of ten texts each, where a call has room for ten
-    for name, setting, taken in (
-        ("dashscope", 64, 60),
-        ("dashscope", 7, 7),
-        ("openai", 64, 64),
-        ("no such vendor", 64, 64),
-    ):
+    cases = (("dashscope", 64, 60), ("dashscope", 7, 7), ("openai", 64, 64), ("no such vendor", 64, 64))
+    for name, setting, taken in cases:
         assert texts_at_once(configure(embedder=name, embed_batch=setting)) == taken
 
 
 def test_the_variables_of_other_programs_are_understood(
     vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {
-        "PROVIDER": "openai",
-        "MODEL": "m",
-        "BASE_URL": vendor.base_url,
-        "API_KEY": "k",
-    }.items():
+    theirs = {"PROVIDER": "openai", "MODEL": "m", "BASE_URL": vendor.base_url, "API_KEY": "k"}
+    for name, value in theirs.items():
         monkeypatch.setenv(f"EMBEDDING_{name}", value)
     configure()
     assert embedder().query("tea").shape == (bad.SIZE,)

@@ -44,9 +44,8 @@ def use(
     """The LLM as work asks it."""
 
     def make(spec: str = "compatible:m", **settings: Any) -> Careful:
-        configure(
-            llm=spec, redis_url="", **{"llm_base_url": server.base_url, "llm_trial_days": 30, **settings}
-        )
+        given = {"llm_base_url": server.base_url, "llm_trial_days": 30, **settings}
+        configure(llm=spec, redis_url="", **given)
         llms.llm.cache_clear()
         return Careful(llms.llm())
 
@@ -73,10 +72,8 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def test_every_prompt_has_its_needs_and_every_ability_its_trial() -> None:
-    names = {file.name.split(".")[0] for file in files("engine.providers").joinpath("prompts").iterdir()} - {
-        "frame"
-    }
-    assert set(NEEDS) == names
+    there = files("engine.providers").joinpath("prompts").iterdir()
+    assert set(NEEDS) == {file.name.split(".")[0] for file in there} - {"frame"}
     assert set(TRIALS) == set(ABILITIES) == set(verdicts.TRIED_WITH)
 
 

@@ -120,15 +120,8 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch, configure: Callable[..., Settings]) -> Iterator[None]:
-    for name in (
-        "TAVILY_API_KEY",
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-    ):
+    proxies = "http_proxy https_proxy all_proxy".split()
+    for name in ("TAVILY_API_KEY", *proxies, *(name.upper() for name in proxies)):
         monkeypatch.delenv(name, raising=False)
     breakers._local.clear()
     yield
@@ -155,9 +148,8 @@ OPTIONS = SearchOptions()
 
 def test_tavily_is_asked_as_it_wants(engine: Engine) -> None:
     engine.says(TAVILY)
-    found = tavily(engine).search(
-        "为什么釉面开裂 " + "x" * 1_000, SearchOptions(search_type="news", domains=("Example.org", "b.org"))
-    )
+    options = SearchOptions(search_type="news", domains=("Example.org", "b.org"))
+    found = tavily(engine).search("为什么釉面开裂 " + "x" * 1_000, options)
     ((method, path, headers, body),) = engine.asked
     assert (method, path, headers["authorization"]) == ("POST", "/search", "Bearer tvly-secret")
     assert len(body.pop("query")) == 400
@@ -169,10 +161,8 @@ def test_tavily_is_asked_as_it_wants(engine: Engine) -> None:
         "include_domains": ["example.org", "b.org"],
     }
     assert (found.provider, found.answer) == ("tavily", "Because of the clay.")
-    assert [(hit.url, hit.score) for hit in found.results] == [
-        ("https://b.org", 0.9),
-        ("https://example.org/glaze", 0.8),
-    ]
+    shown = [(hit.url, hit.score) for hit in found.results]
+    assert shown == [("https://b.org", 0.9), ("https://example.org/glaze", 0.8)]
 
 
 def test_searxng_is_asked_as_it_wants(engine: Engine) -> None:
@@ -181,11 +171,8 @@ def test_searxng_is_asked_as_it_wants(engine: Engine) -> None:
     searxng(engine).search("glaze", SearchOptions(domains=("b.org",)))
     method, path, _, body = engine.asked[0]
     assert (method, urlsplit(path).path, body) == ("GET", "/search", None)
-    assert parse_qs(urlsplit(path).query) == {
-        "q": ["glaze & 釉"],
-        "format": ["json"],
-        "categories": ["general"],
-    }
+    query = {"q": ["glaze & 釉"], "format": ["json"], "categories": ["general"]}
+    assert parse_qs(urlsplit(path).query) == query
     assert parse_qs(urlsplit(engine.asked[1][1]).query)["q"] == ["site:b.org glaze"]
     assert found.answer == "Clay."
     assert [hit.score for hit in found.results] == [1.0, 0.25]  # of 4 and 1, the sums of its engines
@@ -262,12 +249,7 @@ def test_redirects_stay_on_the_host_and_end(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    [
-        "http://169.254.169.254/latest/meta-data",
-        "http://localhost:{port}/",
-        "https://127.0.0.1:{port}/",
-        "file:///etc/passwd",
-    ],
+    "http://169.254.169.254/latest http://localhost:{port}/ https://127.0.0.1:{port}/ file:///etc/passwd".split(),
 )
 def test_redirects_to_other_hosts_are_refused(engine: Engine, target: str) -> None:
     engine.says(b"", status=307, Location=target.format(port=urlsplit(engine.base_url).port))
@@ -289,13 +271,10 @@ def test_a_vendors_name_that_means_a_private_machine_is_refused(
     """Even one among others: which is connected to would be chance. What the operator set may be private."""
     infos = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, 443)) for name in ("93.184.215.14", number)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: infos)
-    with pytest.raises(
-        SearchUnavailable,
-        match=r"is not a public address here .* set JIYI_WEB_SEARCH_BASE_URL if it is meant",
-    ):
-        fetch_json(
-            Address("https://api.tavily.com", False, "JIYI_WEB_SEARCH_BASE_URL"), "POST", "/search", seconds=5
-        )
+    address = Address("https://api.tavily.com", False, "JIYI_WEB_SEARCH_BASE_URL")
+    sentence = r"is not a public address here .* set JIYI_WEB_SEARCH_BASE_URL if it is meant"
+    with pytest.raises(SearchUnavailable, match=sentence):
+        fetch_json(address, "POST", "/search", seconds=5)
 
 
 def test_the_connection_goes_to_the_address_that_was_looked_at(
@@ -338,18 +317,11 @@ def test_results_are_bounded_readable_and_once_each() -> None:
     ]
     first, second = hits_of(found, OPTIONS)
     assert first.model_dump() == HIT
-    assert (second.url, second.title, second.score, len(second.content)) == (
-        "https://long.org",
-        "long.org",
-        0.0,
-        2_000,
-    )
+    assert (second.url, second.title) == ("https://long.org", "long.org")
+    assert (second.score, len(second.content)) == (0.0, 2_000)
     assert second.content.isprintable()
-    (item,) = items_of(
-        SearchResult(
-            query="q", provider="tavily", answer="said by nobody", results=[SearchHit.model_validate(HIT)]
-        )
-    )
+    hit = SearchHit.model_validate(HIT)
+    (item,) = items_of(SearchResult(query="q", provider="tavily", answer="said by nobody", results=[hit]))
     assert (item.source, item.verified, item.temporary, item.score) == ("external", False, False, 0.8)
     assert item.content == "Glaze\nGlaze cracks.\n<https://example.org/glaze>"
     assert item.metadata == {"url": HIT["url"], "title": "Glaze", "provider": "tavily"}
@@ -387,13 +359,8 @@ def test_domains_are_whole_names(url: str, inside: bool) -> None:
     assert within(url, ["b.org"]) is inside
     assert within(url, [])
     assert bool(hits_of([HIT | {"url": url}], SearchOptions(domains=("b.org",)))) is inside
-    wrong: list[dict[str, Any]] = [
-        {"max_results": 0},
-        {"max_results": 11},
-        {"domains": ("a.org OR site:b.org",)},
-        {"search_type": "all"},
-    ]
-    for options in wrong:
+    wrong: list[dict[str, Any]] = [{"max_results": 0}, {"max_results": 11}, {"search_type": "all"}]
+    for options in [*wrong, {"domains": ("a.org OR site:b.org",)}]:
         with pytest.raises(ValidationError):
             SearchOptions(**options)
 
@@ -419,16 +386,12 @@ def test_what_was_asked_lately_is_not_asked_again_and_an_engine_that_fails_is_le
     for query in ("Why glaze?", " why  GLAZE? "):
         search.search(query, OPTIONS, group_id="g", session_id="s")
     assert len(engine.asked) == 1
-    for different in (
-        SearchOptions(max_results=3),
-        SearchOptions(search_type="news"),
-        SearchOptions(domains=("a.org",)),
-    ):
-        search.search("Why glaze?", different, group_id="g", session_id="s")
+    others: list[dict[str, Any]] = [{"max_results": 3}, {"search_type": "news"}, {"domains": ("a.org",)}]
+    for different in others:
+        search.search("Why glaze?", SearchOptions(**different), group_id="g", session_id="s")
     assert len(engine.asked) == 4
-    search.search(
-        "Why glaze?", OPTIONS, group_id="other", session_id="s"
-    )  # what one tenant has asked tells another nothing
+    # What one tenant has asked tells another nothing.
+    search.search("Why glaze?", OPTIONS, group_id="other", session_id="s")
     assert len(engine.asked) == 5
     with pytest.raises(Skipped, match="nothing to search for"):
         search.search(" \x00", OPTIONS, group_id="g", session_id="s")

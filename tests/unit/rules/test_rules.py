@@ -42,42 +42,24 @@ def triple(text: str, agent: str = "Mira") -> tuple[str, str, str]:
 
 # Poignancy
 
-ENGLISH = {
-    (1, 2): ["Mira is brushing her teeth", "Pavel wakes up and gets dressed", "Mira eats breakfast as usual"],
-    (3, 4): [
-        "It drizzles over the harbour",
-        "Pavel visits the lighthouse with a colleague",
-        "Mira discusses knitting patterns with Pavel",
-    ],
-    (5, 6): [
-        "Pavel prefers rye bread to white bread",
-        "Pavel is worried about the leaking roof",
-        "Mira decided to learn the cello",
-    ],
-    (7, 8): [
-        "Pavel was in a car accident on the bridge",
-        "Mira got fired from the bakery",
-        "Pavel's bicycle was stolen",
-    ],
-    (9, 10): [
-        "Mira's uncle died last night",
-        "Pavel and Ines got married",
-        "Ines gave birth to twins",
-        "Pavel's parents divorced",
-    ],
+#: Texts by what they weigh at least and at most.
+WEIGHED = {
+    (1, 2): """Mira is brushing her teeth | Pavel wakes up and gets dressed | Mira eats breakfast as usual
+        | 阿梅在刷牙 | 阿梅起床后叠被子 | 老周照常吃早饭 | 阿梅打扫阳台""",
+    (3, 4): """It drizzles over the harbour | Pavel visits the lighthouse with a colleague
+        | Mira discusses knitting patterns with Pavel
+        | 阿梅看着窗外的云 | 老周去拜访邻居 | 阿梅和老周讨论象棋 | 14路电车是蓝色的""",
+    (5, 6): """Pavel prefers rye bread to white bread | Pavel is worried about the leaking roof
+        | Mira decided to learn the cello
+        | 阿梅打算下个月重新粉刷小船 | 老周喜欢吃黑面包 | 老周担心屋顶漏水 | 阿梅决定学大提琴""",
+    (7, 8): """Pavel was in a car accident on the bridge | Mira got fired from the bakery
+        | Pavel's bicycle was stolen
+        | 老周在桥上出了车祸 | 阿梅被面包房解雇了 | 阿梅对核桃过敏 | 老周的自行车被偷了""",
+    (9, 10): """Mira's uncle died last night | Pavel and Ines got married | Ines gave birth to twins
+        | Pavel's parents divorced
+        | 阿梅的爷爷昨晚去世了 | 老周和小兰结婚了 | 小兰生下一对双胞胎 | 老周的父母离婚了""",
 }
-CHINESE = {
-    (1, 2): ["阿梅在刷牙", "阿梅起床后叠被子", "老周照常吃早饭", "阿梅打扫阳台"],
-    (3, 4): ["阿梅看着窗外的云", "老周去拜访邻居", "阿梅和老周讨论象棋", "14路电车是蓝色的"],
-    (5, 6): ["阿梅打算下个月重新粉刷小船", "老周喜欢吃黑面包", "老周担心屋顶漏水", "阿梅决定学大提琴"],
-    (7, 8): ["老周在桥上出了车祸", "阿梅被面包房解雇了", "阿梅对核桃过敏", "老周的自行车被偷了"],
-    (9, 10): ["阿梅的爷爷昨晚去世了", "老周和小兰结婚了", "小兰生下一对双胞胎", "老周的父母离婚了"],
-}
-
-
-EXAMPLES = [
-    (text, *bounds) for table in (ENGLISH, CHINESE) for bounds, texts in table.items() for text in texts
-]
+EXAMPLES = [(text.strip(), *bounds) for bounds, texts in WEIGHED.items() for text in texts.split("|")]
 
 
 @pytest.mark.parametrize(
@@ -86,26 +68,17 @@ EXAMPLES = [
         (1, 2, "haha nice|ok ok|lol|Thanks!|Good night|no worries|see you tomorrow|great 😊|👍"),
         (1, 2, "嗯嗯|好的|谢谢啦|哈哈哈|早上好！|收到|好呀好呀|没事没事"),
         # What somebody would be hurt by if it were forgotten.
+        (6, 10, "I'm vegetarian|I don't eat meat|I have diabetes|My blood type is AB negative"),
+        (6, 10, "My address is 12 Leith Walk|I'm afraid of heights|I promised Anna to call her"),
         (
             6,
             10,
-            (
-                "I'm vegetarian|I don't eat meat|I have diabetes|My blood type is AB negative|My address is"
-                " 12 Leith Walk"
-            ),
+            "my daughter is called Mia|My wife's birthday is on May 3|我吃素|我对青霉素过敏|我有高血压|我怕狗",
         ),
         (
             6,
             10,
-            (
-                "I'm afraid of heights|I promised Anna to call her|my daughter is called Mia|My wife's"
-                " birthday is on May 3"
-            ),
-        ),
-        (
-            6,
-            10,
-            "我吃素|我对青霉素过敏|我有高血压|我是O型血|我家住在良渚文化村|我怕狗|我答应女儿周末带她去海洋馆|我儿子叫小宝|我妈妈的生日是五月三号",
+            "我是O型血|我家住在良渚文化村|我答应女儿周末带她去海洋馆|我儿子叫小宝|我妈妈的生日是五月三号",
         ),
         # What only sounds like it.
         (2, 5, "恐怕要下雨|哪怕下雨也去散步|It's nice that the ferry was on time|我知道那家店的老板姓什么"),
@@ -220,9 +193,8 @@ TEA = """阿梅给茶园的主人写信 | 老周说茶园今年的茶叶少 | �
 
 
 def focal(statements: list[str], count: int, language: Any = "en", agent: str = "Mira") -> list[str]:
-    return RULE.ask(
-        FocalPoints(agent_id=agent, language=language, statements=statements, count=count)
-    ).questions
+    question = FocalPoints(agent_id=agent, language=language, statements=statements, count=count)
+    return RULE.ask(question).questions
 
 
 def test_focal_points_ask_about_what_comes_up_most_in_the_language_of_the_question() -> None:
@@ -231,10 +203,8 @@ def test_focal_points_ask_about_what_comes_up_most_in_the_language_of_the_questi
 
 
 def test_the_agent_itself_is_no_topic_nor_is_its_surname() -> None:
-    statements = [
-        f"Klaus Berg {doing}"
-        for doing in ("reads maps", "draws maps", "folds a kite", "flies a kite", "sings")
-    ]
+    doings = ("reads maps", "draws maps", "folds a kite", "flies a kite", "sings")
+    statements = [f"Klaus Berg {doing}" for doing in doings]
     asked = focal(statements, 5, agent="Klaus")
     assert not any("Klaus" in question or "Berg" in question for question in asked)
     assert any("maps" in question for question in asked)
@@ -252,9 +222,8 @@ def test_focal_points_begin_with_what_has_figures_in_several_statements() -> Non
 def test_function_words_and_small_talk_are_no_topics(word: str) -> None:
     asked = focal([f"{word} the crane", f"{word} the crane again", f"{word}"], 3)
     assert asked == ["What is known about crane?"]
-    assert focal(["?! …"], 3) == [
-        "What is known about ?! …?"
-    ]  # statements without words still give a question
+    # Statements without words still give a question.
+    assert focal(["?! …"], 3) == ["What is known about ?! …?"]
     assert focal(["  "], 3) == ["What is known about Mira?"]
 
 
@@ -352,17 +321,8 @@ def test_a_course_of_figures(told: list[tuple[float, str]], course: str) -> None
             [(0, "order INV-2093 is late"), (9, "the order is 2093-A"), (20, "order 10.2.3.4")],
             id="identifiers",
         ),
-        pytest.param(
-            [
-                (0, "ok ok"),
-                (2, "ok ok"),
-                (4, "haha ok"),
-                (6, "Good morning!"),
-                (8, "Good morning"),
-                (9, "good morning"),
-            ],
-            id="small talk",
-        ),
+        pytest.param([(2 * n, "haha ok" if n == 2 else "ok ok") for n in range(3)], id="small talk"),
+        pytest.param([(2 * n, "Good morning!") for n in range(3)], id="greetings"),
         pytest.param([(n, text) for n, text in enumerate(HARBOUR)], id="a word in common says nothing"),
         pytest.param([(0, "Pavel mends the net")] * 60, id="nor does a day's repetition"),
     ],
@@ -475,34 +435,18 @@ def test_memo_keeps_what_says_most(utterances: list[tuple[str, str]], kept: int)
 # Always
 
 any_text = st.text(max_size=120) | st.sampled_from(HARBOUR + TEA)
-languages = st.sampled_from(get_args(ask.Language))
+whose: dict[str, Any] = {"agent_id": any_text, "language": st.sampled_from(get_args(ask.Language))}
+utterances = st.lists(st.tuples(any_text, any_text), min_size=1)
 texts = st.lists(any_text, min_size=1, max_size=12)
 kinds = st.sampled_from(["event", "thought", "chat"])
 any_question = st.one_of(
-    st.builds(Poignancy, agent_id=any_text, language=languages, text=any_text, kind=kinds),
-    st.builds(Triple, agent_id=any_text, language=languages, text=any_text),
-    st.builds(Keywords, agent_id=any_text, language=languages, text=any_text),
-    st.builds(FocalPoints, agent_id=any_text, language=languages, statements=texts, count=st.integers(1, 6)),
-    st.builds(
-        Insights,
-        agent_id=any_text,
-        language=languages,
-        focal_point=any_text,
-        statements=texts,
-        count=st.integers(1, 6),
-    ),
-    st.builds(
-        Planning,
-        agent_id=any_text,
-        language=languages,
-        utterances=st.lists(st.tuples(any_text, any_text), min_size=1),
-    ),
-    st.builds(
-        Memo,
-        agent_id=any_text,
-        language=languages,
-        utterances=st.lists(st.tuples(any_text, any_text), min_size=1),
-    ),
+    st.builds(Poignancy, **whose, text=any_text, kind=kinds),
+    st.builds(Triple, **whose, text=any_text),
+    st.builds(Keywords, **whose, text=any_text),
+    st.builds(FocalPoints, **whose, statements=texts, count=st.integers(1, 6)),
+    st.builds(Insights, **whose, focal_point=any_text, statements=texts, count=st.integers(1, 6)),
+    st.builds(Planning, **whose, utterances=utterances),
+    st.builds(Memo, **whose, utterances=utterances),
 )
 
 
@@ -580,9 +524,5 @@ def test_the_longest_phrase_at_a_place_counts_and_a_word_stands_for_its_forms() 
     words = WordList("1: dead\n2: dead end\n3: 死\n4: 死角")
     assert [found.label for found in words.find("a dead end, dead; 死角和死")] == ["4", "3", "2", "1"]
     words = WordList("x: decide, give up")
-    assert [found.phrase for found in words.find("she decides; decided to give up, giving up")] == [
-        "decid",
-        "decid",
-        "give up",
-        "give up",
-    ]
+    found = [one.phrase for one in words.find("she decides; decided to give up, giving up")]
+    assert found == ["decid", "decid", "give up", "give up"]
