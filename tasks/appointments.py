@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -26,6 +27,8 @@ from models.reflection.reflections import REFLECT
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
+
+T = TypeVar("T")
 
 #: Schedules that one transaction runs.
 FIRE_BATCH = 100
@@ -157,42 +160,28 @@ def due_scan(run: Run) -> None:
     """
     run.repeat(partial(_repair_clock, run), SCAN_BATCH)
     for kind, owe in _OWE.items():
-        _owe(run, kind, owe)
-    _deliver(run)
+        for moment in sorted(set(_batches(run, kind, owe))):
+            wake_at(kind, moment)
+    stream.publish_all(_batches(run, "delivered", heartbeats.deliver))
 
 
 def _repair_clock(run: Run, connection: Connection) -> int:
     """What ran by a clock that was ahead is due by the right one again."""
-    repaired = [
-        put_right(connection, run.now, SCAN_BATCH)
-        for put_right in (schedules.set_right, heartbeats.set_right)
-    ]
+    of_both = (schedules.set_right, heartbeats.set_right)
+    repaired = [put_right(connection, run.now, SCAN_BATCH) for put_right in of_both]
     run.count(set_right=sum(repaired))
     return max(repaired)
 
 
-def _owe(run: Run, kind: str, owe: Callable[[Connection, datetime, int], list[datetime]]) -> None:
-    times: set[datetime] = set()
+def _batches(run: Run, counted: str, take: Callable[[Connection, datetime, int], list[T]]) -> list[T]:
+    """All that ``take`` finds, a transaction for each batch."""
+    taken: list[T] = []
 
     def step(connection: Connection) -> int:
-        owed = owe(connection, run.now, SCAN_BATCH)
-        times.update(owed)
-        run.count(**{kind: len(owed)})
-        return len(owed)
+        found = take(connection, run.now, SCAN_BATCH)
+        taken.extend(found)
+        run.count(**{counted: len(found)})
+        return len(found)
 
     run.repeat(step, SCAN_BATCH)
-    for moment in sorted(times):
-        wake_at(kind, moment)
-
-
-def _deliver(run: Run) -> None:
-    told: list[stream.News] = []
-
-    def step(connection: Connection) -> int:
-        delivered = heartbeats.deliver(connection, run.now, SCAN_BATCH)
-        told.extend(delivered)
-        run.count(delivered=len(delivered))
-        return len(delivered)
-
-    run.repeat(step, SCAN_BATCH)
-    stream.publish_all(told)
+    return taken

@@ -17,7 +17,7 @@ from jiyi.text.words import Language
 
 A = TypeVar("A", bound=BaseModel)
 
-#: Characters of any one text in an answer: a sentence or two, not an essay.
+#: Characters of any one text in an answer: a sentence or two.
 MAX_ANSWER_CHARS = 2_000
 MAX_NAME_CHARS = 200
 MAX_KEYWORDS = 8

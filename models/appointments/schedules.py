@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, TextClause, delete, func, insert, or_, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import Firing, ParsedSchedule, Timing
@@ -265,14 +265,12 @@ def owe_schedules(connection: Connection, now: datetime, limit: int) -> list[dat
 
     Two scans at once take different rows: none waits, and what one has owed the other does not see again.
     """
-    which = {"kind": FIRE, "until": now + AHEAD, "limit": limit}
-    return list(connection.execute(_SCHEDULES, which).scalars())
+    return list(connection.execute(_SCHEDULES, {"until": now + AHEAD, "limit": limit}).scalars())
 
 
 def owe_heartbeats(connection: Connection, now: datetime, limit: int) -> list[datetime]:
     """The same for heartbeats."""
-    which = {"kind": HEARTBEAT, "until": now + AHEAD, "limit": limit}
-    return list(connection.execute(_HEARTBEATS, which).scalars())
+    return list(connection.execute(_HEARTBEATS, {"until": now + AHEAD, "limit": limit}).scalars())
 
 
 _FORGET = text(
@@ -293,33 +291,25 @@ _RAN = text("""
 _NEXT = text(
     "UPDATE schedules SET next_run_at = :next, state = :state WHERE group_id = :group AND schedule_id = :id"
 )
-# A time that is owed already, and being worked at, is due no sooner.
-_SCHEDULES = text("""
+
+
+def _owing(kind: str, table: str, key: str, subject: str, time: str, live: str) -> TextClause:
+    """Owe the work of rows that are due; a time that is owed already, and worked at, is due no sooner."""
+    same = " AND ".join(f"t.{column} = due.{column}" for column in key.split(", "))
+    return text(f"""
     WITH due AS (
-        SELECT schedule_id FROM schedules
-        WHERE state = 'active' AND next_run_at <= :until AND owed_for IS DISTINCT FROM next_run_at
-        ORDER BY next_run_at LIMIT :limit FOR UPDATE SKIP LOCKED
+        SELECT {key} FROM {table} WHERE {live} AND {time} <= :until AND owed_for IS DISTINCT FROM {time}
+        ORDER BY {time} LIMIT :limit FOR UPDATE SKIP LOCKED
     ), owed AS (
-        UPDATE schedules s SET owed_for = next_run_at FROM due WHERE s.schedule_id = due.schedule_id
-        RETURNING s.schedule_id, s.group_id, s.next_run_at
+        UPDATE {table} t SET owed_for = {time} FROM due WHERE {same}
+        RETURNING t.{subject} AS subject_id, t.group_id, t.{time} AS due_at
     ), work AS (
         INSERT INTO pending_work (kind, subject_id, group_id, due_at)
-        SELECT CAST(:kind AS text), schedule_id, group_id, next_run_at FROM owed ON CONFLICT DO NOTHING
+        SELECT '{kind}', subject_id, group_id, due_at FROM owed ON CONFLICT DO NOTHING
     )
-    SELECT next_run_at FROM owed
-""")
-_HEARTBEATS = text("""
-    WITH due AS (
-        SELECT group_id, agent_id FROM heartbeats
-        WHERE enabled AND next_tick_at <= :until AND owed_for IS DISTINCT FROM next_tick_at
-        ORDER BY next_tick_at LIMIT :limit FOR UPDATE SKIP LOCKED
-    ), owed AS (
-        UPDATE heartbeats h SET owed_for = next_tick_at FROM due WHERE h.group_id = due.group_id
-        AND h.agent_id = due.agent_id
-        RETURNING h.agent_key, h.group_id, h.next_tick_at
-    ), work AS (
-        INSERT INTO pending_work (kind, subject_id, group_id, due_at)
-        SELECT CAST(:kind AS text), agent_key, group_id, next_tick_at FROM owed ON CONFLICT DO NOTHING
-    )
-    SELECT next_tick_at FROM owed
-""")
+    SELECT due_at FROM owed
+""")  # noqa: S608 – no value
+
+
+_SCHEDULES = _owing(FIRE, "schedules", "schedule_id", "schedule_id", "next_run_at", "state = 'active'")
+_HEARTBEATS = _owing(HEARTBEAT, "heartbeats", "group_id, agent_id", "agent_key", "next_tick_at", "enabled")
