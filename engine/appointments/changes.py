@@ -26,8 +26,7 @@ from engine.times.recurring import Every, Lead, Offset, Shift, find_shift
 from jiyi.text.words import language_of, telling
 from jiyi.zones import zone_of
 
-#: Cosine of centred vectors from which on two texts mean the same thing, and how far the second best has to
-#: be behind.
+#: Cosine from which on two texts mean the same thing, and how far the second best has to be behind.
 ALIKE, AHEAD = 0.5, 0.1
 #: More appointments than this are not compared by meaning: each has to be embedded.
 MOST_ALIKE = 100

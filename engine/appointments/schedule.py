@@ -26,8 +26,7 @@ class ParsedSchedule:
     """When something is to be done, and what."""
 
     kind: ScheduleKind
-    #: Five fields in local time, Sunday 0. Of a schedule that runs once it is what one shows: cron has no
-    #: year.
+    #: Five fields in local time, Sunday 0. Of what runs once it is shown only: cron has no year.
     cron: str | None = None
     #: Of ``once`` when, of ``interval`` the first time; with the time zone's offset.
     at: datetime | None = None
@@ -164,8 +163,7 @@ class Facts:
 
     #: Reminders that were delivered and not acknowledged since before ``UNSEEN_AFTER``.
     unseen: int = 0
-    #: Work owed to the agent's memories that is late, in seconds; its open dead letters; memories without a
-    #: vector.
+    #: Seconds that work on its memories is late; its open dead letters; memories without a vector.
     late_seconds: float = 0.0
     dead_letters: int = 0
     without_vector: int = 0

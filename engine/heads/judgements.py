@@ -31,22 +31,18 @@ from engine.heads.model import (
 from engine.text.statements import CHANGE
 from jiyi.text.words import CJK
 
-#: ``(n, 2 * WIDTH)`` for ``n`` texts: vectors of the last layer and of the one in between
-#: (``LocalEmbedder.layers``).
+#: ``(n, 2 * WIDTH)``: vectors of the last layer and of the one in between (``LocalEmbedder.layers``).
 Embed = Callable[[Sequence[str]], Features]
 #: Vectors by text.
 Vectors = Mapping[str, Features]
-#: Two texts that are judged together: what was said before and the message, or an older statement and a newer
-#: one.
+#: What was said before and the message, or an older statement and a newer one.
 Pair = tuple[str, str]
 
 FACTS, KINDS, ATTRIBUTES, SATISFACTION = "facts", "kinds", "attributes", "satisfaction"
 REQUESTS, CHANGES = "requests", "changes"
-#: Whether a part of an earlier message that a newer one may end holds no longer
-#: (``engine.conversations.endings``).
+#: Whether a part of an earlier message holds no longer (``engine.conversations.endings``).
 ENDINGS = "endings"
-#: Labels of ``endings``; and the name of its thresholds by the share of messages of ordinary conversations
-#: that end nothing.
+#: Labels of ``endings``, and the name of its thresholds by the share of messages that end nothing.
 ENDED, HOLDS, LIKELY = "ended", "holds", "likely"
 #: Whether a message asks that it is not kept, or that something is forgotten; and its labels.
 KEEPING = "keeping"
@@ -233,11 +229,9 @@ def _telling(text: str) -> set[str]:
 #: same attribute, of which there is one value, or the newer one has a word of change. From here on .94 of
 #: them do, and .88 of those that do are found (labelled rows of unseen writers).
 EXPECTED = 0.2
-#: The same where the newer one has a word of change and both have a word in common: .89 of them do (labelled
-#: rows of unseen writers).
+#: The same for a word of change and another one in common: .89 do (labelled rows of unseen writers).
 CHANGED = 0.5
-#: People take back one thing at a time, and what follows from it: a statement that seems to take back more
-#: takes back nothing.
+#: People take back one thing at a time: a statement that seems to take back more takes back nothing.
 MOST_TAKEN_BACK = 2
 #: Name of the two labels together, see the thresholds of ``changes``.
 RETIRE = "retire"

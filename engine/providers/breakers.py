@@ -64,8 +64,7 @@ def call(
     Raises:
         Open: it is, and nothing was called.
     """
-    # A breaker object holds a lock while it calls; the state is in the storage, so every call gets its own
-    # object.
+    # A breaker object holds a lock while it calls; the state is in the storage, so every call gets its own.
     storage = _storage(name)
     breaker = pybreaker.CircuitBreaker(
         fail_max=FAIL_MAX,

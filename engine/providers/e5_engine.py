@@ -246,8 +246,7 @@ class Engine:
         windows = [window for number, text in enumerate(texts) for window in self._windows(number, text)]
         steps = list(_together(windows))
         for before, chosen in enumerate(steps):
-            # A step takes up to half a second of two cores. What needs only one, as a question does, waits
-            # for none.
+            # A step takes up to half a second of two cores. A question needs only one, and waits for none.
             with self._steps.step(before) if len(steps) > 1 else nullcontext():
                 check_deadline()
                 means = self._means([tokens for _, tokens in chosen], layers)

@@ -151,8 +151,7 @@ def _tensors(reader: _Reader, width: int) -> dict[str, Float32 | Blocks]:
         if kind == _FLOATS:
             tensors[name] = data.view("<f4")
         elif kind == _BLOCKS:
-            # A row has as many weights as what goes in: the width, and four times that behind the middle of a
-            # layer.
+            # A row has as many weights as what goes in: the width, or four times that within a layer.
             inside = 4 * width if name.endswith(".fo.w") else width
             table = data.reshape(values // inside, inside // BLOCK, _BLOCK_BYTES)
             tensors[name] = Blocks(table[..., :2].copy().view("<f2")[..., 0], table[..., 2:])
@@ -192,8 +191,7 @@ class Tokenizer:
         return [number for word in words for number in self._cut(SPACE + word)]
 
     def _cut(self, word: str) -> list[int]:
-        # best[i]: logarithm of the probability of the best way to cut the first i characters; last[i]: its
-        # last piece.
+        # best[i]: log of the probability of the best cut of the first i characters; last[i]: its last piece.
         length, longest = len(word), self._longest
         best = [0.0] + [_IMPOSSIBLE] * length
         last = [(0, self._unknown)] * (length + 1)

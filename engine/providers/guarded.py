@@ -34,11 +34,9 @@ from jiyi.errors import ProviderUnavailable
 from jiyi.once import once_each
 from jiyi.protocol.base import JsonObject
 
-#: Largest answer that is read, in bytes: 2,048 vectors of 3,072 numbers as text are about 130 MB, and nobody
-#: sends so many here; more is no answer to what was asked.
+#: Largest answer that is read, in bytes.
 MAX_BODY_BYTES = 64 * 1024 * 1024
-#: Longest wait that a vendor may ask for with ``Retry-After`` before the work is put off instead, and how
-#: long that may be. Seconds.
+#: Longest ``Retry-After`` that is waited for, else the work is put off for at most so long. Seconds.
 MAX_RETRY_AFTER, LONGEST_HOLD = 20.0, 3_600.0
 #: Waits between tries without ``Retry-After``: random, so that workers do not come back together. Seconds.
 BACKOFF = wait_random_exponential(multiplier=0.5, max=8)
@@ -51,8 +49,7 @@ OPERATIONS: Mapping[str, Operation] = {EMBEDDINGS: "embeddings", CHAT: "chat", R
 STREAM = (b"data:", b"event:")
 #: Asks the SDK for the answer as it comes, unread.
 RAW_RESPONSE_HEADER = "X-Stainless-Raw-Response"
-#: By this a proxy of Jiyi's passes on what the service asks for itself, and records none of the memories in
-#: it.
+#: With this a proxy of Jiyi's records none of the memories in what the service asks itself.
 NOT_REMEMBERED = {"X-Jiyi-Memory": "off"}
 #: Sent where none is needed: the SDK wants one.
 NO_KEY = "none"
@@ -228,8 +225,7 @@ def _wait(state: RetryCallState) -> float:
     return asked if asked <= MAX_RETRY_AFTER else float("inf")
 
 
-#: The request is at fault, not the vendor: asking again would not help, and others' requests may succeed. A
-#: wrong model or address (404) is everybody's.
+#: The request is at fault, not the vendor: no use to ask again. A wrong model (404) is everybody's.
 REQUEST_AT_FAULT = frozenset({400, 409, 413, 415, 422})
 TIMEOUT, TOO_MANY = 408, 429
 #: Characters of a vendor's own words in a message, and of those that are read to find out what is wrong.

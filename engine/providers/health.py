@@ -27,8 +27,7 @@ ProviderName = Literal["embedder", "llm", "reranker", "search"]
 ProviderState = Literal["ok", "off", "not_configured", "failing", "limited", "unknown"]
 
 
-#: Who has answered in this time is slow and not away, though the last request had no time left: one may have
-#: half an hour.
+#: Who has answered in this time is slow and not away: one request may have half an hour.
 ANSWERS = timedelta(hours=1)
 
 

@@ -33,7 +33,6 @@ FRAME = "frame"
 #: Where prompt files of one's own lie, below ``JIYI_HOME``.
 FOLDER = "prompts"
 #: Longest data of a prompt, in characters and in tokens: longer statements are shortened to fit.
-#: Conversations are asked about in pieces.
 PROMPT_CHARS, PROMPT_TOKENS = 24_000, 6_000
 #: Of a model's context, tokens for the task and a schema in words; and the least that is left for data.
 INSTRUCTION_TOKENS, LEAST_DATA_TOKENS = 1_200, 400
@@ -105,8 +104,7 @@ def note_context(tokens: int) -> None:
     _served = tokens
 
 
-#: What an answer looks like, after the data: small models keep to what they read last. A schema that is sent
-#: says the rest.
+#: What an answer looks like, after the data: small models keep to what they read last.
 _FORM = {
     "en": (
         "Answer with exactly one JSON object and nothing before or after it.",

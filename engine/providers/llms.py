@@ -21,8 +21,7 @@ LLM_SETTING = "JIYI_LLM"
 RULES = "rules"
 
 
-#: What the slowest question takes, in time-outs of one request: as long as another one before it, all its
-#: tries, a last one that began just in time, and one to see whether others are answered.
+#: In time-outs: as long as another question before it, all its tries, a late last one, one to probe.
 SLOWEST_QUESTION = 6
 
 

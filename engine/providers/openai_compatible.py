@@ -24,8 +24,7 @@ from jiyi.protocol.providers import Structured
 from jiyi.settings import Settings
 
 log = logging.getLogger(__name__)
-#: Answers that the LLM may give until one fits what was asked. Of those that are cut off, so many: another
-#: one ends at the same place.
+#: Tries until an answer fits; of those that are cut off fewer, since another ends at the same place.
 TRIES, CUT_OFF_TRIES = 3, 2
 
 #: A question with all its tries takes at most so many times the time-out of one request.
@@ -112,8 +111,7 @@ class OpenAICompatible:
             tally["questions"], tally["unusable"], outcome = 1, 1, "unusable"
             raise
         except LLMUnavailable as error:
-            # Work waits for a vendor that is away for as long as it takes. A question that is too long for
-            # the model, or that a filter does not let through, would wait for ever.
+            # Work waits for a vendor that is away; a question too long or filtered would wait for ever.
             if error.status in REFUSED and (why := self._why_alone(error, tally)):
                 name = prompts.signature(question, question.language)
                 failure = BadReply(f"{name} was not answered, {why}: {error}")

@@ -29,8 +29,7 @@ from jiyi.settings import Settings
 
 #: Seconds that all calls for one batch may take together: below the embedding task's limit.
 BATCH_SECONDS = 75.0
-#: Seconds of one call: a server that loads its model for it takes half a minute; half of the texts have time
-#: for one more try.
+#: Seconds of one call: loading a model takes half a minute; half of the texts have time for one more.
 CALL_SECONDS = 30.0
 #: What a call has at least that got its turn in the last moment.
 SHORTEST_EMBEDDING = 0.1
@@ -44,8 +43,7 @@ CALL_TOKENS = 200_000
 TOKENS_PER_WIDE_CHAR, TOKENS_PER_ASCII_CHAR = 1.5, 0.5
 #: Statuses by which vendors refuse a text; but also by which some refuse everything.
 REFUSALS = frozenset({400, 413, 422})
-#: Seconds that a question's vector may take before the question is answered by words only: somebody waits for
-#: it.
+#: Seconds for a question's vector before the question is answered by words only: somebody waits.
 QUERY_SECONDS = 3.0
 #: Embedded to see whether a vendor that refused a text works otherwise.
 HARMLESS = "hello"

@@ -23,8 +23,7 @@ from jiyi.text.words import Language
 MAX_REPLY_CHARS = 50_000
 #: Characters of a problem, which may quote the reply.
 MAX_PROBLEM_CHARS = 500
-#: Opening brackets of a reply that is repaired: the library's time grows with their square. An answer of 100
-#: memories has some 500.
+#: Opening brackets of a reply that is repaired: the time grows with their square; 100 memories have some 500.
 MAX_BRACKETS = 600
 #: Places in a reply where an object is looked for.
 MAX_OBJECTS = 50
@@ -33,8 +32,7 @@ PLACEHOLDER = "…"
 
 FENCE = "```"
 BOM = "\ufeff"
-#: What ends the thoughts that some models write first. The beginning is often in the model's template and not
-#: in its reply.
+#: What ends the thoughts that some models write first; they may begin in the model's template.
 THOUGHTS = ("think", "thinking", "thought", "reasoning")
 #: "Harmony", the form of gpt-oss: channels, of which the one called final is the answer.
 CHANNEL, FINAL = "<|channel|>", "<|channel|>final<|message|>"

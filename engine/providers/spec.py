@@ -58,8 +58,7 @@ class Endpoint:
     api_key: SecretStr | None
     #: The setting that chose it, for messages: ``JIYI_EMBEDDER``.
     setting: str
-    #: A tenant named it, not the operator: it is called at public addresses only, and its failures are its
-    #: own. Else empty.
+    #: Set if a tenant named it: called at public addresses only, and its failures are its own.
     tenant: str = ""
 
     @property

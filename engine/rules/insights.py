@@ -106,8 +106,7 @@ LEAST_READINGS, MOST_READINGS = 3, 8
 STEPS = (3, 5, 10, 20, 50, 100, 200)
 #: A habit has at most so many days of the week, and each at least twice.
 MOST_WEEKDAYS, LEAST_EACH = 2, 2
-#: Two statements say the same if they share this part of their telling words, of which each has at least so
-#: many.
+#: Two statements say the same if they share this part of their telling words, and have so many.
 SAME_WORDS, LEAST_WORDS = 0.6, 2
 MAX_QUOTED = 160
 #: Statements that a thought rests on, at most: the latest.
@@ -215,16 +214,12 @@ def _alike(statements: Mapping[int, str]) -> Iterator[list[int]]:
         if not LEAST_WORDS <= len(words) <= MOST_WORDS or not states(statement):
             continue
         figures = frozenset(word for word in words if any(char.isdigit() for char in word))
-        alike = (
-            group
-            for first, shown, group in groups
-            if shown == figures and len(first & words) >= SAME_WORDS * len(first | words)
-        )
-        same = next(alike, None)
-        if same is None:
-            groups.append((words, figures, [number]))
+        for first, shown, group in groups:
+            if shown == figures and len(first & words) >= SAME_WORDS * len(first | words):
+                group.append(number)
+                break
         else:
-            same.append(number)
+            groups.append((words, figures, [number]))
     return (group for _, _, group in groups)
 
 
@@ -252,8 +247,7 @@ MOST_WORDS = 30
 #: Characters of a statement that are looked at.
 MAX_CHARS = 400
 
-#: Chinese numerals from 110 on: 一百六十二. Shorter ones are mostly in words (十分, 一百 times over), and no
-#: readings.
+#: Chinese numerals from 110 on: 一百六十二. Shorter ones are mostly in words (十分), and no readings.
 _NUMERAL = re.compile(r"[一二两三四五六七八九][千百][零一二三四五六七八九十百]{1,6}+(?![点分万亿])")
 _DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"两": 2}
 _UNITS = {"十": 10, "百": 100, "千": 1_000}
@@ -430,10 +424,8 @@ def _is_date(clause: str, figure: re.Match[str]) -> bool:
     if _UNIT.match(clause, figure.end()):
         return False
     year = figure.group(2) is None and figure.group(1).isdecimal() and 1900 <= int(figure.group(1)) <= 2100
-    return (
-        year
-        or _NO_READING.match(clause, figure.end()) is not None
-        or _DATE_BEFORE.search(clause, 0, figure.start()) is not None
+    return bool(
+        year or _NO_READING.match(clause, figure.end()) or _DATE_BEFORE.search(clause, 0, figure.start())
     )
 
 

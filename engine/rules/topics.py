@@ -70,9 +70,8 @@ class _Words:
         numbers = self.members[key]
         neighbours: Counter[tuple[str, str]] = Counter()
         for number in numbers:
-            neighbours.update(
-                {pair for pair in pairwise(self.stems[number]) if key in pair and pair[0] != pair[1]}
-            )
+            pairs = set(pairwise(self.stems[number]))
+            neighbours.update(pair for pair in pairs if key in pair and pair[0] != pair[1])
         for pair, _ in neighbours.most_common(1):
             words = [self.spelling(part) for part in pair]
             joint = (" " if words[0].isascii() or words[1].isascii() else "").join(words)
@@ -102,9 +101,8 @@ def topics(
         if len(numbers) >= least_members and key not in own and not key.isdigit()
     }
     # Function words, small talk and verbs are no topics, as long as there is anything else.
-    candidates = {
-        key: numbers for key, numbers in candidates.items() if _is_topic(words.spelling(key))
-    } or candidates
+    fit = {key: numbers for key, numbers in candidates.items() if _is_topic(words.spelling(key))}
+    candidates = fit or candidates
     fitness = {key: _fitness(words.spelling(key)) * (NAMED if key in named else 1.0) for key in candidates}
     weights = [1.0] * len(statements)
     chosen: list[Topic] = []
@@ -127,12 +125,8 @@ def _salience(numbers: list[int], weights: list[float]) -> float:
 
 
 def _is_topic(word: str) -> bool:
-    return (
-        _fitness(word) == 1.0
-        and not is_filler(stem(word))
-        and word not in ENGLISH_STOP_WORDS
-        and len(word) > 1
-    )
+    idle = len(word) == 1 or word in ENGLISH_STOP_WORDS or is_filler(stem(word))
+    return not idle and _fitness(word) == 1.0
 
 
 def _fitness(word: str) -> float:

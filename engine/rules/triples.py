@@ -306,8 +306,7 @@ def _follows_helping(word: str, *, after_be: bool) -> bool:
 #: Characters of a subject at most.
 MAX_SUBJECT_CHARS = 20
 
-#: Tags of what a subject is made of: nouns, names, pronouns, Latin words, idioms, numbers, …, and what joins
-#: them.
+#: Tags of what a subject is made of, and of what joins it: nouns, names, pronouns, idioms, numbers, …
 _NOUNS = ("n", "r", "eng", "s", "i", "l", "j", "vn", "an", "f", "m", "q", "b", "z", "c", "uj", "a")
 #: Tags that end a subject: adverbs, times, prepositions.
 _NO_SUBJECT = frozenset({"d", "ad", "zg", "t", "tg", "p"})

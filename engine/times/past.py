@@ -49,14 +49,12 @@ _UNITS = {"天": "day", "日": "day", "周": "week", "星期": "week", "礼拜":
 _YEAR_LATER = timedelta(days=365)
 #: Weekdays with one of these are over.
 _GONE = ("last", "past", "上", "上上")
-#: Before this, four digits are hardly ever a year (and years near the first cannot be moved between time
-#: zones).
+#: Before this, four digits are hardly ever a year (and the first cannot be moved between time zones).
 _FIRST_YEAR = 1000
 #: 29 February can be this many years apart, around a year such as 1900.
 _LEAP_GAP = 8
 
-# Parts of patterns, in which a space is any short white space and ~ an optional one. \b will not do at the
-# ends of words: between 我 and 'today' it sees no boundary.
+# In patterns a space is any short white space, ~ an optional one; \b sees none between 我 and 'today'.
 _B, _E = r"(?<![a-z0-9_])", r"(?![a-z0-9_])"
 _MONTH = rf"(?P<month>{EN_MONTH_NAMES}){_E}\.?"
 #: "Sun" and "sat" are words of their own.

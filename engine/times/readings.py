@@ -281,8 +281,7 @@ def find_elements(sentence: str, now: datetime) -> list[Element]:
     ]
     kept: list[Element] = []
     for element in sorted(candidates, key=lambda element: element.start - element.end):
-        # 今 and "every" of a time that names only its part are no words of their own: two may begin at one
-        # place.
+        # 今 and "every" may be no words of their own: two may begin at one place.
         if not any(element.start < other.end and other.start < element.end for other in kept):
             kept.append(element)
     return _with_parts(sorted(kept, key=lambda element: (element.start, element.end)))
