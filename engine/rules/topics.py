@@ -70,7 +70,7 @@ class _Words:
         numbers = self.members[key]
         neighbours: Counter[tuple[str, str]] = Counter()
         for number in numbers:
-            pairs = set(pairwise(self.stems[number]))
+            pairs = dict.fromkeys(pairwise(self.stems[number]))  # in order: the first of equals counts
             neighbours.update(pair for pair in pairs if key in pair and pair[0] != pair[1])
         for pair, _ in neighbours.most_common(1):
             words = [self.spelling(part) for part in pair]
