@@ -1,7 +1,5 @@
 """Parsing in child processes: a few that are used again and again, so that a document costs no start of an
-interpreter.
-
-Works in threads and in processes that were forked: a fork begins without children.
+interpreter. Works in threads and in forks, which begin without children.
 """
 
 from __future__ import annotations
@@ -9,26 +7,25 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import BoundedSemaphore, Lock
 from typing import Any, BinaryIO
 
-from engine.stores.child import LENGTH, OUT_OF_MEMORY
+from engine.stores.child import OUT_OF_MEMORY
 from engine.stores.limits import MIB, LimitExceeded, Limits, Refused
 
-#: Documents that one process has parsed at a time; others wait. Together with the memory of each: what
+#: Documents that one process has parsed at a time; others wait. So many times ``Limits.memory_bytes`` is what
 #: hostile ones can take.
 MAX_CHILDREN = 4
-#: Bytes of a document that are sent at once.
-_BLOCK = MIB
 #: Bytes that are read from a child at once.
 _READ = MIB
 #: Of the environment, what a child needs to find its interpreter's modules; no secrets.
@@ -46,34 +43,31 @@ class _ChildGoneError(Exception):
 
 class _Child:
     def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair()
         kept = {name: value for name, value in os.environ.items() if name in _ENVIRONMENT}
-        self.process = subprocess.Popen(
-            _COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**kept, "PYTHONPATH": _PACKAGES, "PYTHONDONTWRITEBYTECODE": "1"},
-            bufsize=0,
-            process_group=0,  # what is typed into a terminal is for the parent
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._in, self._out = self.process.stdin, self.process.stdout
-        os.set_blocking(self._in.fileno(), False)
+        with theirs:
+            self.process = subprocess.Popen(
+                _COMMAND,
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**kept, "PYTHONPATH": _PACKAGES, "PYTHONDONTWRITEBYTECODE": "1"},
+                process_group=0,  # what is typed into a terminal is for the parent
+            )
         #: Whether it waits for a document, and whether it has parsed one.
         self.ready, self.used = True, False
 
-    def parse(self, request: bytes, document: Iterator[bytes], limits: Limits) -> Iterator[Any]:
+    def parse(self, request: bytes, document: BinaryIO, limits: Limits) -> Iterator[Any]:
         """The parts of one document, as they come.
 
         Raises:
             Refused: the parser will not have it, or it exceeds its limits.
             _ChildGoneError: it ended before it began, having had nothing to do.
         """
-        self.ready = False
-        lines = self._lines(request, document, limits)
-        begun = False
-        for line in lines:
+        self.ready = begun = False
+        with suppress(BrokenPipeError):  # what it has to say is read below
+            socket.send_fds(self._socket, [request], [document.fileno()])
+        for line in self._lines(limits):
             answer = json.loads(line.decode("utf-8", "surrogatepass"))
             if "end" not in answer:
                 begun = True
@@ -96,54 +90,31 @@ class _Child:
             f"the parsing process ended with status {code}: start `{' '.join(_COMMAND)}` by hand to see why"
         )
 
-    def _lines(self, request: bytes, document: Iterator[bytes], limits: Limits) -> Iterator[bytes]:
-        """The lines of the answer, while the document is sent; none any more when the child is gone."""
+    def _lines(self, limits: Limits) -> Iterator[bytes]:
+        """The lines of the answer; none any more when the child is gone."""
         left, room = limits.wall_seconds, limits.output_bytes + MIB
-        unsent = memoryview(request)
         line = bytearray()
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._out, selectors.EVENT_READ)
-            selector.register(self._in, selectors.EVENT_WRITE)
-            sending = True
-            while True:
-                begun = time.monotonic()
-                events = {key.fileobj for key, _ in selector.select(max(left, 0.0))}
-                left -= (
-                    time.monotonic() - begun
-                )  # only what was waited for the child: who takes the parts may be slow
-                if left <= 0:
-                    raise LimitExceeded(limits.sentence("wall"))
-                if sending and self._in in events:
-                    if not unsent:
-                        unsent = memoryview(next(document, b""))
-                    written = self._write(unsent) if unsent else None
-                    unsent = unsent[written:]
-                    if written is None:
-                        sending = False
-                        selector.unregister(self._in)
-                if self._out in events:
-                    read = os.read(self._out.fileno(), _READ)
-                    if not read:
-                        return
-                    room -= len(read)
-                    if room < 0:
-                        raise LimitExceeded(limits.sentence("output"))
-                    *whole, rest = read.split(b"\n")
-                    for child in whole:
-                        yield bytes(line + child)
-                        line.clear()
-                    line += rest
-
-    def _write(self, data: memoryview) -> int | None:
-        """Send some of it. Returns how many bytes; None if the child reads no more: what it has to say is
-        still to be read.
-        """
-        try:
-            return os.write(self._in.fileno(), data)
-        except BlockingIOError:
-            return 0
-        except BrokenPipeError:
-            return None
+        while left > 0:
+            begun = time.monotonic()
+            self._socket.settimeout(left)
+            try:
+                read = self._socket.recv(_READ)
+            except TimeoutError:
+                break
+            except ConnectionResetError:
+                return
+            left -= time.monotonic() - begun  # only the wait for the child: who takes the parts may be slow
+            room -= len(read)
+            if room < 0:
+                raise LimitExceeded(limits.sentence("output"))
+            if not read:
+                return
+            *whole, rest = read.split(b"\n")
+            for end in whole:
+                yield bytes(line + end)
+                line.clear()
+            line += rest
+        raise LimitExceeded(limits.sentence("wall"))
 
     @property
     def alive(self) -> bool:
@@ -156,9 +127,8 @@ class _Child:
         self.process.wait()
 
     def forget(self) -> None:
-        """Close this process's ends of its pipes."""
-        self._in.close()
-        self._out.close()
+        """Close this process's end of the socket."""
+        self._socket.close()
 
 
 class _Children:
@@ -171,7 +141,7 @@ class _Children:
 
     @contextmanager
     def child(self) -> Iterator[_Child]:
-        """One that nobody else uses meanwhile; waits for it. It is ended unless it is ready for another
+        """One that nobody else uses meanwhile; it is ended afterwards unless it is ready for another
         document.
         """
         with self._free:
@@ -201,7 +171,7 @@ class _Children:
                 self._idle.pop().end()
 
     def forked(self) -> None:
-        """In a fork: these are the parent's children, who must see that their pipes close when the parent is
+        """In a fork: these are the parent's, and have to see that their sockets close when the parent is
         gone.
         """
         for child in self._idle:
@@ -220,7 +190,7 @@ def parse(parser: str, document: bytes | BinaryIO, limits: Limits, **options: An
 
     Args:
         parser: a name of :data:`engine.stores.child.PARSERS`.
-        document: its bytes, or a file that is sent while it is read.
+        document: its bytes, or an open file of the system.
         limits: the most that it may cost.
         options: the parser's; values of JSON.
 
@@ -228,26 +198,15 @@ def parse(parser: str, document: bytes | BinaryIO, limits: Limits, **options: An
         Refused: the parser will not have it.
         LimitExceeded: it costs more than ``limits``.
     """
-    request = json.dumps({"parser": parser, "options": options, "limits": asdict(limits)}).encode() + b"\n"
-    while True:
-        try:
-            with _children.child() as child:
-                yield from child.parse(request, _blocks(document), limits)
-        except (
-            _ChildGoneError
-        ):  # it ended, having had nothing to do, just when it was taken: nothing was parsed yet
-            if not isinstance(document, bytes):
-                document.seek(0)
-            continue
-        return
-
-
-def _blocks(document: bytes | BinaryIO) -> Iterator[bytes]:
-    """The document as it is sent: each block after its length, a length of 0 at the end."""
-    if isinstance(document, bytes):
-        if document:
-            yield LENGTH.pack(len(document)) + document
-    else:
-        while block := document.read(_BLOCK):
-            yield LENGTH.pack(len(block)) + block
-    yield LENGTH.pack(0)
+    request = json.dumps({"parser": parser, "options": options, "limits": asdict(limits)}).encode()
+    with ExitStack() as opened:
+        if isinstance(document, bytes):
+            file: BinaryIO = opened.enter_context(TemporaryFile(buffering=0))
+            file.write(document)
+        else:
+            file = document
+        while True:
+            os.lseek(file.fileno(), 0, os.SEEK_SET)  # the child moves it
+            with suppress(_ChildGoneError), _children.child() as child:
+                yield from child.parse(request, file, limits)
+                return
