@@ -41,7 +41,7 @@ from models.db.scope import for_groups, within
 from models.memory.agents import AgentName
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
-from models.queue import pending_work
+from models.queue import pending_work, stream
 from models.tiers import actions, digests, knowledge, quarantine, questions, working
 from models.tiers import query as memory
 from models.tiers.digests import ClusterSummary
@@ -423,7 +423,7 @@ def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[U
     summed = _summed(group_id, clusters)
     with unit_of_work() as connection:
         digest_id = digests.store(connection, group_id, since, until, count, clusters, summed, actor)
-    actions.digested(group_id, digest_id, len(summed))
+    stream.publish(group_id, "digest.ready", id=str(digest_id), items=len(summed))
     return digest_id, len(summed)
 
 

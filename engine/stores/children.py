@@ -48,7 +48,7 @@ class _Child:
         with theirs:
             self.process = subprocess.Popen(
                 _COMMAND,
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={**kept, "PYTHONPATH": _PACKAGES, "PYTHONDONTWRITEBYTECODE": "1"},

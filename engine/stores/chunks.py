@@ -1,7 +1,5 @@
-"""A store's file as chunks, each with an identity and a hash: cut here, parsed in a process of its own
-(``engine.stores.children``).
-
-What changed between a look at the files and what is stored of them.
+"""A store's file as chunks, each with an identity and a hash, parsed in a process of its own
+(``engine.stores.children``); and what changed between a look at the files and what is stored of them.
 """
 
 from __future__ import annotations
@@ -18,8 +16,15 @@ from uuid import UUID, uuid5
 from engine.stores.file_texts import suffix_of, text_of
 from engine.stores.limits import Limits
 from engine.times.past import named_spans
-from jiyi.text.splitting import OVERLAP, SIZE, split
+from jiyi.text.splitting import split
 from jiyi.text.words import text_digest, tokens
+
+
+class Place(NamedTuple):
+    """Where a file is: its source's path as declared, and its own within it, with ``/``."""
+
+    source: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,42 +36,30 @@ class Chunk:
     key: str
     index: int
     text: str
+    #: Its tokens, with spaces between.
+    tokens: str
     #: SHA-256 of the text: equal texts have the same vector.
     content_hash: bytes
 
 
-def chunk_key(source: str, path: str, index: int) -> str:
-    """What names a chunk: the source as declared, the file within it, the chunk's number from 0. Equal files
-    share no keys.
-    """
-    return f"{source}:{path}#{index}"
+def chunk_key(place: Place, index: int) -> str:
+    """What names a chunk: its file's place, and the chunk's number from 0. Equal files share no keys."""
+    return f"{place.source}:{place.path}#{index}"
 
 
-def chunk_id(store_id: UUID, source: str, path: str, index: int, content_hash: bytes) -> UUID:
+def chunk_id(store_id: UUID, place: Place, index: int, content_hash: bytes) -> UUID:
     """The id of a row: the same text at the same place has always the same one, another text has another.
 
     So indexing again writes the same rows, and a vector that was made meanwhile cannot come to stand beside a
     newer text.
     """
-    return uuid5(store_id, "\n".join((source, path, str(index), content_hash.hex())))
+    return uuid5(store_id, "\n".join((*place, str(index), content_hash.hex())))
 
 
-def chunks_of(
-    store_id: UUID, source: str, path: str, text: str, size: int = SIZE, overlap: int = OVERLAP
-) -> list[Chunk]:
-    """The chunks of a file's text, in order; ``size`` and ``overlap`` in characters, at most."""
-    return [
-        chunk_of(store_id, source, path, index, piece.text)
-        for index, piece in enumerate(split(text, size, overlap))
-    ]
-
-
-def chunk_of(store_id: UUID, source: str, path: str, index: int, text: str) -> Chunk:
-    """One chunk that says this."""
-    digest = text_digest(text)
-    return Chunk(
-        chunk_id(store_id, source, path, index, digest), chunk_key(source, path, index), index, text, digest
-    )
+def chunk_of(store_id: UUID, place: Place, index: int, text: str, words: str | None = None) -> Chunk:
+    """One chunk that says this. ``words``: its tokens, if they are known."""
+    digest, said = text_digest(text), " ".join(tokens(text)) if words is None else words
+    return Chunk(chunk_id(store_id, place, index, digest), chunk_key(place, index), index, text, said, digest)
 
 
 #: Two moments far apart: what both understand as the same day was written with its year.
@@ -105,14 +98,8 @@ def limits_of(path: str) -> Limits:
 
 def parse_document(source: BinaryIO, *, path: str, encoding: str, size: int, overlap: int) -> Iterator[Any]:
     """First ``{"encoding", "day"}`` (a day in ISO 8601, or None), then ``[text, tokens]`` of each chunk in
-    order.
-
-    Args:
-        source: the file.
-        path: its path within its store's source; its ending says how it is read.
-        encoding: what its source says that it is written in.
-        size: characters of a chunk, at most.
-        overlap: characters that a chunk repeats of the one before, at most.
+    order. ``path`` says how the file is read, ``encoding`` is its source's, ``size`` and ``overlap`` are
+    characters of a chunk.
 
     Raises:
         Unusable: with the state that says why there is no text.
@@ -127,13 +114,6 @@ def parse_document(source: BinaryIO, *, path: str, encoding: str, size: int, ove
 #: Nanoseconds. A file that changed so shortly before it was read may change again and keep its time: the
 #: clocks of file systems tick as slowly as that.
 TRUSTED_AFTER_NS = 2_000_000_000
-
-
-class Place(NamedTuple):
-    """Where a file is: its source's path as declared, and its own within it, with ``/``."""
-
-    source: str
-    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +157,7 @@ def changes(
     hash_of: Callable[[Found], bytes | None],
     unseen: Callable[[Place], bool] = lambda _: False,
 ) -> Changes:
-    """What a scan makes of what it found.
+    """What a scan makes of the files that there are, and those that are stored.
 
     A file is read again if its size or time is another, or its time cannot be trusted, or it was cut in
     another way. A new file of the size of one that is gone is hashed to tell a renamed one.
@@ -189,26 +169,17 @@ def changes(
         unseen: whether a place could not be looked at; what is stored of it stays.
     """
     by_place = {one.place: one for one in known}
-    made = Changes()
-    new: list[Found] = []
-    seen: set[Place] = set()
-    for one in found:
-        seen.add(one.place)
-        stored = by_place.get(one.place)
-        if stored is None:
-            new.append(one)
-        elif not _unchanged(one, stored):
-            made.changed.append(stored.file_id)
+    seen = {one.place: one for one in found}
+    new = [one for one in seen.values() if one.place not in by_place]
     gone = [one for one in known if one.place not in seen and not unseen(one.place)]
     moved = _moved(new, gone, hash_of)
-    for one in new:
-        if one.place in moved:
-            made.renamed.append((moved[one.place], one))
-        else:
-            made.added.append(one)
     left = {stored.file_id for stored in moved.values()}
-    made.removed.extend(one.file_id for one in gone if one.file_id not in left)
-    return made
+    return Changes(
+        added=[one for one in new if one.place not in moved],
+        changed=[one.file_id for one in known if one.place in seen and not _unchanged(seen[one.place], one)],
+        removed=[one.file_id for one in gone if one.file_id not in left],
+        renamed=[(moved[one.place], one) for one in new if one.place in moved],
+    )
 
 
 def _unchanged(found: Found, known: Known) -> bool:

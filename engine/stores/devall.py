@@ -1,9 +1,6 @@
 """The formulas of the original (DevAll), for stores that declare ``fidelity: devall``: what counts of a text,
-and an item's score.
-
-``0.7·cosine + 0.3·min(1, 0.4·Jaccard + 0.3·LCS + 0.2·keyword + 0.1·length)`` over tokens between white space;
-its rules for texts are kept as they behave, white space first, so that its rule for roles never finds its
-blank line.
+and an item's score, ``0.7·cosine + 0.3·min(1, 0.4·Jaccard + 0.3·LCS + 0.2·keyword + 0.1·length)`` over tokens
+between white space. Its rules for texts are kept as they behave.
 
 mem0's service, spoken to directly: search and add, bounded in time and size, at public addresses only.
 """
@@ -12,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import SecretStr
@@ -78,13 +75,8 @@ class Likeness:
 
     @property
     def total(self) -> float:
-        return min(
-            1.0, JACCARD * self.jaccard + LCS * self.lcs + KEYWORD * self.keyword + LENGTH * self.length
-        )
-
-    @property
-    def parts(self) -> dict[str, float]:
-        return asdict(self)
+        parts = JACCARD * self.jaccard + LCS * self.lcs + KEYWORD * self.keyword + LENGTH * self.length
+        return min(1.0, parts)
 
 
 def likeness(question: str, text: str) -> Likeness:
@@ -136,11 +128,8 @@ class Mem0:
 
     @property
     def _whose(self) -> dict[str, str]:
-        return {
-            name: value
-            for name, value in (("user_id", self.user_id), ("agent_id", self.agent_id))
-            if value is not None
-        }
+        named = {"user_id": self.user_id, "agent_id": self.agent_id}
+        return {name: value for name, value in named.items() if value is not None}
 
     def search(self, query: str, top_k: int, threshold: float) -> list[JsonObject]:
         """What it has that fits: of the user or of the agent. ``threshold`` below 0: no limit.
@@ -149,11 +138,8 @@ class Mem0:
             ProviderUnavailable: it does not answer, refuses, or answers something unusable.
         """
         whose = [{name: value} for name, value in self._whose.items()]
-        body: dict[str, Any] = {
-            "query": query,
-            "filters": {"OR": whose} if len(whose) > 1 else whose[0],
-            "top_k": top_k,
-        }
+        filters: JsonObject = {"OR": whose} if len(whose) > 1 else dict(whose[0])
+        body: JsonObject = {"query": query, "filters": filters, "top_k": top_k}
         if threshold >= 0:
             body["threshold"] = threshold
         answer = self._post("/v2/memories/search/", body)

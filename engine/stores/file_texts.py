@@ -1,19 +1,20 @@
 """The text of a store's file, by its suffix: text in any encoding, HTML, JSON, CSV, PDF; and why a file has
 none.
 
-PDF and HTML libraries are imported when a file needs them: most processes of the service only look at states
-and suffixes.
+PDF and HTML libraries are imported when a file needs them: most processes only look at states and suffixes.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain
 from pathlib import PurePath
 from typing import Any, Literal, get_args
 
@@ -68,8 +69,8 @@ _MARKS = (
 )
 #: The encoding of Chinese texts that are not in UTF-8; GBK and GB2312 are parts of it.
 CHINESE = "gb18030"
-#: Share of a text's characters beyond ASCII that are common Chinese ones if it is in that encoding. Of other
-#: encodings that happen to be readable as it (Latin-1, Shift-JIS), few are.
+#: Share of a text's characters beyond ASCII that are common Chinese ones if it is in that encoding. Few are of
+#: Latin-1 or Shift-JIS that happens to be readable as it.
 LEAST_COMMON = 0.8
 #: First bytes of GB2312's punctuation, and of its 3,755 most common characters.
 _COMMON_LEADS = frozenset((*range(0xA1, 0xA4), *range(0xB0, 0xD8)))
@@ -125,18 +126,12 @@ def _decoded(data: bytes, encoding: str) -> str | None:
 
 
 def _chinese(data: bytes) -> str | None:
+    """The text in GB18030, if most of it is punctuation and common characters of GB2312."""
     text = _decoded(data, CHINESE)
-    if text is None:
-        return None
-    beyond = [char for char in text[:_LOOKED_AT] if not char.isascii()]
-    common = sum(_is_common(char) for char in beyond)
+    beyond = [char for char in (text or "")[:_LOOKED_AT] if not char.isascii()]
+    coded = [char.encode("gb2312", "ignore") for char in beyond]
+    common = sum(len(code) == 2 and code[0] in _COMMON_LEADS for code in coded)
     return text if beyond and common >= LEAST_COMMON * len(beyond) else None
-
-
-def _is_common(char: str) -> bool:
-    """Whether a character is Chinese punctuation, or one of the common Chinese characters."""
-    coded = char.encode("gb2312", "ignore")
-    return len(coded) == 2 and coded[0] in _COMMON_LEADS
 
 
 #: Characters of one file's text: some 2,000 pages. A book in one file is better split into its chapters.
@@ -174,8 +169,7 @@ BLOCKS = (
         " thead tr ul"
     ).split(),
 )
-#: A parser looks through all open elements at each new one: pages have some dozens, and what has thousands is
-#: no page.
+#: A parser looks through all open elements at each new one: pages have some dozens.
 MAX_DEPTH = 1_000
 #: Never closed, or closed by what follows.
 _CLOSED_BY_OTHERS = frozenset(
@@ -230,14 +224,12 @@ def _depth(markup: str) -> int:
     return deepest
 
 
-#: Characters of a name in the path of a value: a few long ones, nested, would make a path that is written
-#: once for each value.
+#: Characters of a name in the path of a value, which is written once for each value.
 MAX_NAME_CHARS = 200
 
 
 def json_text(text: str) -> str:
-    """The values of a document, as ``users[0]: name: Mia; city: Berlin``; a list of objects needs no path to
-    be understood.
+    """The values of a document, as ``users[0]: name: Mia; city: Berlin``; a list of objects needs no path.
 
     Raises:
         Unusable: ``malformed`` if it is no JSON, or nested too deeply to be read.
@@ -250,35 +242,29 @@ def json_text(text: str) -> str:
 
 
 def _json_lines(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        plain = "; ".join(
-            f"{name}: {_word(inner)}" for name, inner in value.items() if not isinstance(inner, (dict, list))
-        )
-        if plain:
-            yield f"{path}: {plain}" if path else plain
-        for name, inner in value.items():
-            if isinstance(inner, (dict, list)):
-                yield from _json_lines(
-                    inner, f"{path}.{name[:MAX_NAME_CHARS]}" if path else name[:MAX_NAME_CHARS]
-                )
-    elif isinstance(value, list):
-        plain = ", ".join(_word(inner) for inner in value if not isinstance(inner, (dict, list)))
-        if plain:
-            yield f"{path}: {plain}" if path else plain
-        for place, inner in enumerate(value):
-            if isinstance(inner, (dict, list)):
-                yield from _json_lines(inner, f"{path}[{place}]" if path else "")
-    else:
+    if not isinstance(value, (dict, list)):
         yield _word(value)
+        return
+    separator, plain = ("; " if isinstance(value, dict) else ", "), list[str]()
+    nested: list[tuple[str, Any]] = []
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(name, int):
+            said, place = "", f"{path}[{name}]" if path else ""
+        else:
+            short = name[:MAX_NAME_CHARS]
+            said, place = f"{name}: ", f"{path}.{short}" if path else short
+        if isinstance(inner, (dict, list)):
+            nested.append((place, inner))
+        else:
+            plain.append(f"{said}{_word(inner)}")
+    if line := separator.join(plain):
+        yield f"{path}: {line}" if path else line
+    for place, inner in nested:
+        yield from _json_lines(inner, place)
 
 
 def _word(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return _JSON_WORDS[value] if value is None or isinstance(value, bool) else str(value)
-
-
-_JSON_WORDS = {True: "true", False: "false", None: "null"}
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 #: Pages of one file that are read; what is longer is a collection, and better split.
@@ -310,14 +296,11 @@ def _pdf_pages(data: bytes) -> str:
     from pypdf import PdfReader
 
     reader = PdfReader(BytesIO(data))
-    if reader.is_encrypted and not reader.decrypt(
-        ""
-    ):  # many are locked against changes only, with an empty password
+    # many are locked against changes only, with an empty password
+    if reader.is_encrypted and not reader.decrypt(""):
         raise Unusable("encrypted", "the PDF needs a password: save it without one")
-    if len(reader.pages) > MAX_PAGES:
-        raise Unusable(
-            "too_large", f"the PDF has {len(reader.pages):,} pages, more than {MAX_PAGES:,}: split it"
-        )
+    if (count := len(reader.pages)) > MAX_PAGES:
+        raise Unusable("too_large", f"the PDF has {count:,} pages, more than {MAX_PAGES:,}: split it")
     texts = (page.extract_text() for page in reader.pages)
     return joined((text for text in texts if text.strip()), "\n\n")
 
@@ -346,29 +329,18 @@ def csv_text(text: str) -> str:
 
 def _csv_lines(rows: Iterator[list[str]]) -> Iterator[str]:
     names = next(rows, [])
-    if not _are_names(names):
+    first = next(rows, None)
+    if first is None or not _are_names(names):
         yield "; ".join(filter(None, names))
-        yield from ("; ".join(filter(None, row)) for row in rows)
-        return
-    row = next(rows, None)
-    if row is None:
-        yield "; ".join(names)
-        return
-    yield _csv_line(names, row)
-    yield from (_csv_line(names, row) for row in rows)
-
-
-def _csv_line(names: Sequence[str], row: Sequence[str]) -> str:
-    named = [f"{name}: {value}" for name, value in zip(names, row, strict=False) if value]
-    return "; ".join([*named, *filter(None, row[len(names) :])])
+        names = []
+    for row in [] if first is None else chain([first], rows):
+        named = [f"{name}: {value}" for name, value in zip(names, row, strict=False) if value]
+        yield "; ".join([*named, *filter(None, row[len(names) :])])
 
 
 def _are_names(row: Sequence[str]) -> bool:
-    return all(value and not _is_number(value) for value in row) and len(set(row)) == len(row) > 1
-
-
-def _is_number(value: str) -> bool:
-    return value.replace(".", "", 1).replace("-", "", 1).isdecimal()
+    numbers = [value.replace(".", "", 1).replace("-", "", 1).isdecimal() for value in row]
+    return all(row) and not any(numbers) and len(set(row)) == len(row) > 1
 
 
 def suffix_of(name: str) -> str:
@@ -384,17 +356,18 @@ def text_of(data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
     """
     suffix = suffix_of(name)
     if suffix == ".pdf":
-        result = Decoded(storable(pdf_text(data)), "pdf")
+        text, used = pdf_text(data), "pdf"
     else:
         plain = decode(data, encoding)
         read = _READERS.get(suffix)
-        result = Decoded(storable(joined([plain.text]) if read is None else read(plain.text)), plain.encoding)
-    if not result.text.strip():
+        text, used = joined([plain.text]) if read is None else read(plain.text), plain.encoding
+    text = storable(text)
+    if not text.strip():
         raise Unusable(
             "empty",
             "there is no text in it; a PDF of scanned pages has to go through text recognition (OCR) first",
         )
-    return result
+    return Decoded(text, used)
 
 
 _READERS: dict[str, Callable[[str], str]] = {

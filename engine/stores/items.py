@@ -1,11 +1,9 @@
 """What a store keeps of a text: what counts of it, its summary and metadata, and one vector however long it
-is.
+is; and how well each item answers a question: by meaning and words, or by either alone.
 
-How well each item of a store answers a question: by meaning and words, or by either alone.
-
-The relevance of memories (:mod:`engine.retrieval.relevance`). In a store of files there is more on top, which
-a chunk's file says: a question is often answered where one paragraph names the thing and another tells about
-it. ``bench.stores`` has measured the weights.
+The relevance is that of memories (:mod:`engine.retrieval.relevance`). A chunk gains from its file: a question
+is often answered where one paragraph names the thing and another tells about it. ``bench.stores`` has
+measured the weights.
 """
 
 from __future__ import annotations
@@ -25,9 +23,9 @@ from engine.retrieval.ranking import MIN_NORM, Floats
 from engine.retrieval.relevance import hybrid, names_day
 from engine.text.keywords import asked_tokens
 from jiyi.protocol.base import JsonObject
-from jiyi.protocol.stores import AttachmentNote, Snapshot
+from jiyi.protocol.stores import Snapshot
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.stores.snapshots import PREVIEW_CHARS
+from jiyi.stores.snapshots import PREVIEW_CHARS, Attached
 from jiyi.stores.types import MAX_CONTENT_LENGTH, ChunkStrategy, EmbeddingParams
 from jiyi.text.splitting import sentences
 
@@ -55,16 +53,12 @@ def noted_text(inputs_text: str, given: Snapshot | None, output: Snapshot | None
 
 
 def metadata_of(
-    role: str, inputs_text: str, attached: Sequence[AttachmentNote], content_length: int | None = None
+    role: str, inputs_text: str, attached: Sequence[Attached], content_length: int | None = None
 ) -> JsonObject:
     """Who said it, the beginning of what went in, what was attached."""
     length = {} if content_length is None else {"content_length": content_length}
-    return {
-        "agent_role": role,
-        "input_preview": inputs_text[:PREVIEW_CHARS],
-        **length,
-        "attachments": [note.model_dump() for note in attached],
-    }
+    notes = [one.note.model_dump() for one in attached]
+    return {"agent_role": role, "input_preview": inputs_text[:PREVIEW_CHARS], **length, "attachments": notes}
 
 
 #: A text up to here is taken as it is.
@@ -74,8 +68,7 @@ CUT = "..."
 #: Characters of a text that are looked at: more than the longest that may count.
 LOOKED_AT = 40_000
 
-#: Instructions, at the beginning only, each up to its comma or sentence end. Their articles tell "You are a
-#: poet," from "You are right,".
+#: Instructions, each up to its comma or sentence end; articles tell "You are a poet," from "You are right,".
 _PREFIX = re.compile(
     r"[ \t\n]{0,10}(?:(?:Agent|Model) Role:[^\n]{0,300}\n[ \t]{0,10}\n"
     r"|You are (?:an?|the) [^,，.。!！?？\n]{0,200}[,，.。!！]"
@@ -93,8 +86,8 @@ def key_content(text: str, max_length: int = MAX_CONTENT_LENGTH) -> str:
     """What counts of a text, of a question as of what is stored: at most ``max_length`` characters and
     perhaps a mark that it was cut.
 
-    Instructions to an agent ("You are a poet, …") say nothing of what to look for, and are left out where
-    they begin a long text.
+    Instructions to an agent ("You are a poet, …") say nothing of what to look for: they are left out at the
+    beginning of a long text.
     """
     text = text[:LOOKED_AT]
     if len(collapsed := " ".join(text.split())) <= SHORT:
@@ -146,12 +139,10 @@ def pieces(text: str, params: EmbeddingParams) -> list[str]:
 
 def combine(vectors: Float32, strategy: ChunkStrategy) -> Float32:
     """The vector of a text from those of its pieces, of length 1 again."""
-    if strategy == "first" or len(vectors) == 1:
-        joined = vectors[0]
-    elif strategy == "weighted":
-        joined = np.average(vectors, axis=0, weights=[1 / (place + 1) for place in range(len(vectors))])
-    else:
-        joined = vectors.mean(axis=0)
+    if strategy == "first":
+        vectors = vectors[:1]
+    weights = [1 / (place + 1) if strategy == "weighted" else 1 for place in range(len(vectors))]
+    joined = np.average(vectors, axis=0, weights=weights)
     length = float(np.linalg.norm(joined))
     if not np.isfinite(length) or length == 0:
         raise ValueError("the pieces' vectors add up to nothing")
@@ -187,22 +178,13 @@ FILE_DAY = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """Which chunks of a store are of the same file; those of a file are beside each other in their order."""
-
-    #: Row → number of its file, from 0.
-    numbers: Rows
-    #: The words of each file, by its number.
-    lexicon: Lexicon
-
-
-@dataclass(frozen=True, slots=True)
 class StoreCorpus:
     """The items of a store as columns."""
 
     corpus: Corpus
-    #: None: its items are no chunks of files.
-    files: Files | None
+    #: Of chunks: row → number of its file, from 0, those of a file beside each other in their order; and the
+    #: words of each file by its number. None: the items are no chunks of files.
+    files: tuple[Rows, Lexicon] | None
 
     @classmethod
     def of(
@@ -221,18 +203,20 @@ class StoreCorpus:
             tells none.
             files: of chunks each one's file, numbered from 0 in order.
         """
-        lexicon = Lexicon()
-        lexicon.extend(tokens)
-        languages = [language_code(text) for text in tokens]
+        lexicon, languages = _lexicon(tokens), [language_code(text) for text in tokens]
         corpus = Corpus.of(vectors, lexicon, languages, range(len(tokens)), created, [None] * len(tokens))
         if files is None:
             return cls(corpus, None)
         whole: list[list[str]] = [[] for _ in range(max(files, default=-1) + 1)]
         for number, text in zip(files, tokens, strict=True):
             whole[number].append(text)
-        file_lexicon = Lexicon()
-        file_lexicon.extend([" ".join(parts) for parts in whole])
-        return cls(corpus, Files(np.array(files, dtype=np.intp), file_lexicon))
+        return cls(corpus, (np.array(files, dtype=np.intp), _lexicon([" ".join(parts) for parts in whole])))
+
+
+def _lexicon(texts: Sequence[str]) -> Lexicon:
+    lexicon = Lexicon()
+    lexicon.extend(texts)
+    return lexicon
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,15 +251,15 @@ def score(
     asked = asked_tokens(text)
     lexical = corpus.lexicon.bm25(asked)
     cosine = None if query is None else dense(corpus, query)
-    if search == "lexical" or (search == "dense" and cosine is None):
-        return Scores(lexical, cosine, lexical)
-    if search == "dense" and cosine is not None:
-        return Scores(cosine, cosine, lexical)
+    if search != "hybrid":
+        total = lexical if search == "lexical" or cosine is None else cosine
+        return Scores(total, cosine, lexical)
     total = hybrid(corpus, text, query, embed, now, with_neighbours=False).total
-    if (files := store.files) is not None:
-        share = files.lexicon.bm25(asked) / max(files.lexicon.information(asked), MIN_NORM)
-        total = total + FILE_WORDS * share[files.numbers] + FILE_DAY * names_day(corpus, text, now)
-        total = total + NEXT_CHUNKS * _beside(total, files.numbers)
+    if store.files is not None:
+        numbers, lexicon = store.files
+        share = lexicon.bm25(asked) / max(lexicon.information(asked), MIN_NORM)
+        total = total + FILE_WORDS * share[numbers] + FILE_DAY * names_day(corpus, text, now)
+        total = total + NEXT_CHUNKS * _beside(total, numbers)
     return Scores(total, cosine, lexical)
 
 
@@ -286,16 +270,13 @@ def best(store: StoreCorpus, scores: Scores, top_k: int, threshold: float) -> Ro
     unless there was none to search with. What is no chunk of a file and has no vector is found by its words,
     or not at all, whatever the threshold.
     """
-    rows = np.arange(scores.total.size)
-    by_cosine = (
-        np.ones(rows.size, dtype=bool)
-        if scores.cosine is None or threshold <= -1
-        else scores.cosine >= threshold
-    )
+    found = np.ones(scores.total.size, dtype=bool)
+    if scores.cosine is not None and threshold > -1:
+        found = scores.cosine >= threshold
     if store.files is None:
         compared = store.corpus.has_vector & (scores.cosine is not None)
-        by_cosine = np.where(compared, by_cosine, scores.lexical > 0)
-    rows = rows[by_cosine]
+        found = np.where(compared, found, scores.lexical > 0)
+    rows = np.flatnonzero(found)
     ranked = rows[np.argsort(-scores.total[rows], kind="stable")]
     return np.asarray(ranked[:top_k], dtype=np.intp)
 

@@ -1,8 +1,6 @@
-"""Stores as ``.json`` files in the original's formats: a list of items, and the index of a store of files.
-
-The index names the model of its vectors, which the original's does not.
-
-JSON read value by value from a file that may be larger than memory.
+"""Stores as ``.json`` files in the original's formats, read value by value, as they may be larger than
+memory: a list of items, and the index of a store of files, which names the model of its vectors as the
+original's does not.
 """
 
 from __future__ import annotations
@@ -46,24 +44,23 @@ def parse_items(source: BinaryIO) -> Iterator[dict[str, Any]]:
         Refused: it is neither, or an item is wrong; says where.
     """
     stream = JsonStream(source)
-    match stream.peek():
-        case "":
-            return
-        case "[":
-            yield from _items(stream)
-        case "{":
-            listed = False
-            for key in stream.names():
-                if key in _LISTS and not listed and stream.peek() == "[":
-                    listed = True
-                    yield from _items(stream)
-                else:
-                    stream.value()
-            if not listed:
-                raise Refused("malformed", "no list of items")
-        case _:
-            stream.value()
-            raise Refused("malformed", "no list of items")
+    begins, listed = stream.peek(), False
+    if not begins:
+        return
+    if begins == "[":
+        listed = True
+        yield from _items(stream)
+    elif begins == "{":
+        for key in stream.names():
+            if key in _LISTS and not listed and stream.peek() == "[":
+                listed = True
+                yield from _items(stream)
+            else:
+                stream.value()
+    else:
+        stream.value()
+    if not listed:
+        raise Refused("malformed", "no list of items")
     stream.end()
 
 
@@ -168,20 +165,11 @@ def written_index(
 def _chunks(stream: JsonStream) -> Iterator[dict[str, Any]]:
     for number, given in enumerate(stream.elements()):
         item = checked_item(given, number)
-        source, path = item.metadata.get("source"), item.metadata.get("file_path")
-        if not isinstance(source, str) or not isinstance(path, str):
-            continue
-        vector = (
-            None
-            if item.embedding is None
-            else b64encode(array("d", item.embedding).tobytes()).decode("ascii")
-        )
-        yield {
-            "source": storable(source),
-            "path": storable(path),
-            "text": storable(item.content_summary),
-            "vector": vector,
-        }
+        place = {"source": item.metadata.get("source"), "path": item.metadata.get("file_path")}
+        if all(isinstance(part, str) for part in place.values()):
+            vector = item.embedding and b64encode(array("d", item.embedding).tobytes()).decode("ascii")
+            said = {**place, "text": item.content_summary}
+            yield {**{name: storable(str(value)) for name, value in said.items()}, "vector": vector}
 
 
 def _index_part(model: type[M], given: Any, path: str) -> M:
@@ -193,10 +181,7 @@ def _index_part(model: type[M], given: Any, path: str) -> M:
 
 def _without_snapshots(item: MemoryItem) -> str:
     """A chunk has no messages."""
-    fields: dict[str, Any] = {
-        name: True for name in MemoryItem.model_fields if not name.endswith("_snapshot")
-    }
-    return item.model_dump_json(include=set(fields))
+    return item.model_dump_json(exclude={"input_snapshot", "output_snapshot"})
 
 
 #: Bytes that are read at once.
@@ -278,18 +263,19 @@ class JsonStream:
             yield self.value()
 
     def names(self) -> Iterator[str]:
-        """The keys of the object that comes next; whoever asks takes each one's value before the next key."""
+        """The keys of the object that comes next; the caller takes each one's value before the next key."""
         self.expect("{")
-        first = True
-        while not self.take("}"):
-            if not first:
-                self.expect(",")
-            first = False
+        if self.take("}"):
+            return
+        while True:
             if self.peek() != '"':
                 raise malformed("a key of an object is missing")
             key: str = self.value()
             self.expect(":")
             yield key
+            if self.take("}"):
+                return
+            self.expect(",")
 
     def end(self) -> None:
         """There is nothing more."""

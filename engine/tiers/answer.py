@@ -1,11 +1,10 @@
-"""One answer of several tiers: asked at the same time, merged into one list, put into a prompt.
-
-A search with everything around it: cache, quota, circuit breaker. It gives items or a reason why there are
-none.
+"""One answer of several tiers: asked at the same time, merged into one list, put into a prompt; and a web
+search with cache, quota and circuit breaker around it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import hashlib
 import json
@@ -20,14 +19,12 @@ from itertools import zip_longest
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from engine.providers.embedder_specs import RELEVANT
 from engine.providers.web_search import SearchOptions, SearchResult, WebSearch, breaker_name
 from jiyi.errors import JiyiError, SearchUnavailable
 from jiyi.protocol.tier_questions import (
     COLD_LIMIT,
     HOT_LIMIT,
     HOT_SCORE,
-    NO_THRESHOLD,
     MemoryQuestion,
     Tier,
     TierItem,
@@ -38,8 +35,8 @@ from jiyi.text.words import content_digest, storable
 
 #: In a prompt: memories of the group, and experiences of the agent.
 GROUP_MEMORIES, EXPERIENCES = 5, 3
-#: Share of the answer that is kept for long-term memory if it has so much: as 5 are to 15 in the original.
-#: Without it ten new entries would hide every precedent from a node that asks for five.
+#: Share of the answer that is kept for long-term memory if it has so much, as 5 are to 15 in the original:
+#: else ten new entries would hide every precedent from a node that asks for five.
 COLD_SHARE = COLD_LIMIT / (HOT_LIMIT + COLD_LIMIT)
 
 
@@ -50,65 +47,44 @@ def merge(
     now: datetime,
     *,
     external: Sequence[TierItem] = (),
-    default_threshold: float = RELEVANT,
 ) -> list[TierItem]:
-    """The answer's items.
-
-    Args:
-        hot: working memory, newest first.
-        cold: long-term memory, in any order.
-        question: the limits, filters and order.
-        now: what the time range is measured from.
-        external: results of a web search, which come last and count by themselves.
-        default_threshold: where the question has none.
+    """The answer's items: ``hot`` is working memory, newest first, ``cold`` what long-term memory has that is
+    relevant, in any order, ``external`` are results of a web search, which come last and count by themselves.
     """
-    threshold = default_threshold if question.relevance_threshold is None else question.relevance_threshold
-    warm = [item.model_copy(update={"score": HOT_SCORE}) for item in hot if _fits(item, question, now)][
-        :HOT_LIMIT
-    ]
-    known = [item for item in cold if _fits(item, question, now) and _relevant(item, threshold)]
+    fitting = [item for item in hot if _fits(item, question, now)][:HOT_LIMIT]
+    warm = [item.model_copy(update={"score": HOT_SCORE}) for item in fitting]
+    known = [item for item in cold if _fits(item, question, now) and math.isfinite(item.score)]
     known.sort(key=lambda item: -item.score)  # stable: equals stay as the reader had them
     warm, known = _without_repetition(warm, known)
     known = known[: question.cold_limit]
-    chosen = (
-        _by_score(warm, known, question) if question.order == "score" else _by_tier(warm, known, question)
-    )
-    return [*chosen, *external[: question.web_results]]
+    arranged = _by_score if question.order == "score" else _by_tier
+    return [*arranged(warm, known, question), *external[: question.web_results]]
 
 
 def _fits(item: TierItem, question: MemoryQuestion, now: datetime) -> bool:
+    since = question.since(now)
     return (
-        _recent(item, question, now)
+        # for working memory only: knowledge that was promoted long ago is a precedent
+        (item.source != "hot" or since is None or item.created_at is None or item.created_at >= since)
         and (item.expires_at is None or item.expires_at > now)
         and (question.include_verdicts or item.kind != "verdict")
         and (question.session_id is None or item.session_id == question.session_id)
     )
 
 
-def _recent(item: TierItem, question: MemoryQuestion, now: datetime) -> bool:
-    """The time range is for working memory only: knowledge that was promoted long ago is a precedent."""
-    since = question.since(now)
-    return item.source != "hot" or since is None or item.created_at is None or item.created_at >= since
-
-
-def _relevant(item: TierItem, threshold: float) -> bool:
-    """The threshold is for long-term memories only: working memory is there because it is new."""
-    return math.isfinite(item.score) and (threshold <= NO_THRESHOLD or item.score >= threshold)
-
-
 def _without_repetition(
-    warm: Iterable[TierItem], known: Iterable[TierItem]
+    warm: Sequence[TierItem], known: Sequence[TierItem]
 ) -> tuple[list[TierItem], list[TierItem]]:
     """What was promoted today is in both tiers: it is shown once, and as verified."""
     promoted: dict[bytes, TierItem] = {}
     for item in known:
         promoted.setdefault(content_digest(item.content), item)
-    said = [
-        item.model_copy(update={"verified": True}) if content_digest(item.content) in promoted else item
-        for item in warm
+    said = [content_digest(item.content) for item in warm]
+    hot = [
+        item.model_copy(update={"verified": True}) if digest in promoted else item
+        for item, digest in zip(warm, said, strict=True)
     ]
-    repeated = {content_digest(item.content) for item in said}
-    return said, [item for digest, item in promoted.items() if digest not in repeated]
+    return hot, [item for digest, item in promoted.items() if digest not in said]
 
 
 def _by_tier(warm: list[TierItem], known: list[TierItem], question: MemoryQuestion) -> list[TierItem]:
@@ -123,11 +99,9 @@ def _by_tier(warm: list[TierItem], known: list[TierItem], question: MemoryQuesti
 def _by_score(warm: list[TierItem], known: list[TierItem], question: MemoryQuestion) -> list[TierItem]:
     """The most similar first; an entry whose similarity is not known keeps its 1.0."""
     measured = [
-        (
-            item
-            if item.similarity is None or not math.isfinite(item.similarity)
-            else item.model_copy(update={"score": item.similarity})
-        )
+        item
+        if item.similarity is None or not math.isfinite(item.similarity)
+        else item.model_copy(update={"score": item.similarity})
         for item in warm
     ]
     return sorted([*measured, *known], key=lambda item: -item.score)[: question.max_results]
@@ -162,41 +136,38 @@ def gather(readers: Mapping[Tier, Reader], seconds: float = SECONDS) -> Gathered
     """
     begun = time.monotonic()
     done: SimpleQueue[tuple[Tier, TierStatus, list[TierItem]]] = SimpleQueue()
+    gathered = Gathered()
     for tier, reader in readers.items():
+        gathered.items[tier] = []
+        late = f"no answer within {seconds:g} s"
+        gathered.tiers[tier] = TierStatus(tier=tier, state="failed", seconds=seconds, message=late)
         context = contextvars.copy_context()  # whose rows one may see is a context variable
-        threading.Thread(
-            target=context.run, args=(_read, tier, reader, done), name=f"tier-{tier}", daemon=True
-        ).start()
-    gathered = Gathered({tier: [] for tier in readers}, {tier: _late(tier, seconds) for tier in readers})
-    for _ in readers:
-        try:
+        read = (_read, tier, reader, done)
+        threading.Thread(target=context.run, args=read, name=f"tier-{tier}", daemon=True).start()
+    with contextlib.suppress(Empty):
+        for _ in readers:
             tier, status, items = done.get(timeout=max(begun + seconds - time.monotonic(), 0))
-        except Empty:
-            break
-        gathered.items[tier], gathered.tiers[tier] = items, status
+            gathered.items[tier], gathered.tiers[tier] = items, status
     return gathered
 
 
 def _read(tier: Tier, reader: Reader, done: SimpleQueue[tuple[Tier, TierStatus, list[TierItem]]]) -> None:
     begun = time.monotonic()
     items: list[TierItem] = []
+    status = TierStatus(tier=tier, state="ok")
     try:
         items = list(reader())
-        status = TierStatus(tier=tier, state="ok", found=len(items))
+        status.found = len(items)
     except Skipped as reason:
-        status = TierStatus(tier=tier, state="skipped", message=str(reason))
+        status.state, status.message = "skipped", str(reason)
     except Exception as error:
         log.exception("tier %s cannot be read", tier)
+        status.state = "failed"
         # The text of an error that is not ours may hold an address or a password.
-        said = (
-            str(error) if isinstance(error, JiyiError) else f"{type(error).__name__}: see the service's log"
-        )
-        status = TierStatus(tier=tier, state="failed", message=said)
-    done.put((tier, status.model_copy(update={"seconds": time.monotonic() - begun}), items))
-
-
-def _late(tier: Tier, seconds: float) -> TierStatus:
-    return TierStatus(tier=tier, state="failed", seconds=seconds, message=f"no answer within {seconds:g} s")
+        ours = isinstance(error, JiyiError)
+        status.message = str(error) if ours else f"{type(error).__name__}: see the service's log"
+    status.seconds = time.monotonic() - begun
+    done.put((tier, status, items))
 
 
 def council_sections(
@@ -212,27 +183,20 @@ def council_sections(
 
     ``labels`` are lines above the memories, empty ones for none.
     """
-    labelled = zip_longest(memories, labels, fillvalue="")
+
+    def own(name: str, text: str) -> Section:
+        return Section("", [Line(text)], name=name, own=True, shortens=True)
+
+    def found(name: str, lines: list[Line], priority: int, most: int) -> Section:
+        return Section("", lines, name=name, priority=priority, max_lines=most, shortens=True)
+
+    known = [Line(text, label=label) for text, label in zip_longest(memories, labels, fillvalue="")]
     return [
-        Section("", [Line(system)], name="system", own=True, shortens=True),
-        Section("", [Line(persona)], name="persona", own=True, shortens=True),
-        Section(
-            "",
-            [Line(text, label=label) for text, label in labelled],
-            name="memories",
-            priority=1,
-            max_lines=GROUP_MEMORIES,
-            shortens=True,
-        ),
-        Section(
-            "",
-            [Line(text) for text in experiences],
-            name="experiences",
-            priority=2,
-            max_lines=EXPERIENCES,
-            shortens=True,
-        ),
-        Section("", [Line(proposal)], name="proposal", own=True, shortens=True),
+        own("system", system),
+        own("persona", persona),
+        found("memories", known, 1, GROUP_MEMORIES),
+        found("experiences", [Line(text) for text in experiences], 2, EXPERIENCES),
+        own("proposal", proposal),
     ]
 
 
@@ -275,7 +239,8 @@ class Searcher:
             raise Skipped(self.why_none)
         if not query:
             raise Skipped("there is nothing to search for")
-        key = _key(self.engine.provider, query, options)
+        asked = [self.engine.provider, " ".join(query.lower().split()), options.model_dump(mode="json")]
+        key = hashlib.sha256(json.dumps(asked, ensure_ascii=False).encode()).hexdigest()
         if (known := self.cache.get(group_id, key)) is not None:
             return known  # which costs the session nothing
         if not self.quota.take(group_id, session_id):
@@ -286,8 +251,8 @@ class Searcher:
 
 
 def items_of(result: SearchResult) -> list[TierItem]:
-    """The results as items of an answer, marked as external; the engine's own answer is none, as nobody
-    stands behind it.
+    """The results as items of an answer, marked as external; the engine's own answer is none: nobody stands
+    behind it.
     """
     return [
         TierItem(
@@ -315,10 +280,3 @@ def _guarded(engine: WebSearch, query: str, options: SearchOptions) -> SearchRes
     except SearchUnavailable as error:
         breakers.note_error(name, str(error))
         raise
-
-
-def _key(provider: str, query: str, options: SearchOptions) -> str:
-    text = json.dumps(
-        [provider, " ".join(query.lower().split()), options.model_dump(mode="json")], ensure_ascii=False
-    )
-    return hashlib.sha256(text.encode()).hexdigest()

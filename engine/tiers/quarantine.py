@@ -1,26 +1,19 @@
-"""Which outputs become working memory: five filters in order, the first that refuses decides.
+"""Which outputs become working memory: five filters in order, the first that refuses decides. Nothing is
+refused for what is not known: a missing confidence, vector or verdict passes, and the flags say so.
 
-Pure: the vectors, the entries that are there already and the LLM's verdict are given. A refusal has a reason
-that can be counted and a sentence that says why, and nothing is refused for what is not known: a missing
-confidence, vector or verdict passes, and the flags say so.
-
-What a promotion stores: pieces that stand by themselves, each known by its content.
-
-Pure; the same plan is the preview that people see and what the task writes. A piece's id follows from its
-group and content: promoting again, after a failure or by another hand, meets the same ids, and changes
-nothing.
+What a promotion stores: pieces, each known by its content. A piece's id follows from its group and content:
+promoting again, after a failure or by another hand, meets the same ids, and changes nothing.
 
 What a group's quarantine is about: clusters of entries that say similar things, for the people who promote.
-
-Pure and deterministic: the same entries give the same clusters, in whatever order they come. Entries are
-alike by their vectors where all have one, else by their words. Clusters are stars (Butina 1999): the entry
-with the most entries like it, and these; then the same with what is left.
+The same entries give the same clusters, in whatever order they come; alike by their vectors where all have
+one, else by their words. Clusters are stars (Butina 1999): the entry with the most entries like it, and
+these; then the same with what is left.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -61,8 +54,7 @@ Reason = Literal[
 ]
 Consistency = Literal["consistent", "inconsistent", "unknown"]
 
-#: What one Chinese, Japanese or Korean character says, in Latin characters: 20 of them are a statement like
-#: 50.
+#: What one Chinese, Japanese or Korean character says, in Latin ones: 20 are a statement like 50.
 CJK_WEIGHT = 2.5
 _CJK = re.compile(
     "[\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]"
@@ -125,11 +117,6 @@ class Verdict:
     def accepted(self) -> bool:
         return self.reason is None
 
-    @property
-    def sentence(self) -> str:
-        """Why it was refused, translatable. Empty if accepted."""
-        return SENTENCES[self.reason].filled(self.details) if self.reason else ""
-
 
 #: One sentence a reason, with ``%(name)s`` for its details.
 SENTENCES: dict[Reason, Translatable] = {
@@ -157,30 +144,17 @@ def screen(
     ``known`` are the entries of the same group; their vectors are compared if they are by the same model,
     which the caller sees to: others are given without one.
     """
-    filters: tuple[Callable[[], Verdict | None], ...] = (
-        lambda: _confidence(candidate, rules),
-        lambda: _length(candidate, rules),
-        lambda: _duplicate(candidate, rules, known, embedding_model),
-        lambda: Verdict("inconsistent") if candidate.consistency == "inconsistent" else None,
-        lambda: _flags(candidate, rules),
+    refused = (
+        _confidence(candidate, rules)
+        or _length(candidate, rules)
+        or _duplicate(candidate, rules, known, embedding_model)
+        or (Verdict("inconsistent") if candidate.consistency == "inconsistent" else None)
+        or _flags(candidate)
     )
-    for check in filters:
-        if (refused := check()) is not None:
-            return replace(refused, flags=_flags_of(candidate))
-    return Verdict(
-        flags=_flags_of(candidate), needs_check=rules.check_consistency and candidate.consistency is None
-    )
-
-
-def weighted_length(text: str) -> float:
-    """Characters without white space, those of Chinese, Japanese and Korean for more. Bytes play no part."""
-    dense = "".join(text.split())
-    return len(dense) + (CJK_WEIGHT - 1) * len(_CJK.findall(dense))
-
-
-def makes_unchecked_claim(text: str) -> bool:
-    """Whether a text has a placeholder for a figure or a source."""
-    return _CLAIM.search(text) is not None
+    if refused is not None:
+        return replace(refused, flags=_flags_of(candidate))
+    needs_check = rules.check_consistency and candidate.consistency is None
+    return Verdict(flags=_flags_of(candidate), needs_check=needs_check)
 
 
 def _confidence(candidate: Candidate, rules: IngressRules) -> Verdict | None:
@@ -192,8 +166,10 @@ def _confidence(candidate: Candidate, rules: IngressRules) -> Verdict | None:
 
 
 def _length(candidate: Candidate, rules: IngressRules) -> Verdict | None:
-    length = weighted_length(candidate.text)
-    if candidate.text.strip() and length >= rules.min_chars:
+    """Characters without white space, those of Chinese, Japanese and Korean for more; bytes play no part."""
+    dense = "".join(candidate.text.split())
+    length = len(dense) + (CJK_WEIGHT - 1) * len(_CJK.findall(dense))
+    if dense and length >= rules.min_chars:
         return None
     return Verdict("too_short", {"length": f"{length:g}", "limit": f"{rules.min_chars:g}"})
 
@@ -202,11 +178,13 @@ def _duplicate(
     candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry], model: str | None
 ) -> Verdict | None:
     limit = thresholds_of(model).near_duplicate if rules.max_similarity is None else rules.max_similarity
-    digest, closest = content_digest(candidate.text), (-2.0, "")
+    digest, closest = content_digest(candidate.text), (-2.0, "")  # below any cosine
     for entry in known:
         if entry.digest == digest:
             return Verdict("duplicate", {"entry": entry.entry_id})
-        closest = max(closest, (_cosine(candidate.vector, entry.vector), entry.entry_id))
+        similarity = cosine(candidate.vector, entry.vector)
+        if similarity is not None:
+            closest = max(closest, (similarity, entry.entry_id))
     similarity, entry_id = closest
     if similarity < limit:
         return None
@@ -215,7 +193,7 @@ def _duplicate(
     )
 
 
-def _flags(candidate: Candidate, _rules: IngressRules) -> Verdict | None:
+def _flags(candidate: Candidate) -> Verdict | None:
     if REFUTED in candidate.flags:
         return Verdict("claim_refuted")
     if RUNAWAY in candidate.flags:
@@ -224,8 +202,9 @@ def _flags(candidate: Candidate, _rules: IngressRules) -> Verdict | None:
 
 
 def _pending(candidate: Candidate) -> bool:
+    """Whether it makes a claim that nobody has checked: a placeholder for a figure or a source, too."""
     return VERIFY_PENDING in candidate.flags or (
-        CHECKED not in candidate.flags and makes_unchecked_claim(candidate.text)
+        CHECKED not in candidate.flags and _CLAIM.search(candidate.text) is not None
     )
 
 
@@ -243,12 +222,12 @@ def _flags_of(candidate: Candidate) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flags))
 
 
-def _cosine(one: Float32 | None, other: Float32 | None) -> float:
-    """-2, below any cosine, where there is nothing to compare."""
+def cosine(one: Float32 | None, other: Float32 | None) -> float | None:
+    """None where there is nothing to compare."""
     if one is None or other is None or one.shape != other.shape:
-        return -2.0
+        return None
     lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
-    return float(one @ other) / lengths if lengths > MIN_NORM else -2.0
+    return float(one @ other) / lengths if lengths > MIN_NORM else None
 
 
 #: Of the ids of promoted pieces.
@@ -375,16 +354,12 @@ def digest(
     """The clusters of the newest entries: those that most sessions speak of first, then the larger, then the
     newer.
     """
-    ordered = sorted(
-        {entry.entry_id: entry for entry in entries}.values(),
-        key=lambda e: (e.created_at, e.entry_id),
-        reverse=True,
-    )
+    once = {entry.entry_id: entry for entry in entries}.values()
+    ordered = sorted(once, key=lambda entry: (entry.created_at, entry.entry_id), reverse=True)
     looked_at = ordered[:max_entries]
     clusters = [_cluster([looked_at[row] for row in rows]) for rows in _stars(*_likeness(looked_at))]
-    clusters.sort(
-        key=lambda cluster: (-cluster.sessions, -len(cluster.entries))
-    )  # stable: the newer centre first
+    # stable: the newer centre first
+    clusters.sort(key=lambda cluster: (-cluster.sessions, -len(cluster.entries)))
     shown = clusters[:max_clusters]
     left_out = len(looked_at) - sum(len(cluster.entries) for cluster in shown)
     return Digest(tuple(shown), len(ordered) - len(looked_at), left_out)

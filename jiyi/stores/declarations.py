@@ -1,10 +1,8 @@
-"""When a node's memory is asked: the stages of an agent's run, and the names that the guide of the original
-has for them.
-"""
+"""What a graph declares: its stores, and which nodes ask them at which stages of their runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -65,13 +63,10 @@ class MemoryAttachmentConfig(Config):
     @field_validator("retrieve_stage", mode="before")
     @classmethod
     def _stages(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            given = [given]
-        if not isinstance(given, list):
-            return given
-        if not all(isinstance(one, str) for one in given):
-            return given  # refused by the field's type
-        return list(dict.fromkeys(map(stage_of, given)))
+        named = [given] if isinstance(given, str) else given
+        if isinstance(named, list) and all(isinstance(one, str) for one in named):
+            return list(dict.fromkeys(map(stage_of, named)))
+        return given  # refused by the field's type
 
     def reads_at(self, stage: Stage) -> bool:
         """Whether the node searches this store at the stage."""
@@ -112,13 +107,19 @@ def parse_graph(document: Any) -> GraphConfig:
     Raises:
         ConfigError: with a sentence for each thing that is wrong, which begins with its path.
     """
-    if not isinstance(document, Mapping):
-        raise ConfigError(["graph: must be a mapping with `memory` and `nodes`"])
-    inner = document.get("graph")
-    whole = inner if isinstance(inner, Mapping) else document
+    whole = inside(document)
     problems: list[str] = []
-    stores = list(_stores(_entries(whole, "memory", MAX_STORES), problems))
-    names = {store.name for store in stores}
+    entries = _entries(whole, "memory", MAX_STORES)
+    stores: dict[str, MemoryStoreConfig] = {}
+    for number, entry in enumerate(entries):
+        try:
+            store = parse_store(entry, f"memory[{number}]")
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        if store.name in stores:
+            problems.append(f"memory[{number}].name: duplicated memory store name {store.name!r}")
+        stores.setdefault(store.name, store)
     nodes: dict[str, tuple[MemoryAttachmentConfig, ...]] = {}
     for number, entry in enumerate(_entries(whole, "nodes", MAX_NODES)):
         try:
@@ -131,15 +132,23 @@ def parse_graph(document: Any) -> GraphConfig:
         if node_id in nodes:
             problems.append(f"nodes[{number}].id: there are two nodes {node_id!r}")
         nodes[node_id] = attached
-        if len(stores) == len(whole.get("memory") or []):  # else what is missing may be what is wrong
-            missing = [(place, one.name) for place, one in enumerate(attached) if one.name not in names]
+        if len(stores) == len(entries):  # else what is missing may be what is wrong
             problems += [
-                f"{where}[{place}].name: memory reference {name!r} not defined in memory"
-                for place, name in missing
+                f"{where}[{place}].name: memory reference {one.name!r} not defined in memory"
+                for place, one in enumerate(attached)
+                if one.name not in stores
             ]
     if problems:
         raise ConfigError(problems)
-    return GraphConfig(stores=tuple(stores), nodes=nodes)
+    return GraphConfig(stores=tuple(stores.values()), nodes=nodes)
+
+
+def inside(document: Any) -> Mapping[str, Any]:
+    """What holds ``memory`` and ``nodes``: the document, or its ``graph``. Raises :class:`ConfigError`."""
+    if not isinstance(document, Mapping):
+        raise ConfigError("graph: must be a mapping with `memory` and `nodes`")
+    inner = document.get("graph")
+    return inner if isinstance(inner, Mapping) else document
 
 
 def _entries(whole: Mapping[str, Any], key: str, most: int) -> list[Any]:
@@ -147,81 +156,59 @@ def _entries(whole: Mapping[str, Any], key: str, most: int) -> list[Any]:
     if found is None:
         return []
     if not isinstance(found, list):
-        raise ConfigError([f"{key}: must be a list"])
+        raise ConfigError(f"{key}: must be a list")
     if len(found) > most:
-        raise ConfigError([f"{key}: has {len(found):,} entries, more than {most:,}"])
+        raise ConfigError(f"{key}: has {len(found):,} entries, more than {most:,}")
     return found
-
-
-def _stores(entries: list[Any], problems: list[str]) -> Iterator[MemoryStoreConfig]:
-    seen: set[str] = set()
-    for number, entry in enumerate(entries):
-        path = f"memory[{number}]"
-        try:
-            store = parse_store(entry, path)
-        except ConfigError as error:
-            problems += error.problems
-            continue
-        if store.name in seen:
-            problems.append(f"{path}.name: duplicated memory store name {store.name!r}")
-            continue
-        seen.add(store.name)
-        yield store
 
 
 def parse_store(entry: Any, path: str) -> MemoryStoreConfig:
     """One store. Raises :class:`ConfigError`."""
     if not isinstance(entry, Mapping):
-        raise ConfigError([f"{path}: must be a mapping with name, type and config"])
-    unknown = [str(key) for key in entry if key not in ("name", "type", "config")]
-    if unknown:
-        raise ConfigError([f"{joined(path, unknown[0])}: unknown; a store has name, type and config"])
+        raise ConfigError(f"{path}: must be a mapping with name, type and config")
+    for key in entry:
+        if key not in ("name", "type", "config"):
+            raise ConfigError(f"{joined(path, str(key))}: unknown; a store has name, type and config")
     name, kind = (_text(entry.get(key), f"{path}.{key}") for key in ("name", "type"))
     found = store_type(kind)
     if found is None:
-        raise ConfigError([f"{path}.type: unknown type {kind[:60]!r}; there are {', '.join(type_names())}"])
+        raise ConfigError(f"{path}.type: unknown type {kind[:60]!r}; there are {', '.join(type_names())}")
     if entry.get("config") is None:
-        raise ConfigError([f"{path}.config: a memory store requires a config block, if only `config: {{}}`"])
-    return MemoryStoreConfig(
-        name=name, type=kind, config=checked(found.config_cls, entry["config"], f"{path}.config")
-    )
+        raise ConfigError(f"{path}.config: a memory store requires a config block, if only `config: {{}}`")
+    config = checked(found.config_cls, entry["config"], f"{path}.config")
+    return MemoryStoreConfig(name=name, type=kind, config=config)
 
 
 def _node(node: Any, path: str) -> tuple[str, tuple[MemoryAttachmentConfig, ...], str]:
     """A node's name, its attachments, and where they stand."""
     if not isinstance(node, Mapping):
-        raise ConfigError([f"{path}: must be a mapping with id and memories"])
+        raise ConfigError(f"{path}: must be a mapping with id and memories")
     config = node.get("config")
-    inside = isinstance(config, Mapping) and ("memories" in config or "memory" in config)
-    holder, where = (config, f"{path}.config") if inside else (node, path)
-    assert isinstance(holder, Mapping)
+    holder, where = node, path
+    if isinstance(config, Mapping) and ("memories" in config or "memory" in config):
+        holder, where = config, f"{path}.config"
     if "memory" in holder:
-        raise ConfigError([f"{where}.memory: no longer known; list the node's stores in `memories`"])
+        raise ConfigError(f"{where}.memory: no longer known; list the node's stores in `memories`")
     given, where = holder.get("memories"), f"{where}.memories"
     if given is None:
         return "", (), where
     if not isinstance(given, list) or len(given) > MAX_ATTACHMENTS:
-        raise ConfigError([f"{where}: must be a list of at most {MAX_ATTACHMENTS} attachments"])
-    attached = tuple(
-        checked(MemoryAttachmentConfig, one, f"{where}[{number}]") for number, one in enumerate(given)
-    )
-    names = [one.name for one in attached]
-    if twice := next((number for number, name in enumerate(names) if name in names[:number]), None):
-        raise ConfigError(
-            [
-                (
-                    f"{where}[{twice}].name: {names[twice]!r} is attached already; give it all "
-                    f"its stages in one"
-                    " attachment"
-                )
-            ]
-        )
-    return _text(node.get("id"), f"{path}.id"), attached, where
+        raise ConfigError(f"{where}: must be a list of at most {MAX_ATTACHMENTS} attachments")
+    attached: dict[str, MemoryAttachmentConfig] = {}
+    for number, one in enumerate(given):
+        made = checked(MemoryAttachmentConfig, one, f"{where}[{number}]")
+        if made.name in attached:
+            raise ConfigError(
+                f"{where}[{number}].name: {made.name!r} is attached already; give it all its stages in one"
+                " attachment"
+            )
+        attached[made.name] = made
+    return _text(node.get("id"), f"{path}.id"), tuple(attached.values()), where
 
 
 def _text(given: Any, path: str) -> str:
     if not isinstance(given, str) or not given.strip() or len(given) > MAX_NAME or "\0" in given:
-        raise ConfigError([f"{path}: must be a text of 1 to {MAX_NAME} characters"])
+        raise ConfigError(f"{path}: must be a text of 1 to {MAX_NAME} characters")
     return given.strip()
 
 
@@ -230,30 +217,18 @@ def schema() -> JsonObject:
 
     Attachments stand beside a node's ``id`` or in its ``config``.
     """
-    types = store_types()
+    types = store_types().values()
     attachment = MemoryAttachmentConfig.model_json_schema()
     definitions = attachment.pop("$defs", {})
-    definitions["Stage"] = {
-        "type": "string",
-        "enum": [*Stage, *ALIASES],
-        "description": "When the store is searched.",
-    }
-    stores = [_store(one, definitions) for one in types.values()]
-    names = [one.name for one in types.values()]
-    kinds = {
-        "enum": names,
-        "enum_options": [{"value": one.name, "description": one.summary} for one in types.values()],
-    }
+    stage = {"type": "string", "enum": [*Stage, *ALIASES], "description": "When the store is searched."}
+    definitions["Stage"] = stage
+    stores = [_store(one, definitions) for one in types]
+    options = [{"value": one.name, "description": one.summary} for one in types]
+    kinds = {"enum": [one.name for one in types], "enum_options": options}
     attached = {"memories": {"type": "array", "items": attachment}}
-    node = {
-        "type": "object",
-        "properties": {
-            "id": {"type": "string"},
-            **attached,
-            "config": {"type": "object", "properties": attached},
-        },
-        "required": ["id"],
-    }
+    config = {"type": "object", "properties": attached}
+    properties = {"id": {"type": "string"}, **attached, "config": config}
+    node = {"type": "object", "properties": properties, "required": ["id"]}
     declared = {
         "memory": {"type": "array", "items": {"properties": {"type": kinds}, "oneOf": stores}},
         "nodes": {"type": "array", "items": node},

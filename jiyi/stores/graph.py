@@ -1,8 +1,7 @@
 """A graph's stores in its program: read from its file, declared to the service, made once, shared by all
 nodes.
 
-``${VAR}`` in a file is filled in here, by whoever reads it, from the environment; the service never looks at
-its own for anybody.
+``${VAR}`` in a file is filled in here, from the environment of who reads it, never from the service's.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from jiyi.client.client import Client
 from jiyi.errors import ConfigError, kind_and_words
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.providers import ALIASES, PRESETS
-from jiyi.stores.declarations import GraphConfig, MemoryAttachmentConfig, MemoryStoreConfig, parse_graph
+from jiyi.stores.declarations import GraphConfig, MemoryStoreConfig, inside, parse_graph
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style, load, save
 from jiyi.stores.registry import BUILT_IN
 from jiyi.stores.store import ServiceStore, Store, Surroundings
@@ -46,13 +45,9 @@ def read_graph(text: str, variables: Mapping[str, str] | None = None) -> Declara
         ConfigError: it is no YAML, too large, or a variable is not set.
     """
     try:
-        found = read_yaml(text, MAX_CHARS)
+        whole = inside(read_yaml(text, MAX_CHARS))
     except YamlError as error:
-        raise ConfigError([f"graph: {error}"]) from None
-    if not isinstance(found, dict):
-        raise ConfigError(["graph: must be a mapping with `memory` and `nodes`"])
-    inner = found.get("graph")
-    whole = inner if isinstance(inner, dict) else found
+        raise ConfigError(f"graph: {error}") from None
     given = os.environ if variables is None else variables
     memory = _filled(whole.get("memory") or [], given, "memory")
     _add_defaults(memory, given)
@@ -78,7 +73,7 @@ def _filled(value: Any, variables: Mapping[str, str], path: str) -> Any:
 
         def known(match: re.Match[str]) -> str:
             if match[1] not in variables:
-                raise ConfigError([f"{path}: the variable {match[1]} is not set"])
+                raise ConfigError(f"{path}: the variable {match[1]} is not set")
             return variables[match[1]]
 
         return _VARIABLE.sub(known, value)
@@ -138,17 +133,10 @@ class Graph:
             StoreFailed: a store cannot be made or loaded.
         """
         self.config: GraphConfig = parse_graph(document)
-        self.name, self.run_id, self._client, self._style = (
-            name,
-            run_id or f"run-{uuid4().hex}",
-            client,
-            style,
-        )
-        self._note = (
-            (lambda entry: client.stores.log(**dict(entry)))
-            if client is not None and log_operations
-            else None
-        )
+        self.name, self.run_id = name, run_id or f"run-{uuid4().hex}"
+        self._client, self._style = client, style
+        logs = client is not None and log_operations
+        self._note = (lambda entry: client.stores.log(**dict(entry))) if client and logs else None
         if client is not None and self.config.stores:
             memory, nodes = _for_service(document, self.config)
             client.stores.apply(graph=name, memory=memory, nodes=nodes, run_id=self.run_id)
@@ -173,21 +161,14 @@ class Graph:
 
         May be called more than once.
         """
-        return save({name: self.stores[name] for name in self._written()})
-
-    def _written(self) -> list[str]:
-        return list(
-            dict.fromkeys(
-                one.name for attached in self.config.nodes.values() for one in attached if one.write
-            )
-        )
+        written = {one.name for attached in self.config.nodes.values() for one in attached if one.write}
+        return save({name: store for name, store in self.stores.items() if name in written})
 
     def manager(self, node_id: str) -> MemoryManager:
         """What the node does its memory with; without attachments it finds and stores nothing."""
-        attached: tuple[MemoryAttachmentConfig, ...] = self.config.nodes.get(node_id, ())
         return MemoryManager(
             node_id,
-            attached,
+            self.config.nodes.get(node_id, ()),
             self.stores,
             style=self._style,
             note=self._note,
@@ -196,22 +177,17 @@ class Graph:
         )
 
     def _make(self, store: MemoryStoreConfig) -> Store:
-        factory = store.kind.factory
+        failed, factory = f"Failed to create memory {store.name!r}", store.kind.factory
         if factory is None:
             if self._client is None:
-                raise StoreFailed(
-                    f"Failed to create memory {store.name!r}: the service keeps {store.type} stores, and"
-                    " there is no client"
-                )
-            return ServiceStore(
-                self._client, store.name, self.run_id, saved=getattr(store.config, "path", None) is not None
-            )
+                raise StoreFailed(f"{failed}: the service keeps {store.type} stores, and there is no client")
+            saved = getattr(store.config, "path", None) is not None
+            return ServiceStore(self._client, store.name, self.run_id, saved=saved)
+        around = Surroundings(graph=self.name, run_id=self.run_id, client=self._client)
         try:
-            made: Store = factory(
-                store.config, Surroundings(graph=self.name, run_id=self.run_id, client=self._client)
-            )
+            made: Store = factory(store.config, around)
         except Exception as error:
-            raise StoreFailed(f"Failed to create memory {store.name!r}: {kind_and_words(error)}") from error
+            raise StoreFailed(f"{failed}: {kind_and_words(error)}") from error
         return made
 
 
@@ -219,11 +195,9 @@ def _for_service(document: Mapping[str, Any], config: GraphConfig) -> tuple[list
     """Of a checked graph, the stores of Jiyi's own types and the nodes' attachments to them: of other types
     only the program knows.
     """
-    inner = document.get("graph")
-    whole = inner if isinstance(inner, Mapping) else document
-    known = [store.type in BUILT_IN for store in config.stores]
-    names = {store.name for store, kept in zip(config.stores, known, strict=True) if kept}
-    memory = [entry for entry, kept in zip(whole.get("memory") or [], known, strict=True) if kept]
+    names = {store.name for store in config.stores if store.type in BUILT_IN}
+    entries = zip(inside(document).get("memory") or [], config.stores, strict=True)
+    memory = [entry for entry, store in entries if store.name in names]
     nodes = [
         {"id": node_id, "memories": [one.model_dump(mode="json") for one in attached if one.name in names]}
         for node_id, attached in config.nodes.items()

@@ -76,15 +76,10 @@ class Retrieved:
         """For thinking before or after an answer: the text, and the blocks that came with it, attachments
         included.
         """
-        snapshots = [
-            snapshot
-            for one in self.items
-            for snapshot in (one.hit.item.input_snapshot, one.hit.item.output_snapshot)
-        ]
-        return {
-            "text": self.text or "",
-            "blocks": [block.model_dump() for one in snapshots if one is not None for block in one.blocks],
-        }
+        items = [one.hit.item for one in self.items]
+        snapshots = [shot for item in items for shot in (item.input_snapshot, item.output_snapshot) if shot]
+        blocks = [block.model_dump() for shot in snapshots for block in shot.blocks]
+        return {"text": self.text or "", "blocks": blocks}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +121,11 @@ class MemoryManager:
         Raises:
             ValueError: an attachment names a store that there is not.
         """
-        missing = [one.name for one in attachments if one.name not in stores]
-        if missing:
-            raise ValueError(
-                f"the node {node_id!r} is attached to {missing[0]!r}, which the graph does not declare"
-            )
+        for one in attachments:
+            if one.name not in stores:
+                raise ValueError(
+                    f"the node {node_id!r} is attached to {one.name!r}, which the graph does not declare"
+                )
         self.node_id, self.attachments = node_id, tuple(attachments)
         self._stores, self._style, self._note = stores, style or Style(), note
         self._graph, self._run_id, self._clock = graph, run_id, clock
@@ -144,7 +139,7 @@ class MemoryManager:
         """What the stores have for a question at a stage, in one order; a store that fails is passed over,
         and named.
         """
-        now, began = Stage(stage_of(stage)), time.monotonic()
+        now, began, style = Stage(stage_of(stage)), time.monotonic(), self._style
         text = _snapshot(query).text
         found: dict[str, list[Hit]] = {}
         failed: dict[str, str] = {}
@@ -158,17 +153,14 @@ class MemoryManager:
                 found[one.name] = [*found.get(one.name, []), *self._stores[one.name].retrieve(question)]
             except Exception as error:  # noqa: BLE001 – a store of anybody's may raise anything, and no node fails for it
                 failed[one.name] = _reason(error)
-                log.warning(
-                    "store %s gave nothing to the node %s: %s", one.name, self.node_id, failed[one.name]
-                )
-        ranked = rank(found, text, self._clock(), weight=self._style.weight, fidelity=self._style.fidelity)
-        memory, taken = rendered(
-            ranked, label=self._style.label, max_tokens=self._style.max_tokens, language=language_of(text)
-        )
+                log.warning("store %s gave the node %s nothing: %s", one.name, self.node_id, failed[one.name])
+        ranked = rank(found, text, self._clock(), weight=style.weight, fidelity=style.fidelity)
+        language = language_of(text)
+        memory, taken = rendered(ranked, label=style.label, max_tokens=style.max_tokens, language=language)
         result = Retrieved(memory or None, taken, failed)
         counts = {name: sum(one.store == name for one in taken) for name in found} | dict.fromkeys(failed, 0)
-        attachments = sum(_is_attachment(one["block"]) for one in result.payload["blocks"])
-        self._log("RETRIEVE", now, began, counts, failed, attachments, len(text), len(memory))
+        blocks = [one["block"] for one in result.payload["blocks"]]
+        self._log("RETRIEVE", now, began, counts, failed, blocks, len(text), len(memory))
         return result
 
     def update(self, role: str, inputs: Said, output: Said) -> Updated:
@@ -178,8 +170,7 @@ class MemoryManager:
         began, given, said = time.monotonic(), _snapshot(inputs), _snapshot(output)
         payload = Payload(role=role, inputs_text=given.text, input_snapshot=given, output_snapshot=said)
         done = Updated({}, {})
-        for name in dict.fromkeys(one.name for one in self.attachments if one.write):
-            store = self._stores[name]
+        for name, store in self._written().items():
             try:
                 done.written[name] = store.update(payload)
             except Exception as error:  # noqa: BLE001 – as above
@@ -188,18 +179,19 @@ class MemoryManager:
                 continue
             if not getattr(store, "durable", False):
                 done.failed.update(save({name: store}))
-        counts = {name: int(one.item_id is not None) for name, one in done.written.items()} | dict.fromkeys(
-            done.failed, 0
-        )
-        attachments = sum(_is_attachment(one.block) for snapshot in (given, said) for one in snapshot.blocks)
-        self._log(
-            "UPDATE", Stage.FINISHED, began, counts, done.failed, attachments, len(given.text), len(said.text)
-        )
+        counts = {name: int(one.item_id is not None) for name, one in done.written.items()}
+        counts |= dict.fromkeys(done.failed, 0)
+        blocks = [one.block for one in (*given.blocks, *said.blocks)]
+        sizes = len(given.text), len(said.text)
+        self._log("UPDATE", Stage.FINISHED, began, counts, done.failed, blocks, *sizes)
         return done
 
     def save(self) -> dict[str, str]:
         """Write the stores that the node writes to their files; store → what went wrong."""
-        return save({one.name: self._stores[one.name] for one in self.attachments if one.write})
+        return save(self._written())
+
+    def _written(self) -> dict[str, Store]:
+        return {one.name: self._stores[one.name] for one in self.attachments if one.write}
 
     def _log(
         self,
@@ -208,11 +200,13 @@ class MemoryManager:
         began: float,
         counts: Mapping[str, int],
         failed: Mapping[str, str],
-        attachments: int,
-        *sizes: int,
+        blocks: Sequence[Mapping[str, Any]],
+        input_size: int,
+        output_size: int,
     ) -> None:
         if self._note is None or not counts:
             return
+        stores = [StoreUse(name=name, items=n, error=failed.get(name, "")) for name, n in counts.items()]
         entry = LogOperation(
             graph=self._graph,
             run_id=self._run_id,
@@ -220,13 +214,11 @@ class MemoryManager:
             operation_type=what,
             stage=stage,
             item_count=sum(counts.values()),
-            attachment_count=attachments,
-            input_size=sizes[0],
-            output_size=sizes[1],
+            attachment_count=sum(block.get("type", "text") != "text" for block in blocks),
+            input_size=input_size,
+            output_size=output_size,
             duration_ms=(time.monotonic() - began) * 1_000,
-            stores=[
-                StoreUse(name=name, items=count, error=failed.get(name, "")) for name, count in counts.items()
-            ],
+            stores=stores,
         )
         try:
             self._note(entry)
@@ -248,21 +240,14 @@ def save(stores: Mapping[str, Store]) -> dict[str, str]:
     for name, store in stores.items():
         try:
             store.save()
-        except Exception as error:  # noqa: BLE001 – a store of anybody's may raise anything, and no node fails for it
+        except Exception as error:  # noqa: BLE001 – as above
             failed[name] = _reason(error)
             log.warning("store %s could not be saved: %s", name, failed[name])
     return failed
 
 
-def _is_attachment(block: Mapping[str, Any]) -> bool:
-    """Whether a block is more than text: an image, a file, anything with bytes or an address."""
-    return bool(block.get("type", "text") != "text")
-
-
 def _snapshot(said: Said) -> Snapshot:
-    """What cannot be stored is left out, and of what is too long the beginning is taken: no node stops for
-    what it said.
-    """
+    """What cannot be stored is left out, and of what is too long the beginning is taken."""
     return said if isinstance(said, Snapshot) else snapshot_of(said or "")
 
 
@@ -278,20 +263,14 @@ def rendered(
     language: Language = "en",
 ) -> tuple[str, list[Ranked]]:
     """The text, and what is in it; by stores, the one with the best item first. Empty if there is nothing."""
-    best = dict.fromkeys(one.store for one in ranked)
-    sections = []
-    for store in best:
-        placed = sorted(
-            ((one, rank) for rank, one in enumerate(ranked) if one.store == store),
-            key=lambda pair: pair[0].place,
-        )
-        lines = [Line(one.hit.item.content_summary, rank, item=(rank, one)) for one, rank in placed]
-        sections.append(Section(f"--- {one_line(store)} ---", lines, shortens=True))
+    lines: dict[str, list[Line]] = {one.store: [] for one in ranked}
+    for rank, one in sorted(enumerate(ranked), key=lambda pair: pair[1].place):
+        lines[one.store].append(Line(one.hit.item.content_summary, rank, item=(rank, one)))
+    sections = [Section(f"--- {one_line(store)} ---", own, shortens=True) for store, own in lines.items()]
     style = PromptStyle(language, bullet="{number}. ", apart="\n\n", first=label, last=END)
     prompt = compose(sections, max_tokens or MAX_BUDGET, style)
-    return prompt.text, [
-        one for _, one in sorted((written.line.item for written in prompt.lines), key=lambda item: item[0])
-    ]
+    taken = sorted((written.line.item for written in prompt.lines), key=lambda item: item[0])
+    return prompt.text, [one for _, one in taken]
 
 
 def into_prompt(memory: str | None, message: str) -> str:
@@ -335,28 +314,25 @@ def rank(
     blackboard does, the latest count most, and get room first.
     """
     wanted = _words(query, fidelity)
-    ranked = []
+    ranked: list[Ranked] = []
     for store, hits in found.items():
+        # scores are to be comparable: 1 at most
+        scale = max([1.0, *(hit.score for hit in hits if hit.score is not None)])
         of_store = []
-        scale = max(
-            [1.0, *(hit.score for hit in hits if hit.score is not None)]
-        )  # scores are to be comparable: 1 at most
         for hit in hits:
-            own = _newness(hit, now) * _length_factor(
-                hit.item.content_summary
-            ) * NEWNESS + OVERLAP * _overlap(wanted, hit, fidelity)
-            scored = hit.score is not None and fidelity == "jiyi"
-            score = (
-                weight * hit.score / scale + (1 - weight) * own if scored and hit.score is not None else own
-            )
+            text = hit.item.content_summary
+            shared = len(wanted & _words(text, fidelity)) / len(wanted) if wanted else 0.0
+            score = NEWNESS * _newness(hit, now) * _length_factor(text) + OVERLAP * shared
+            if hit.score is not None and fidelity == "jiyi":
+                score = weight * hit.score / scale + (1 - weight) * score
             of_store.append(Ranked(store, hit, score))
         ranked += _in_order(of_store) if fidelity == "jiyi" else of_store
     return sorted(ranked, key=lambda one: -one.score)
 
 
 def _in_order(items: list[Ranked]) -> list[Ranked]:
-    """As they are if the store has scored them; else their scores are given to them in the store's order, or
-    the latest first.
+    """As they are if the store has scored them; else the scores go by the store's order, or to the latest
+    first.
     """
     if any(one.hit.score is not None for one in items):
         return items
@@ -376,10 +352,6 @@ def _length_factor(text: str) -> float:
     if len(text) < SHORT_TEXT:
         return SHORT_FACTOR
     return LONG_FACTOR if len(text) > LONG_TEXT else 1.0
-
-
-def _overlap(wanted: frozenset[str], hit: Hit, fidelity: Fidelity) -> float:
-    return len(wanted & _words(hit.item.content_summary, fidelity)) / len(wanted) if wanted else 0.0
 
 
 def _words(text: str, fidelity: Fidelity) -> frozenset[str]:

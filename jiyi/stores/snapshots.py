@@ -59,18 +59,22 @@ def snapshot_of(messages: str | Sequence[Mapping[str, Any]], role: str = "user")
     return Snapshot(text=storable(text)[:MAX_TEXT], blocks=blocks)
 
 
-def detach(snapshot: Snapshot) -> tuple[Snapshot, list[Attached]]:
-    """The snapshot without the bytes in its blocks, and these.
+def detach(*snapshots: Snapshot | None) -> tuple[list[Snapshot | None], list[Attached]]:
+    """The snapshots without the bytes in their blocks, and these.
 
     Raises:
         InvalidRequest: one is larger than ``MAX_ATTACHMENT``, or a block is nested too deeply.
     """
     found: list[Attached] = []
-    blocks = [
-        SnapshotBlock(role=one.role, block=_without_bytes(one.block, one.role, found, {}, 0))
-        for one in snapshot.blocks
+
+    def bare(one: SnapshotBlock) -> SnapshotBlock:
+        return SnapshotBlock(role=one.role, block=_without_bytes(one.block, one.role, found, {}, 0))
+
+    without = [
+        None if shot is None else Snapshot(text=shot.text, blocks=[bare(one) for one in shot.blocks])
+        for shot in snapshots
     ]
-    return Snapshot(text=snapshot.text, blocks=blocks), found
+    return without, found
 
 
 def reattach(snapshot: Snapshot, read: Callable[[str], bytes | None]) -> Snapshot:

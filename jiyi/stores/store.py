@@ -1,14 +1,12 @@
 """What every store can do, whoever keeps it: the interface of the built-in types, and of those of other
 people.
-
-Jiyi's long-term memory, with its retrieval and its events, is one of the built-in types.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
@@ -23,9 +21,6 @@ from jiyi.stores.types import (
     Mem0MemoryConfig,
     SimpleMemoryConfig,
 )
-
-if TYPE_CHECKING:
-    from jiyi.client.client import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +61,7 @@ class Written:
     #: None: nothing was stored, for the reason.
     item_id: str | None
     reason: str = ""
-    at: datetime | None = field(default=None)
+    at: datetime | None = None
 
 
 class Store(Protocol):
@@ -79,21 +74,17 @@ class Store(Protocol):
 
     def load(self) -> None:
         """Make ready for use. An error here is the graph's."""
-        ...
 
     def retrieve(self, question: Question) -> list[Hit]:
         """The items that fit best, best first (a blackboard: oldest first); their scores as far as the store
         has any.
         """
-        ...
 
     def update(self, payload: Payload) -> Written:
         """Store what a node said."""
-        ...
 
     def save(self) -> None:
         """Write what is not yet kept for good."""
-        ...
 
 
 class LongTermStore:
@@ -107,7 +98,7 @@ class LongTermStore:
 
     def load(self) -> None:
         if self._client is None:
-            raise ConfigError(["memory: a store of type `memory` needs a client of the service"])
+            raise ConfigError("memory: a store of type `memory` needs a client of the service")
 
     def retrieve(self, question: Question) -> list[Hit]:
         assert self._client is not None, "it was loaded"
@@ -131,14 +122,13 @@ class LongTermStore:
 
 
 def _hit(node: ScoredMemory) -> Hit:
-    metadata = {"agent_role": node.agent_id, "type": node.type}
-    at = node.created_at.timestamp()
-    return Hit(
-        item=MemoryItem(
-            id=str(node.node_id), content_summary=node.description, timestamp=at, metadata=metadata
-        ),
-        score=node.score,
+    item = MemoryItem(
+        id=str(node.node_id),
+        content_summary=node.description,
+        timestamp=node.created_at.timestamp(),
+        metadata={"agent_role": node.agent_id, "type": node.type},
     )
+    return Hit(item=item, score=node.score)
 
 
 class ServiceStore:
@@ -180,29 +170,16 @@ class ServiceStore:
             self._stores.save(name=self._name, run_id=self._run_id)
 
 
-register_memory_store(
-    "simple",
-    config_cls=SimpleMemoryConfig,
-    summary="What agents said, found by meaning and by words; read and written.",
-)
-register_memory_store(
-    "file",
-    config_cls=FileMemoryConfig,
-    summary="The texts of files, indexed in chunks and kept up to date; only read.",
-)
-register_memory_store(
-    "blackboard",
-    config_cls=BlackboardMemoryConfig,
-    summary="The latest that agents said, oldest first; no vectors.",
-)
+for _name, _config, _summary in (
+    ("simple", SimpleMemoryConfig, "What agents said, found by meaning and by words; read and written."),
+    ("file", FileMemoryConfig, "The texts of files, indexed in chunks and kept up to date; only read."),
+    ("blackboard", BlackboardMemoryConfig, "The latest that agents said, oldest first; no vectors."),
+    ("mem0", Mem0MemoryConfig, "A store that mem0 keeps: it searches, and what is written is sent to it."),
+):
+    register_memory_store(_name, config_cls=_config, summary=_summary)
 register_memory_store(
     "memory",
     config_cls=LongTermConfig,
     factory=LongTermStore,
     summary="Jiyi's long-term memory of an agent: its retrieval and its events.",
-)
-register_memory_store(
-    "mem0",
-    config_cls=Mem0MemoryConfig,
-    summary="A store that mem0 keeps: it searches, and what is written is sent to it.",
 )

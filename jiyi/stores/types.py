@@ -39,7 +39,7 @@ def checked(model: type[M], given: Any, path: str) -> M:
         ConfigError: with a sentence for each wrong field, which begins with its path.
     """
     if not isinstance(given, Mapping):
-        raise ConfigError([f"{path}: must be a mapping of names to values"])
+        raise ConfigError(f"{path}: must be a mapping of names to values")
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
@@ -47,19 +47,14 @@ def checked(model: type[M], given: Any, path: str) -> M:
 
 
 def _sentence(item: Mapping[str, Any], path: str) -> str:
-    message = (
-        "required, but missing"
-        if item["type"] == "missing"
-        else str(item["msg"]).removeprefix("Value error, ")
-    )
-    told = (
-        _OF_FIELD.fullmatch(message) if item["type"] == "value_error" else None
-    )  # "chunk_overlap: must be …", of the whole
-    return (
-        f"{joined(path, *item['loc'], told[1])}: {told[2]}"
-        if told
-        else f"{joined(path, *item['loc'])}: {message}"
-    )
+    message = str(item["msg"]).removeprefix("Value error, ")
+    if item["type"] == "missing":
+        message = "required, but missing"
+    place = item["loc"]
+    # "chunk_overlap: must be …", of the whole
+    if item["type"] == "value_error" and (of_field := _OF_FIELD.fullmatch(message)):
+        place, message = (*place, of_field[1]), of_field[2]
+    return f"{joined(path, *place)}: {message}"
 
 
 def joined(path: str, *parts: object) -> str:
@@ -158,9 +153,8 @@ NeededEmbedding = Annotated[
 ]
 
 
-#: What `encoding` of a source may name, as Python calls them: the encodings that texts are written in. Python
-#: knows more, some of which take time that grows with the square of the text (punycode, idna), unfold it, or
-#: are no encodings of text at all.
+#: What `encoding` of a source may name, as Python calls them. It knows more, some of which take time that
+#: grows with the square of the text (punycode, idna), unfold it, or are no encodings of text at all.
 ENCODINGS = frozenset(
     (
         *"ascii utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 utf-32-le utf-32-be".split(),

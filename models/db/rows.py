@@ -99,7 +99,7 @@ def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[An
     )
 
 
-def equal_if_given(*wanted: tuple[InstrumentedAttribute[Any], object]) -> Iterator[ColumnElement[bool]]:
+def equal_if_given(*wanted: tuple[SQLColumnExpression[Any], object]) -> Iterator[ColumnElement[bool]]:
     """Each column has the value beside it; None asks for nothing."""
     for column, value in wanted:
         if value is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
@@ -35,8 +35,9 @@ from jiyi.stores.declarations import schema as declarations_schema
 from models.db.actions import Context, action, by_worker
 from models.operations.numbers import prunes
 from models.queue import stream
-from models.stores import items, reads, rows
+from models.stores import items, reads, rows, saved_files
 from models.stores.backends import BACKENDS
+from models.stores.rows import StoreRecord
 
 #: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are
 #: deleted.
@@ -48,9 +49,19 @@ def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
     """Declare a graph's stores.
 
     Makes or changes its stores, and keeps which node uses which. What is wrong is named by its path, like
-    `memory[1].config.embedding`, and nothing is changed. Applying the same again changes nothing.
+    `memory[1].config.embedding`, and nothing is changed. Applying the same again changes nothing; what the
+    graph no longer declares stays.
     """
-    return apply_declarations(context, request)
+    graph = parse_graph({"memory": request.memory, "nodes": request.nodes})
+    for number, store in enumerate(graph.stores):
+        if store.type in BACKENDS:
+            BACKENDS[store.type].check(context.group_id, store.config, f"memory[{number}].config")
+    done = [_declare(context, request, number, store) for number, store in enumerate(graph.stores)]
+    _map(context.connection, context.group_id, request.graph, graph)
+    if any(store.change in ("made", "changed") for store in done):
+        changes = {store.name: store.change for store in done}
+        context.audit(request.graph, stores=changes, nodes=sorted(graph.nodes)[:100])
+    return AppliedGraph(graph=request.graph, stores=done, nodes=len(graph.nodes))
 
 
 @action("stores.schema")
@@ -104,14 +115,14 @@ def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
 
     The bytes that came with a message, as they came.
     """
-    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    attachment = items.attachment(context.connection, store.store_id, request.attachment_id)
-    if attachment is None:
-        raise NotFound(f"attachment_id: the store {store.name!r} has no attachment {request.attachment_id}")
-    data = base64.b64encode(attachment[0]).decode("ascii")
-    return AttachmentBytes(
-        attachment_id=request.attachment_id, mime_type=attachment[1], size=len(attachment[0]), data=data
-    )
+    store = _need(context, request)
+    wanted = request.attachment_id
+    found = items.attachments(context.connection, store.store_id, [wanted])
+    if wanted not in found:
+        raise NotFound(f"attachment_id: the store {store.name!r} has no attachment {wanted}")
+    data, mime_type = found[wanted]
+    encoded = base64.b64encode(data).decode("ascii")
+    return AttachmentBytes(attachment_id=wanted, mime_type=mime_type, size=len(data), data=encoded)
 
 
 @action("stores.load")
@@ -120,7 +131,7 @@ def load(context: Context, request: StoreName) -> StoreState:
 
     Reads its file the first time, and owes the work that brings its index up to date; waits for none of it.
     """
-    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
+    store = _need(context, request)
     BACKENDS[store.type].load(context, store)
     rows.touch(context.connection, store.store_id)
     context.audit(store.name, run_id=store.run_id)
@@ -137,7 +148,7 @@ def update(context: Context, request: UpdateStore) -> WrittenItem:
     Found by its words at once, by meaning when a worker has embedded it. What the store has already, or what
     says nothing, is not stored; the answer says why.
     """
-    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
+    store = _need(context, request)
     done = BACKENDS[store.type].update(context, store, request)
     if done.item_id is not None:
         context.audit(store.name, item=done.item_id, role=request.role, run_id=store.run_id)
@@ -150,8 +161,8 @@ def save(context: Context, request: StoreName) -> SavedStore:
 
     In the original's format. Without a path there is nothing to do: items are kept when they are stored.
     """
-    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    done = BACKENDS[store.type].save(context, store)
+    store = _need(context, request)
+    done = saved_files.save(context.connection, store)
     if done.path is not None:
         context.audit(store.name, items=done.items, run_id=store.run_id)
     return done
@@ -163,7 +174,7 @@ def reindex(context: Context, request: StoreName) -> Count:
 
     Owes every item's vector, or every file; until then items are found by their words.
     """
-    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
+    store = _need(context, request)
     owed = BACKENDS[store.type].reindex(context, store)
     context.audit(store.name, owed=owed, run_id=store.run_id)
     return Count(count=owed)
@@ -175,8 +186,9 @@ def delete(context: Context, request: StoreName) -> Count:
 
     With all that it holds; its file and its sources stay.
     """
-    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    gone = rows.delete(context.connection, store.store_id)
+    store = _need(context, request)
+    gone = items.count(context.connection, store)
+    rows.delete(context.connection, store.store_id)
     context.audit(store.name, items=gone, run_id=store.run_id)
     return Count(count=gone)
 
@@ -187,113 +199,70 @@ def log(context: Context, request: LogOperation) -> Made:
 
     Stage, counts, sizes and duration; sent to the live stream, and pruned after some days.
     """
-    operation_id = uuid7()
-    values = {"id": operation_id, "group": context.group_id, **request.model_dump(mode="json")}
+    operation_id, group_id = uuid7(), context.group_id
+    values = {"id": operation_id, "group": group_id, **request.model_dump(mode="json")}
     context.connection.execute(_LOG, values)
     context.audit(request.graph, operation=operation_id, node=request.node_id, type=request.operation_type)
-    context.after_commit(lambda: _announce(context.group_id, request))
+    told = {
+        "graph": request.graph,
+        "node": request.node_id,
+        "operation": request.operation_type,
+        "stage": request.stage,
+        "stores": [store.name for store in request.stores[: stream.MAX_IDS]],
+        "count": request.item_count,
+        "ms": round(request.duration_ms, 1),
+    }
+    context.after_commit(lambda: stream.publish(group_id, "store.used", **told))
     return Made(id=operation_id)
 
 
-def _announce(group_id: str, done: LogOperation) -> None:
-    """A node searched its stores, or wrote to them."""
-    told = {"graph": done.graph, "node": done.node_id, "operation": done.operation_type, "stage": done.stage}
-    stores = [store.name for store in done.stores[: stream.MAX_IDS]]
-    stream.publish(
-        group_id, "store.used", **told, stores=stores, count=done.item_count, ms=round(done.duration_ms, 1)
-    )
-
-
-def apply_declarations(context: Context, request: ApplyGraph) -> AppliedGraph:
-    """Make or change what a graph declares; what it no longer declares stays.
-
-    Raises:
-        ConfigError: with the path of each thing that is wrong; nothing is changed.
-    """
-    graph = parse_graph({"memory": request.memory, "nodes": request.nodes})
-    for number, store in enumerate(graph.stores):
-        if store.type in BACKENDS:
-            BACKENDS[store.type].check(context.group_id, store.config, f"memory[{number}].config")
-    done = [_declare(context, request, number, store) for number, store in enumerate(graph.stores)]
-    _map(context.connection, context.group_id, request.graph, graph)
-    if any(store.change in ("made", "changed") for store in done):
-        context.audit(
-            request.graph,
-            stores={store.name: store.change for store in done},
-            nodes=sorted(graph.nodes)[:100],
-        )
-    return AppliedGraph(graph=request.graph, stores=done, nodes=len(graph.nodes))
+def _need(context: Context, request: StoreName) -> StoreRecord:
+    return rows.need(context.connection, context.group_id, request.name, request.run_id)
 
 
 def _declare(context: Context, request: ApplyGraph, number: int, store: MemoryStoreConfig) -> AppliedStore:
     if not store.kind.kept_by_service:
         return AppliedStore(name=store.name, type=store.type, store_id=None, change="of_the_program")
-    own = is_of_run(store)
+    # each run of the graph has its own of what is written, and has no path
+    own = store.type in ("simple", "blackboard") and getattr(store.config, "path", None) is None
     if own and not request.run_id:
         return AppliedStore(name=store.name, type=store.type, store_id=None, change="of_each_run")
-    run_id = request.run_id if own else ""
-    there = rows.find(context.connection, context.group_id, store.name, run_id)
-    if there is not None and there.run_id == run_id and there.type != store.type:
-        raise ConfigError(
-            [
-                (
-                    f"memory[{number}].type: the store {store.name!r} is a {there.type} store: "
-                    f"delete it first,"
-                    " or choose another name"
-                )
-            ]
-        )
+    connection, group_id, run_id = context.connection, context.group_id, request.run_id if own else ""
     config: Mapping[str, Any] = request.memory[number]["config"]
-    store_id, change = rows.declare(
-        context.connection, context.group_id, run_id, store.name, store.type, config
-    )
+    try:
+        store_id, change = rows.declare(connection, group_id, run_id, store.name, store.type, config)
+    except rows.TypeChanged as there:
+        raise ConfigError(
+            f"memory[{number}].type: the store {store.name!r} is a {there} store: delete it first, or choose"
+            " another name"
+        ) from None
     if change != "unchanged":
-        kept = rows.need(context.connection, context.group_id, store.name, run_id)
-        BACKENDS[store.type].load(context, kept)
+        BACKENDS[store.type].load(context, rows.need(connection, group_id, store.name, run_id))
     return AppliedStore(name=store.name, type=store.type, store_id=store_id, change=change)
-
-
-def is_of_run(store: MemoryStoreConfig) -> bool:
-    """Whether each run of the graph has its own: one that is written, and has no path."""
-    return store.type in ("simple", "blackboard") and getattr(store.config, "path", None) is None
 
 
 def _map(connection: Connection, group_id: str, name: str, graph: GraphConfig) -> None:
     types = {store.name: store.type for store in graph.stores}
     connection.execute(_CLEAR, {"group": group_id, "graph": name})
-    rows_of: Sequence[dict[str, Any]] = [
-        {
-            "group": group_id,
-            "graph": name,
-            "node": node_id,
-            "number": number,
-            "store": item.name,
-            "type": types[item.name],
-            "stages": None if item.retrieve_stage is None else [str(stage) for stage in item.retrieve_stage],
-            **item.model_dump(include={"top_k", "similarity_threshold", "read", "write"}),
-        }
-        for node_id, attached in graph.nodes.items()
-        for number, item in enumerate(attached)
-    ]
-    if rows_of:
-        connection.execute(_ADD, rows_of)
+    for node_id, attached in graph.nodes.items():
+        for number, item in enumerate(attached):
+            whose = {"group": group_id, "graph": name, "node": node_id, "number": number}
+            values = {**whose, **item.model_dump(mode="json"), "type": types[item.name]}
+            connection.execute(_ADD, values)
 
 
 _LOG = text("""
     INSERT INTO store_operations (operation_id, group_id, graph, run_id, node_id, operation_type, stage,
-    item_count, attachment_count,
-        input_size, output_size, duration_ms, stores)
+        item_count, attachment_count, input_size, output_size, duration_ms, stores)
     VALUES (:id, :group, :graph, :run_id, :node_id, :operation_type, :stage, :item_count, :attachment_count,
-    :input_size, :output_size,
-        :duration_ms, :stores)
+        :input_size, :output_size, :duration_ms, :stores)
 """).bindparams(bindparam("stores", type_=JSONB))
 _CLEAR = text("DELETE FROM store_nodes WHERE group_id = :group AND graph = :graph")
 _ADD = text("""
     INSERT INTO store_nodes (group_id, graph, node_id, number, store_name, store_type, retrieve_stage, top_k,
-    similarity_threshold,
-        read, write)
-    VALUES (:group, :graph, :node, :number, :store, :type, :stages, :top_k, :similarity_threshold, :read,
-    :write)
+        similarity_threshold, read, write)
+    VALUES (:group, :graph, :node, :number, :name, :type, :retrieve_stage, :top_k, :similarity_threshold,
+        :read, :write)
 """)
 
 

@@ -1,11 +1,9 @@
-"""The rows of a store's files and of their chunks. Callers have locked the store's row by taking a
-revision.
-"""
+"""The rows of a store's files and of their chunks. Callers have locked the store's row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,13 +14,11 @@ from uuid6 import uuid7
 
 from engine.stores.chunks import Chunk, Found, Known, Place, chunk_id, chunk_key
 from engine.stores.file_texts import FileState
-from models.stores.items import EMBED_ITEMS
+from models.stores.items import EMBED_ITEMS, of_store
 from models.stores.rows import StoreRecord
 
 #: Owed by a file that is to be read.
 INDEX = "index_file"
-#: Rows of one statement.
-PAGE = 1_000
 #: Characters that are kept of what is the matter.
 MAX_REASON = 1_000
 
@@ -41,6 +37,10 @@ class FileRow:
     chunk_size: int | None
     chunk_overlap: int | None
 
+    @property
+    def place(self) -> Place:
+        return Place(self.source, self.path)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -55,14 +55,10 @@ class Outcome:
     chunk_size: int | None = None
     chunk_overlap: int | None = None
     chunks_count: int = 0
-    at: datetime
 
 
-def known(
-    connection: Connection, group_id: str, store_id: UUID, cut: Mapping[str, tuple[int, int, str]]
-) -> list[Known]:
+def known(connection: Connection, store: StoreRecord, cut: Mapping[str, tuple[int, int, str]]) -> list[Known]:
     """All files of a store. ``cut``: by source how its files are cut now: size, overlap, encoding."""
-    rows = connection.execute(_KNOWN, {"group": group_id, "store": store_id})
     return [
         Known(
             row.file_id,
@@ -73,68 +69,49 @@ def known(
             int(row.indexed_at.timestamp() * 1e9) if row.indexed_at else 0,
             cut.get(row.source) == (row.chunk_size, row.chunk_overlap, row.encoding),
         )
-        for row in rows
+        for row in connection.execute(_KNOWN, of_store(store))
     ]
 
 
 def find(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> dict[UUID, FileRow]:
     """Those of the files that are stored."""
-    return {
-        row.file_id: FileRow(*row)
-        for row in connection.execute(_FIND, {"group": group_id, "files": list(file_ids)})
-    }
+    rows = connection.execute(_FIND, {"group": group_id, "files": list(file_ids)})
+    return {row.file_id: FileRow(*row) for row in rows}
 
 
-def add(connection: Connection, group_id: str, store_id: UUID, found: Sequence[Found]) -> list[UUID]:
+def add(connection: Connection, store: StoreRecord, found: Sequence[Found]) -> list[UUID]:
     """New files, to be indexed. Returns the ids of those that nobody else added meanwhile."""
-    ids: list[UUID] = []
-    for start in range(0, len(found), PAGE):
-        page = found[start : start + PAGE]
-        parameters = {
-            "group": group_id,
-            "store": store_id,
-            "ids": [uuid7() for _ in page],
-            "sources": [file.place.source for file in page],
-            "paths": [file.place.path for file in page],
-        }
-        ids += connection.execute(_ADD, parameters).scalars()
-    return ids
+    places = {
+        "ids": [uuid7() for _ in found],
+        "sources": [file.place.source for file in found],
+        "paths": [file.place.path for file in found],
+    }
+    return list(connection.execute(_ADD, {**of_store(store), **places}).scalars())
 
 
 def move(
-    connection: Connection,
-    group_id: str,
-    store_id: UUID,
-    revision: int,
-    file_id: UUID,
-    to: Found,
-    day: str | None,
+    connection: Connection, store: StoreRecord, revision: int, file_id: UUID, to: Found, day: datetime | None
 ) -> list[UUID]:
     """A file is at another place: its chunks get the ids that belong there, and keep their vectors.
 
     Returns the chunks that still have no vector.
     """
-    where = {"group": group_id, "file": file_id}
+    where = {"group": store.group_id, "file": file_id}
     chunks = connection.execute(_CHUNKS_OF, where).all()
     new_ids = [
-        chunk_id(store_id, *to.place, chunk.chunk_index, bytes(chunk.content_hash)) for chunk in chunks
+        chunk_id(store.store_id, to.place, chunk.chunk_index, bytes(chunk.content_hash)) for chunk in chunks
     ]
-    moved = {"file_path": to.place.path, "file_name": to.place.path.rpartition("/")[2], "file_day": day}
+    about = day.isoformat() if day else None
+    moved = {"file_path": to.place.path, "file_name": to.place.path.rpartition("/")[2], "file_day": about}
+    same = {"group": store.group_id, "moved": to_json(moved).decode(), "revision": revision}
     rows = [
-        {
-            "group": group_id,
-            "old": chunk.item_id,
-            "new": new_id,
-            "key": chunk_key(*to.place, chunk.chunk_index),
-            "moved": to_json(moved).decode(),
-            "revision": revision,
-        }
+        {**same, "old": chunk.item_id, "new": new_id, "key": chunk_key(to.place, chunk.chunk_index)}
         for chunk, new_id in zip(chunks, new_ids, strict=True)
     ]
     if rows:
         connection.execute(_MOVE_CHUNK, rows)
-    place = {"source": to.place.source, "path": to.place.path, "size": to.size, "modified": to.modified_ns}
-    connection.execute(_MOVE, where | place)
+    seen = {"size": to.size, "modified": to.modified_ns}
+    connection.execute(_MOVE, {**where, **to.place._asdict(), **seen})
     return [new_id for chunk, new_id in zip(chunks, new_ids, strict=True) if not chunk.embedded]
 
 
@@ -145,15 +122,13 @@ def first_chunk(connection: Connection, group_id: str, file_id: UUID) -> str:
 
 def drop(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> None:
     """Files that are gone, and their chunks."""
-    for start in range(0, len(file_ids), PAGE):
-        parameters = {"group": group_id, "files": list(file_ids[start : start + PAGE])}
-        connection.execute(_DROP_CHUNKS, parameters)
-        connection.execute(_DROP, parameters)
+    drop_chunks(connection, group_id, file_ids)
+    connection.execute(_DROP, {"group": group_id, "files": list(file_ids)})
 
 
-def drop_chunks(connection: Connection, group_id: str, file_id: UUID) -> None:
-    """What was indexed of a file that stays."""
-    connection.execute(_DROP_CHUNKS, {"group": group_id, "files": [file_id]})
+def drop_chunks(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> None:
+    """What was indexed of files."""
+    connection.execute(_DROP_CHUNKS, {"group": group_id, "files": list(file_ids)})
 
 
 def is_there(connection: Connection, group_id: str, file_id: UUID) -> bool:
@@ -161,71 +136,48 @@ def is_there(connection: Connection, group_id: str, file_id: UUID) -> bool:
     return connection.execute(_IS_THERE, {"group": group_id, "file": file_id}).one_or_none() is not None
 
 
-def touch(
-    connection: Connection, group_id: str, file_id: UUID, size: int, modified_ns: int, at: datetime
-) -> None:
+def touch(connection: Connection, group_id: str, file_id: UUID, size: int, modified_ns: int) -> None:
     """A file was read, and had the bytes that are indexed."""
-    connection.execute(
-        _TOUCH, {"group": group_id, "file": file_id, "size": size, "modified": modified_ns, "at": at}
-    )
+    seen = {"size": size, "modified": modified_ns}
+    connection.execute(_TOUCH, {"group": group_id, "file": file_id, **seen})
 
 
 def write_outcome(connection: Connection, group_id: str, file_id: UUID, outcome: Outcome) -> None:
     """What became of a file; its chunks are written by :func:`write_chunks`."""
-    fields = {name: getattr(outcome, name) for name in Outcome.__slots__}
-    connection.execute(_OUTCOME, {"group": group_id, "file": file_id} | fields)
+    connection.execute(_OUTCOME, {"group": group_id, "file": file_id, **asdict(outcome)})
 
 
 def write_chunks(
     connection: Connection,
-    group_id: str,
-    store_id: UUID,
+    store: StoreRecord,
     file_id: UUID,
     revision: int,
     chunks: Sequence[Chunk],
-    tokens: Sequence[str],
     metadata: Mapping[str, Any],
 ) -> list[UUID]:
     """The chunks of a file in place of those it had. Vectors of equal texts in the store are taken over.
 
     Returns the chunks for which a vector is owed.
     """
-    known = connection.execute(
-        _VECTORS, {"group": group_id, "store": store_id, "hashes": [chunk.content_hash for chunk in chunks]}
-    ).all()
-    vectors = {row.content_hash: row for row in known}
-    connection.execute(_DROP_CHUNKS, {"group": group_id, "files": [file_id]})
-    rows = [
-        {
-            "item": chunk.item_id,
-            "group": group_id,
-            "store": store_id,
-            "key": chunk.key,
-            "revision": revision,
-            "text": chunk.text,
-            "hash": chunk.content_hash,
-            "metadata": to_json(
-                {**metadata, "chunk_index": chunk.index, "total_chunks": len(chunks)}
-            ).decode(),
-            "file": file_id,
-            "index": chunk.index,
-            "tokens": words,
-            "vector": vectors[chunk.content_hash].embedding if chunk.content_hash in vectors else None,
-            "model": vectors[chunk.content_hash].embedding_model if chunk.content_hash in vectors else None,
-        }
-        for chunk, words in zip(chunks, tokens, strict=True)
-    ]
-    for start in range(0, len(rows), PAGE):
-        connection.execute(_WRITE, rows[start : start + PAGE])
+    hashes = {"hashes": [chunk.content_hash for chunk in chunks]}
+    known = connection.execute(_VECTORS, {**of_store(store), **hashes}).all()
+    vectors = {row.content_hash: (row.embedding, row.embedding_model) for row in known}
+    drop_chunks(connection, store.group_id, [file_id])
+    rows = []
+    for chunk in chunks:
+        vector, model = vectors.get(chunk.content_hash, (None, None))
+        placed = {**metadata, "chunk_index": chunk.index, "total_chunks": len(chunks)}
+        own = {"file": file_id, "revision": revision, "metadata": to_json(placed).decode()}
+        rows.append({**of_store(store), **asdict(chunk), **own, "vector": vector, "model": model})
+    if rows:
+        connection.execute(_WRITE, rows)
     return [chunk.item_id for chunk in chunks if chunk.content_hash not in vectors]
 
 
 def stores_of_files(
     connection: Connection, group_id: str | None, after: UUID | None, limit: int
 ) -> list[tuple[UUID, str]]:
-    """A page of the stores of files with their groups, in the order of their ids; ``group_id`` None: of all
-    groups.
-    """
+    """A page of the stores of files with their groups, by their ids; ``group_id`` None: of all groups."""
     rows = connection.execute(_STORES, {"group": group_id, "after": after, "limit": limit})
     return [(row.store_id, row.group_id) for row in rows]
 
@@ -242,15 +194,15 @@ def note_saved(connection: Connection, store_id: UUID) -> None:
     connection.execute(_SAVED, {"id": store_id})
 
 
-def has_to_be_saved(connection: Connection, store: StoreRecord) -> bool:
+def is_to_be_saved(connection: Connection, store: StoreRecord) -> bool:
     """Whether a store's index is complete, and another than what was saved."""
-    asked = {"group": store.group_id, "id": store.store_id, "index": INDEX, "embed": EMBED_ITEMS}
+    asked = {**of_store(store), "index": INDEX, "embed": EMBED_ITEMS}
     return bool(connection.execute(_TO_SAVE, asked).scalar_one_or_none())
 
 
-def make_due(connection: Connection, group_id: str, store_id: UUID) -> list[UUID]:
+def make_due(connection: Connection, store: StoreRecord) -> list[UUID]:
     """Forget how a store's files were cut, so that each is indexed anew. Returns them."""
-    return list(connection.execute(_MAKE_DUE, {"group": group_id, "store": store_id}).scalars())
+    return list(connection.execute(_MAKE_DUE, of_store(store)).scalars())
 
 
 _STORES = text("""
@@ -265,23 +217,23 @@ _TO_SAVE = text("""
         AND NOT EXISTS (
             SELECT FROM pending_work p JOIN store_files f ON f.group_id = p.group_id
             AND f.file_id = p.subject_id
-            WHERE p.kind = :index AND p.group_id = :group AND f.store_id = :id
+            WHERE p.kind = :index AND p.group_id = :group AND f.store_id = :store
         ) AND NOT EXISTS (
             SELECT FROM pending_work p JOIN store_items i ON i.group_id = p.group_id
             AND i.item_id = p.subject_id
-            WHERE p.kind = :embed AND p.group_id = :group AND i.store_id = :id
+            WHERE p.kind = :embed AND p.group_id = :group AND i.store_id = :store
         )
-    FROM stores WHERE group_id = :group AND store_id = :id
+    FROM stores WHERE group_id = :group AND store_id = :store
 """)
 _SCANNED = text("""
-    UPDATE stores SET scanned_at = clock_timestamp(), state = CASE state WHEN 'corrupt' THEN state ELSE
-    :state END,
+    UPDATE stores SET scanned_at = clock_timestamp(),
+        state = CASE state WHEN 'corrupt' THEN state ELSE :state END,
         state_reason = CASE state WHEN 'corrupt' THEN state_reason ELSE :reason END
     WHERE store_id = :id
 """)
 _KNOWN = text("""
     SELECT file_id, source, path, size, modified_ns, file_hash, indexed_at, chunk_size, chunk_overlap,
-    encoding
+        encoding
     FROM store_files WHERE group_id = :group AND store_id = :store ORDER BY source, path
 """)
 _FIND = text("""
@@ -291,13 +243,14 @@ _FIND = text("""
 _ADD = text("""
     INSERT INTO store_files (file_id, group_id, store_id, source, path)
     SELECT file_id, :group, :store, source, path
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:sources AS text[]), CAST(:paths AS text[])) AS new (file_id,
-    source, path)
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:sources AS text[]), CAST(:paths AS text[]))
+        AS new (file_id, source, path)
     ON CONFLICT DO NOTHING RETURNING file_id
 """)
 _IS_THERE = text("SELECT 1 FROM store_files WHERE group_id = :group AND file_id = :file")
 _TOUCH = text("""
-    UPDATE store_files SET size = :size, modified_ns = :modified, indexed_at = :at, seen_at = :at
+    UPDATE store_files SET size = :size, modified_ns = :modified, indexed_at = clock_timestamp(),
+        seen_at = clock_timestamp()
     WHERE group_id = :group AND file_id = :file
 """)
 _CHUNKS_OF = text("""
@@ -308,13 +261,13 @@ _FIRST_CHUNK = text(
     "SELECT content_summary FROM store_items WHERE group_id = :group AND file_id = :file AND chunk_index = 0"
 )
 _MOVE_CHUNK = text("""
-    UPDATE store_items SET item_id = :new, key = :key, metadata = metadata || CAST(:moved AS jsonb), revision
-    = :revision
+    UPDATE store_items SET item_id = :new, key = :key, metadata = metadata || CAST(:moved AS jsonb),
+        revision = :revision
     WHERE group_id = :group AND item_id = :old
 """)
 _MOVE = text("""
-    UPDATE store_files SET source = :source, path = :path, size = :size, modified_ns = :modified, seen_at =
-    clock_timestamp()
+    UPDATE store_files SET source = :source, path = :path, size = :size, modified_ns = :modified,
+        seen_at = clock_timestamp()
     WHERE group_id = :group AND file_id = :file
 """)
 _DROP_CHUNKS = text(
@@ -322,11 +275,10 @@ _DROP_CHUNKS = text(
 )
 _DROP = text("DELETE FROM store_files WHERE group_id = :group AND file_id = ANY(CAST(:files AS uuid[]))")
 _OUTCOME = text("""
-    UPDATE store_files SET state = :state, state_reason = :reason, file_hash = coalesce(:file_hash,
-    file_hash), size = :size,
-        modified_ns = :modified_ns, encoding = :encoding, chunk_size = :chunk_size, chunk_overlap =
-        :chunk_overlap,
-        chunks_count = :chunks_count, indexed_at = :at, seen_at = :at
+    UPDATE store_files SET state = :state, state_reason = :reason, size = :size, modified_ns = :modified_ns,
+        file_hash = coalesce(:file_hash, file_hash), encoding = :encoding, chunk_size = :chunk_size,
+        chunk_overlap = :chunk_overlap, chunks_count = :chunks_count, indexed_at = clock_timestamp(),
+        seen_at = clock_timestamp()
     WHERE group_id = :group AND file_id = :file
 """)
 _VECTORS = text("""
@@ -337,11 +289,9 @@ _VECTORS = text("""
 """)
 _WRITE = text("""
     INSERT INTO store_items (item_id, group_id, store_id, key, revision, content_summary, content_hash,
-    metadata, file_id, chunk_index,
-        tokens, embedding, embedding_model)
-    VALUES (:item, :group, :store, :key, :revision, :text, :hash, CAST(:metadata AS jsonb), :file, :index,
-    :tokens,
-        CAST(:vector AS vector), :model)
+        metadata, file_id, chunk_index, tokens, embedding, embedding_model)
+    VALUES (:item_id, :group, :store, :key, :revision, :text, :content_hash, CAST(:metadata AS jsonb), :file,
+        :index, :tokens, CAST(:vector AS vector), :model)
 """)
 _MAKE_DUE = text(
     "UPDATE store_files SET chunk_size = NULL WHERE group_id = :group AND store_id = :store RETURNING file_id"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -56,7 +56,10 @@ def insert(
     connection: Connection, store: StoreRecord, new: NewItem, revision: int
 ) -> tuple[UUID, str] | None:
     """Store an item; its ids, or None if the store has its content already. ``revision``: of
-    :func:`models.stores.rows.bump`.
+    :func:`models.stores.rows.bump`, which locks the store.
+
+    Raises:
+        InvalidRequest: the store would have more than ``MAX_ATTACHMENTS`` bytes of attachments.
     """
     item_id, digest = uuid7(), content_digest(new.content_summary)
     snapshots = {
@@ -64,18 +67,17 @@ def insert(
         for name, shot in (("input", new.input_snapshot), ("output", new.output_snapshot))
     }
     values = {
+        **of_store(store),
+        **snapshots,
         "id": item_id,
-        "group": store.group_id,
-        "store": store.store_id,
         "key": new.key or str(item_id),
         "revision": revision,
         "summary": new.content_summary,
         "hash": digest,
         "once": digest if new.once else None,
-        **snapshots,
         "metadata": new.metadata,
         "attachments": sorted(
-            {sha for snapshot in snapshots.values() if snapshot for sha in held_in(snapshot["blocks"])}
+            {sha for shot in snapshots.values() if shot for sha in held_in(shot["blocks"])}
         ),
         "tokens": " ".join(tokens(new.content_summary[:TOKENS_OF])),
         "created": new.created_at or datetime.now(UTC),
@@ -83,31 +85,31 @@ def insert(
     row = connection.execute(_INSERT, values).one_or_none()
     if row is None:
         return None
-    _keep_attachments(connection, store, new.attached)
+    if new.attached:
+        kept = [{**of_store(store), **one.note.model_dump(), "data": one.data} for one in new.attached]
+        connection.execute(_KEEP_ATTACHMENT, kept)
+        size = int(connection.execute(_ATTACHMENTS_SIZE, of_store(store)).scalar_one())
+        if size > MAX_ATTACHMENTS:
+            raise InvalidRequest(
+                f"blocks: the attachments of the store {store.name!r} would be {size:,} bytes, more than"
+                f" {MAX_ATTACHMENTS:,}"
+            )
     return item_id, row.key
 
 
 def count(connection: Connection, store: StoreRecord) -> int:
     """How many items the store has."""
-    return int(connection.execute(_COUNT, _of(store)).scalar_one())
+    return int(connection.execute(COUNT, of_store(store)).scalar_one())
 
 
 def trim(connection: Connection, store: StoreRecord, most: int, hours: float | None = None) -> int:
     """The oldest beyond ``most`` go, and what is older than so many hours; returns how many. The store's row
     is locked.
     """
-    rows = connection.execute(
-        _TRIM, {"group": store.group_id, "store": store.store_id, "most": most, "hours": hours}
-    ).all()
+    rows = connection.execute(_TRIM, {**of_store(store), "most": most, "hours": hours}).all()
     if any(row.attachments for row in rows):
-        _drop_unused(connection, store.store_id)
+        connection.execute(_DROP_ATTACHMENTS, of_store(store))
     return len(rows)
-
-
-def clear(connection: Connection, store: StoreRecord) -> None:
-    """All items go, and their attachments. The store's row is locked, for ``dropped``."""
-    connection.execute(_CLEAR, {"group": store.group_id, "store": store.store_id})
-    _drop_unused(connection, store.store_id)
 
 
 def latest(
@@ -120,106 +122,64 @@ def latest(
     """The newest items, newest first, from before a position, and not older than ``since``."""
     wanted = _ROWS if before is None else _ROWS.where(_I.position < before)
     wanted = wanted if since is None else wanted.where(_I.created_at >= since)
-    return list(connection.execute(wanted.order_by(_I.position.desc()).limit(most), _of(store)).all())
+    return list(connection.execute(wanted.order_by(_I.position.desc()).limit(most), of_store(store)).all())
 
 
 def by_positions(connection: Connection, store: StoreRecord, positions: Sequence[int]) -> dict[int, Row[Any]]:
     """Those of the items that are still there."""
     return {
         row.position: row
-        for row in connection.execute(_BY_POSITIONS, {**_of(store), "positions": list(positions)})
+        for row in connection.execute(_BY_POSITIONS, {**of_store(store), "positions": list(positions)})
     }
 
 
 def every(connection: Connection, store: StoreRecord) -> Iterator[Row[Any]]:
     """All items with their vectors, oldest first."""
     after = -1
-    while rows := connection.execute(_EVERY, {**_of(store), "after": after, "limit": PAGE}).all():
+    while rows := connection.execute(_EVERY, {**of_store(store), "after": after, "limit": PAGE}).all():
         yield from rows
         after = rows[-1].position
 
 
 def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector: bool = False) -> MemoryItem:
     """The item of a row; ``whole``: with the bytes of its attachments."""
-    held = _read_attachments(connection, row.store_id, row.attachments) if whole and row.attachments else {}
-    snapshots = [
-        None if snapshot is None else Snapshot.model_validate(snapshot)
-        for snapshot in (row.input_snapshot, row.output_snapshot)
-    ]
-    given, output = [
-        snapshot if snapshot is None or not held else reattach(snapshot, held.get) for snapshot in snapshots
-    ]
+    held = attachments(connection, row.store_id, row.attachments) if whole and row.attachments else {}
+
+    def shot(stored: dict[str, Any] | None) -> Snapshot | None:
+        snapshot = None if stored is None else Snapshot.model_validate(stored)
+        return (
+            reattach(snapshot, lambda sha256: held[sha256][0] if sha256 in held else None)
+            if snapshot and held
+            else snapshot
+        )
+
     return MemoryItem(
         id=row.key,
         content_summary=row.content_summary,
-        input_snapshot=given,
-        output_snapshot=output,
+        input_snapshot=shot(row.input_snapshot),
+        output_snapshot=shot(row.output_snapshot),
         metadata=row.metadata,
         embedding=row.embedding.to_list() if vector and row.embedding is not None else None,
         timestamp=row.created_at.timestamp(),
     )
 
 
-def _of(store: StoreRecord) -> dict[str, str | UUID]:
+def attachments(
+    connection: Connection, store_id: UUID, sha256s: Sequence[str]
+) -> dict[str, tuple[bytes, str]]:
+    """Bytes and media type of those of the attachments that the store has, by their SHA-256."""
+    rows = connection.execute(_READ_ATTACHMENTS, {"store": store_id, "ids": list(sha256s)})
+    return {row.sha256: (bytes(row.data), row.mime_type) for row in rows}
+
+
+def of_store(store: StoreRecord) -> dict[str, Any]:
+    """What statements name a store by."""
     return {"group": store.group_id, "store": store.store_id}
 
 
-def _keep_attachments(connection: Connection, store: StoreRecord, attached: Sequence[Attached]) -> None:
-    """Keep those that the store has not; its row is locked.
-
-    Raises:
-        InvalidRequest: the store would have more than ``MAX_ATTACHMENTS`` bytes.
-    """
-    for attached_once in {
-        attached_once.note.attachment_id: attached_once for attached_once in attached
-    }.values():
-        values = {
-            "store": store.store_id,
-            "group": store.group_id,
-            "sha256": attached_once.note.attachment_id,
-            "data": attached_once.data,
-        }
-        connection.execute(
-            _KEEP_ATTACHMENT,
-            {**values, "size": len(attached_once.data), "mime": attached_once.note.mime_type},
-        )
-    if (
-        attached
-        and (size := int(connection.execute(_ATTACHMENTS_SIZE, {"store": store.store_id}).scalar_one()))
-        > MAX_ATTACHMENTS
-    ):
-        raise InvalidRequest(
-            [
-                (
-                    f"blocks: the attachments of the store {store.name!r} would be {size:,} bytes, more than"
-                    f" {MAX_ATTACHMENTS:,}"
-                )
-            ]
-        )
-
-
-def _read_attachments(connection: Connection, store_id: UUID, sha256s: Sequence[str]) -> dict[str, bytes]:
-    """Those of the bytes that the store has, by their SHA-256."""
-    return {
-        row.sha256: bytes(row.data)
-        for row in connection.execute(_READ_ATTACHMENTS, {"store": store_id, "ids": list(sha256s)})
-    }
-
-
-def attachment(connection: Connection, store_id: UUID, sha256: str) -> tuple[bytes, str] | None:
-    """Bytes and media type."""
-    row = connection.execute(_ATTACHMENT, {"store": store_id, "id": sha256}).one_or_none()
-    return None if row is None else (bytes(row.data), row.mime_type)
-
-
-def _drop_unused(connection: Connection, store_id: UUID) -> None:
-    """Those that no item has any more go."""
-    connection.execute(_DROP_ATTACHMENTS, {"store": store_id})
-
-
 @dataclass(frozen=True, slots=True)
-class ItemToEmbed:
-    """An item without a vector of its store's embedder."""
+class OwedItem:
+    """An item without a vector of its store's embedder, or one that waits to be sent."""
 
     item_id: UUID
     store_id: UUID
@@ -227,61 +187,57 @@ class ItemToEmbed:
     content_hash: bytes
 
 
-def to_embed(connection: Connection, item_ids: Sequence[UUID]) -> list[ItemToEmbed]:
-    """Those of the items that are there, whether they have a vector or not."""
+def owed(connection: Connection, item_ids: Sequence[UUID]) -> list[OwedItem]:
+    """Those of the items that are there, oldest first."""
     return [
-        ItemToEmbed(row.item_id, row.store_id, row.content_summary, bytes(row.content_hash))
-        for row in connection.execute(_TO_EMBED, {"ids": list(item_ids)})
+        OwedItem(row.item_id, row.store_id, row.content_summary, bytes(row.content_hash))
+        for row in connection.execute(_OWED, {"ids": list(item_ids)})
     ]
+
+
+def delete(connection: Connection, sent: Sequence[OwedItem]) -> None:
+    """They are mem0's now."""
+    connection.execute(_DELETE, {"ids": [item.item_id for item in sent]})
 
 
 def known(connection: Connection, store_id: UUID, hashes: Sequence[bytes], model: str) -> set[bytes]:
     """Those of the contents that the store has a vector of this model for."""
-    return {
-        bytes(row.content_hash)
-        for row in connection.execute(_KNOWN, {"store": store_id, "hashes": list(hashes), "model": model})
-    }
+    rows = connection.execute(_KNOWN, {"store": store_id, "hashes": list(hashes), "model": model})
+    return {bytes(row.content_hash) for row in rows}
 
 
 def vector_size(connection: Connection, store_id: UUID, model: str) -> int | None:
     """Values of the store's vectors by this model; None before there is one."""
-    size: int | None = connection.execute(_SIZE, {"store": store_id, "model": model}).scalar()
-    return size
+    return connection.execute(_SIZE, {"store": store_id, "model": model}).scalar()
 
 
-def fill(
-    connection: Connection, store_id: UUID, made: Sequence[tuple[ItemToEmbed, Float32]], model: str
+def embed(
+    connection: Connection, store_id: UUID, vectors: Mapping[UUID, Float32], same: Sequence[UUID], model: str
 ) -> None:
-    """Store new vectors. The items' contents do not change, so they are still theirs; with their store they
-    are gone.
+    """Store new vectors by their items, and give the items ``same`` those that the store has for their
+    contents; nothing if the store was deleted meanwhile.
     """
-    if made and (revision := rows.bump_if_there(connection, store_id)) is not None:
-        values = [
-            {"id": item.item_id, "vector": vector, "model": model, "revision": revision}
-            for item, vector in made
-        ]
-        connection.execute(_FILL, values)
+    revision = rows.bump_if_there(connection, store_id)
+    if revision is None:
+        return
+    made = {"store": store_id, "model": model, "revision": revision}
+    if vectors:
+        connection.execute(_FILL, [{**made, "id": key, "vector": vector} for key, vector in vectors.items()])
+    if same:
+        connection.execute(_COPY, {**made, "ids": list(same)})
 
 
-def copy(connection: Connection, store_id: UUID, item_ids: Sequence[UUID], model: str) -> None:
-    """Give items the vector that the store has for the same content."""
-    if item_ids and (revision := rows.bump_if_there(connection, store_id)) is not None:
-        connection.execute(
-            _COPY, {"store": store_id, "ids": list(item_ids), "model": model, "revision": revision}
-        )
-
-
-def without(connection: Connection, item_ids: Sequence[UUID], models: dict[UUID, str]) -> list[UUID]:
+def without(connection: Connection, item_ids: Sequence[UUID], models: Mapping[UUID, str]) -> list[UUID]:
     """Those that have no vector of their store's model (by store)."""
     rows = connection.execute(_WITHOUT, {"ids": list(item_ids)})
     return [
-        row.item_id for row in rows if row.store_id in models and row.embedding_model != models[row.store_id]
+        row.item_id for row in rows if models.get(row.store_id, row.embedding_model) != row.embedding_model
     ]
 
 
 @owes_vectors(EMBED_ITEMS)
 def owe_all(connection: Connection, _model: str) -> int:
-    """Owe a vector to every item of a store that the deployment's embedder serves: after a move to another
+    """Owe vectors to the items of all stores that the deployment's embedder serves: after a move to another
     model.
     """
     return connection.execute(_OWE_ALL, {"kind": EMBED_ITEMS}).rowcount
@@ -294,10 +250,10 @@ def check_embedder(given: EmbeddingConfig | None, path: str) -> None:
     key = "" if given.api_key is None else given.api_key.get_secret_value()
     wrong = declaration_problem(vendor(given), given.model, given.base_url or "", key)
     if wrong is not None:
-        raise ConfigError([f"{path}.{wrong}"])
+        raise ConfigError(f"{path}.{wrong}")
     address = given.base_url or (PRESETS[given.provider].base_url if given.provider in PRESETS else "")
     if address and address != get_settings().embedder_base_url and (why := check_public(address)) is not None:
-        raise ConfigError([f"{path}.base_url: {why}"])
+        raise ConfigError(f"{path}.base_url: {why}")
 
 
 def vendor(given: EmbeddingConfig) -> str:
@@ -307,10 +263,9 @@ def vendor(given: EmbeddingConfig) -> str:
 
 _INSERT = text("""
     INSERT INTO store_items (item_id, group_id, store_id, key, revision, content_summary, content_hash,
-    dedupe_hash,
-        input_snapshot, output_snapshot, metadata, attachments, tokens, created_at)
+        dedupe_hash, input_snapshot, output_snapshot, metadata, attachments, tokens, created_at)
     VALUES (:id, :group, :store, :key, :revision, :summary, :hash, :once, :input, :output, :metadata,
-    :attachments, :tokens, :created)
+        :attachments, :tokens, :created)
     ON CONFLICT DO NOTHING RETURNING key
 """).bindparams(
     *(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("input", "output", "metadata"))
@@ -321,8 +276,7 @@ _TRIM = text("""
         ORDER BY position DESC OFFSET :most LIMIT 1
     ) OR created_at < clock_timestamp() - CAST(:hours AS float8) * interval '1 hour') RETURNING attachments
 """)
-_COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
-_CLEAR = text("DELETE FROM store_items WHERE group_id = :group AND store_id = :store")
+COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
 _ROWS = select(
     *(
         _I.store_id,
@@ -345,23 +299,23 @@ _EVERY = (
 )
 _KEEP_ATTACHMENT = text("""
     INSERT INTO attachments (store_id, sha256, group_id, data, size, mime_type)
-    VALUES (:store, :sha256, :group, :data, :size, :mime) ON CONFLICT DO NOTHING
+    VALUES (:store, :attachment_id, :group, :data, :size, :mime_type) ON CONFLICT DO NOTHING
 """)
 _ATTACHMENTS_SIZE = text("SELECT coalesce(sum(size), 0) FROM attachments WHERE store_id = :store")
-_READ_ATTACHMENTS = text(
-    "SELECT sha256, data FROM attachments WHERE store_id = :store AND sha256 = ANY(:ids)"
-)
-_ATTACHMENT = text("SELECT data, mime_type FROM attachments WHERE store_id = :store AND sha256 = :id")
+_READ_ATTACHMENTS = text("""
+    SELECT sha256, data, mime_type FROM attachments WHERE store_id = :store AND sha256 = ANY(:ids)
+""")
 _DROP_ATTACHMENTS = text("""
     DELETE FROM attachments a WHERE a.store_id = :store AND NOT EXISTS (
         SELECT FROM store_items i WHERE i.group_id = a.group_id AND i.store_id = a.store_id
         AND i.attachments @> ARRAY[a.sha256]
     )
 """)
-_TO_EMBED = text(
-    "SELECT item_id, store_id, content_summary, content_hash FROM store_items WHERE item_id = ANY(:ids) ORDER"
-    " BY item_id"
-)
+_OWED = text("""
+    SELECT item_id, store_id, content_summary, content_hash FROM store_items WHERE item_id = ANY(:ids)
+    ORDER BY position
+""")
+_DELETE = text("DELETE FROM store_items WHERE item_id = ANY(:ids)")
 _KNOWN = text("""
     SELECT DISTINCT content_hash FROM store_items
     WHERE store_id = :store AND content_hash = ANY(:hashes) AND embedding_model = :model
@@ -370,10 +324,10 @@ _SIZE = text("""
     SELECT vector_dims(embedding) FROM store_items WHERE store_id = :store AND embedding_model = :model
     AND embedding IS NOT NULL LIMIT 1
 """)
-_FILL = text(
-    "UPDATE store_items SET embedding = :vector, embedding_model = :model, revision = :revision WHERE item_id"
-    " = :id"
-)
+_FILL = text("""
+    UPDATE store_items SET embedding = :vector, embedding_model = :model, revision = :revision
+    WHERE item_id = :id
+""")
 _COPY = text("""
     UPDATE store_items i SET embedding = o.embedding, embedding_model = :model, revision = :revision
     FROM (
@@ -386,10 +340,9 @@ _COPY = text("""
 _WITHOUT = text("SELECT item_id, store_id, embedding_model FROM store_items WHERE item_id = ANY(:ids)")
 _OWE_ALL = text("""
     INSERT INTO pending_work (kind, subject_id, group_id)
-    SELECT :kind, i.item_id, i.group_id FROM store_items i JOIN stores s ON s.group_id = i.group_id
-    AND s.store_id = i.store_id
-    WHERE s.type IN ('simple', 'file') AND coalesce(s.config -> 'embedding' ->> 'provider', 'deployment') =
-    'deployment'
-        AND s.config -> 'embedding' IS DISTINCT FROM '"none"'
+    SELECT :kind, i.item_id, i.group_id
+    FROM store_items i JOIN stores s ON s.group_id = i.group_id AND s.store_id = i.store_id
+    WHERE s.type IN ('simple', 'file') AND s.config -> 'embedding' IS DISTINCT FROM '"none"'
+        AND coalesce(s.config -> 'embedding' ->> 'provider', 'deployment') = 'deployment'
     ON CONFLICT DO NOTHING
 """)

@@ -142,8 +142,8 @@ def forget() -> None:
 
 def _read(connection: Connection, store: StoreRecord, model: str, dimensions: int) -> StoreIndex:
     of_files = store.type == "file"
-    where = {"group": store.group_id, "store": store.store_id, "model": model}
-    count = connection.execute(_FILES_COUNT if of_files else _COUNT, where).scalar_one()
+    where = {**items.of_store(store), "model": model}
+    count = connection.execute(_FILES_COUNT if of_files else items.COUNT, where).scalar_one()
     vectors: Float32 = np.zeros((count, dimensions), np.float32)
     positions = np.zeros(count, np.int64)
     words, files, times = [""] * count, [0] * count, [0.0] * count
@@ -187,8 +187,7 @@ _FILES = text("""
 """)
 _STORES = text("""
     SELECT s.store_id, s.name, s.run_id, s.type, s.config, s.state, s.state_reason, s.created_at, s.used_at,
-    s.loaded_at, s.scanned_at,
-        i.items, i.pending, f.files, a.attachments, a.attachment_bytes
+        s.loaded_at, s.scanned_at, i.items, i.pending, f.files, a.attachments, a.attachment_bytes
     FROM stores s
     CROSS JOIN LATERAL (
         SELECT count(*) AS items, count(*) FILTER (WHERE embedding IS NULL) AS pending FROM store_items
@@ -205,28 +204,24 @@ _STORES = text("""
         WHERE group_id = s.group_id AND store_id = s.store_id
     ) a
     WHERE s.group_id = :group AND (CAST(:run AS text) IS NULL OR s.run_id = :run)
-        AND (CAST(:after AS uuid) IS NULL OR s.store_id < :after) AND (CAST(:one AS uuid) IS NULL
-        OR s.store_id = :one)
+        AND (CAST(:after AS uuid) IS NULL OR s.store_id < :after)
+        AND (CAST(:one AS uuid) IS NULL OR s.store_id = :one)
     ORDER BY s.store_id DESC LIMIT :limit
 """)
 _MAP = text("""
     SELECT graph, node_id, store_name, store_type, retrieve_stage, top_k, similarity_threshold, read, write
-    FROM store_nodes
-    WHERE group_id = :group ORDER BY graph, node_id, number
+    FROM store_nodes WHERE group_id = :group ORDER BY graph, node_id, number
 """)
 _OPERATIONS = text("""
     SELECT operation_id, graph, run_id, node_id, operation_type, stage, item_count, attachment_count,
-    input_size, output_size,
-        duration_ms, stores, created_at
-    FROM store_operations WHERE group_id = :group
-    ORDER BY operation_id DESC LIMIT :limit
+        input_size, output_size, duration_ms, stores, created_at
+    FROM store_operations WHERE group_id = :group ORDER BY operation_id DESC LIMIT :limit
 """)
 _indexes: OrderedDict[UUID, StoreIndex] = OrderedDict()
 _lock = Lock()
-_COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
 _ITEMS = text("""
-    SELECT position, tokens, created_at, embedding_model AS model, CASE WHEN embedding_model = :model THEN
-    embedding END AS embedding
+    SELECT position, tokens, created_at, embedding_model AS model,
+        CASE WHEN embedding_model = :model THEN embedding END AS embedding
     FROM store_items WHERE group_id = :group AND store_id = :store ORDER BY position DESC
 """)
 # A file that was only taken over from a saved index counts when it was read.

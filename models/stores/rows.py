@@ -34,6 +34,10 @@ HIDDEN = "••••"
 _LABEL = b"jiyi secrets of stores 1"
 
 
+class TypeChanged(Exception):  # noqa: N818 – its name says what happened
+    """A store of the name is of this type: it has to be deleted first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreRecord:
     """A store of the group as a transaction sees it."""
@@ -47,24 +51,17 @@ class StoreRecord:
     config: Any
     revision: int
     state: str
-    state_reason: str
     loaded: bool
 
 
-def find(connection: Connection, group_id: str, name: str, run_id: str = "") -> StoreRecord | None:
-    """The run's store of that name, else the group's."""
-    row = connection.execute(_FIND, {"group": group_id, "name": name, "run": run_id}).one_or_none()
-    return None if row is None else _kept(row)
-
-
 def need(connection: Connection, group_id: str, name: str, run_id: str = "") -> StoreRecord:
-    """The same. Raises :class:`NotFound`."""
-    store = find(connection, group_id, name, run_id)
-    if store is None:
+    """The run's store of that name, else the group's. Raises :class:`NotFound`."""
+    row = connection.execute(_FIND, {"group": group_id, "name": name, "run": run_id}).one_or_none()
+    if row is None:
         raise NotFound(
             f"name: the group {group_id!r} has no store {name!r}: declare it with `jiyi stores apply`"
         )
-    return store
+    return _kept(row)
 
 
 def by_ids(connection: Connection, store_ids: list[UUID]) -> dict[UUID, StoreRecord]:
@@ -77,53 +74,54 @@ def declare(
 ) -> tuple[UUID, str]:
     """Make the store, or change its configuration; its id, and ``made``, ``changed`` or ``unchanged``.
 
-    The type of a store cannot change: the caller has looked.
+    Raises:
+        TypeChanged: the group, or the run, has a store of this name and another type.
     """
     shown, secret = part(config)
-    row = connection.execute(_LOCK, {"group": group_id, "name": name, "run": run_id}).one_or_none()
+    place = {"group": group_id, "run": run_id, "name": name}
+    row = connection.execute(_LOCK, place).one_or_none()
+    if row is not None and row.type != kind:
+        raise TypeChanged(row.type)
     if row is not None and row.config == shown and opened(group_id, row.secrets) == secret:
         return row.store_id, "unchanged"
-    values = {"config": shown, "secrets": sealed(group_id, secret), "group": group_id}
+    values = {"config": shown, "secrets": sealed(group_id, secret), **place}
     if row is not None:
         connection.execute(_CHANGE, {**values, "id": row.store_id})
         return row.store_id, "changed"
-    store_id = connection.execute(
-        _INSERT, {**values, "id": uuid7(), "name": name, "run": run_id, "type": kind}
-    ).scalar_one()
-    return store_id, "made"
+    return connection.execute(_INSERT, {**values, "id": uuid7(), "type": kind}).scalar_one(), "made"
 
 
 def bump(connection: Connection, store_id: UUID) -> int:
     """The store's next revision; its row is locked until the transaction ends."""
-    return int(connection.execute(_BUMP, {"id": store_id}).scalar_one())
+    revision = bump_if_there(connection, store_id)
+    assert revision is not None, "it was not deleted meanwhile"
+    return revision
 
 
 def bump_if_there(connection: Connection, store_id: UUID) -> int | None:
     """As :func:`bump`; None if the store was deleted meanwhile."""
-    revision = connection.execute(_BUMP, {"id": store_id}).scalar_one_or_none()
-    return None if revision is None else int(revision)
+    return connection.execute(_BUMP, {"id": store_id}).scalar_one_or_none()
 
 
 def set_state(connection: Connection, store_id: UUID, state: str, reason: str = "") -> None:
     connection.execute(_STATE, {"id": store_id, "state": state, "reason": reason[:500]})
 
 
-def mark_loaded(connection: Connection, store_id: UUID) -> None:
-    connection.execute(_LOADED, {"id": store_id})
+def mark_loaded(connection: Connection, store_id: UUID) -> int:
+    """Its file was read; returns the store's next revision."""
+    return int(connection.execute(_LOADED, {"id": store_id}).scalar_one())
 
 
 def touch(connection: Connection, store_id: UUID) -> None:
-    """It is used: a run's own store is kept for some days more. At most once in an hour, as the row is what
-    writers wait for.
+    """It is used: a run's own store is kept for some days more. At most once an hour, as writers wait for the
+    row.
     """
     connection.execute(_TOUCH, {"id": store_id})
 
 
-def delete(connection: Connection, store_id: UUID) -> int:
-    """With all that it holds; returns how many items."""
-    count = int(connection.execute(_COUNT, {"id": store_id}).scalar_one())
+def delete(connection: Connection, store_id: UUID) -> None:
+    """With all that it holds."""
     connection.execute(_DELETE, {"id": store_id})
-    return count
 
 
 def _kept(row: Row[Any]) -> StoreRecord:
@@ -131,15 +129,10 @@ def _kept(row: Row[Any]) -> StoreRecord:
     assert kind is not None, "it was declared by this service"
     config = joined(row.config, opened(row.group_id, row.secrets))
     return StoreRecord(
-        store_id=row.store_id,
-        group_id=row.group_id,
-        run_id=row.run_id,
-        name=row.name,
-        type=row.type,
+        **{name: getattr(row, name) for name in ("store_id", "group_id", "run_id", "name", "type")},
         config=checked(kind.config_cls, config, row.name),
         revision=row.revision,
         state=row.state,
-        state_reason=row.state_reason,
         loaded=row.loaded_at is not None,
     )
 
@@ -201,7 +194,7 @@ def _cipher(group_id: str) -> Fernet:
 
 _ROWS = select(
     *(_S.store_id, _S.group_id, _S.run_id, _S.name, _S.type, _S.config, _S.secrets),
-    *(_S.revision, _S.state, _S.state_reason, _S.loaded_at),
+    *(_S.revision, _S.state, _S.loaded_at),
 )
 _IN_SIGHT = or_(_S.run_id == bindparam("run"), _S.run_id == "")
 _FIND = (
@@ -221,17 +214,19 @@ _INSERT = text("""
     RETURNING store_id
 """).bindparams(bindparam("config", type_=JSONB))
 _CHANGE = text("""
-    UPDATE stores SET config = :config, secrets = :secrets, loaded_at = NULL, state = 'ready', state_reason =
-    ''
+    UPDATE stores SET config = :config, secrets = :secrets, loaded_at = NULL, state = 'ready',
+        state_reason = ''
     WHERE group_id = :group AND store_id = :id
 """).bindparams(bindparam("config", type_=JSONB))
 _BUMP = text("""
     UPDATE stores SET revision = revision + 1, used_at = now() WHERE store_id = :id RETURNING revision
 """)
 _STATE = text("UPDATE stores SET state = :state, state_reason = :reason WHERE store_id = :id")
-_LOADED = text("UPDATE stores SET loaded_at = now(), used_at = now() WHERE store_id = :id")
+_LOADED = text("""
+    UPDATE stores SET loaded_at = now(), used_at = now(), revision = revision + 1 WHERE store_id = :id
+    RETURNING revision
+""")
 _TOUCH = text(
     "UPDATE stores SET used_at = now() WHERE store_id = :id AND used_at < now() - interval '1 hour'"
 )
-_COUNT = text("SELECT count(*) FROM store_items WHERE store_id = :id")
 _DELETE = text("DELETE FROM stores WHERE store_id = :id")

@@ -1,10 +1,8 @@
 """The ``.json`` files that stores are loaded from and saved to; which files a store may read and write
 (``JIYI_STORE_ROOTS``).
 
-A saved index spares the vectors of its texts wherever the same files are indexed again.
-
-A path is looked at as the file system sees it, after ``..`` and symbolic links: what points out of the
-folders is refused.
+A saved index spares the vectors of its texts wherever the same files are indexed again. A path is looked at
+as the file system sees it, after ``..`` and symbolic links: what points out of the folders is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +43,6 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.stores.snapshots import detach
 from jiyi.stores.types import EmbeddingConfig
-from jiyi.text.words import tokens
 from models.db.actions import Context
 from models.folders import make_private
 from models.operations import embedding_models
@@ -56,18 +53,16 @@ from models.stores.rows import StoreRecord
 log = logging.getLogger(__name__)
 #: What a corrupt file is called from then on, before the time.
 ASIDE = ".corrupt-"
-#: Of a file's name, in the names of files beside it: four bytes each, they leave room for what is added
-#: (``paths.MAX_NAME_BYTES``).
+#: Of a file's name, in the names of files beside it: of four bytes each they leave room for what is added.
 MAX_KEPT_CHARS = 50
 #: Texts and vectors, in order, by source and path.
-_Files = dict[tuple[str, str], list[tuple[str, NDArray[np.float32] | None]]]
+_Files = dict[Place, list[tuple[str, NDArray[np.float32] | None]]]
 SETTING = "JIYI_STORE_ROOTS"
 #: In the home, the folder with one folder for each group.
 OWN_FOLDER = "stores"
 #: Of a file's or folder's name: the limit of Linux's file systems.
 MAX_NAME_BYTES = 255
-#: Trees that hold no files, but the state of processes and devices: nothing of them is read, whatever the
-#: setting says.
+#: Trees of processes and devices: nothing of them is read, whatever the setting says.
 PSEUDO = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 
 
@@ -77,19 +72,11 @@ def check_path(group_id: str, path: str | None, field: str) -> None:
         return
     target = kept_path(group_id, path, field)
     folder = next(parent for parent in target.parents if parent.exists())
-    if (
-        not folder.is_dir()
-        or not os.access(folder, os.W_OK)
-        or (target.exists() and not os.access(target, os.W_OK))
-    ):
+    written = [folder, target] if target.exists() else [folder]
+    if not folder.is_dir() or not all(os.access(one, os.W_OK) for one in written):
         raise ConfigError(
-            [
-                (
-                    f"{field}: {target.name!r} cannot be written in its folder: give the service "
-                    f"the right to, or"
-                    " another path"
-                )
-            ]
+            f"{field}: {target.name!r} cannot be written in its folder: give the service the right to, or"
+            " another path"
         )
 
 
@@ -100,16 +87,13 @@ def load_items(context: Context, store: StoreRecord, *, once: bool) -> None:
     connection = context.connection
     if store.loaded or store.config.path is None:
         return
-    revision = rows.bump(connection, store.store_id)
-    rows.mark_loaded(connection, store.store_id)
-    path = kept_path(store.group_id, store.config.path, f"{store.name}.memory_path")
+    revision, path = rows.mark_loaded(connection, store.store_id), _path(store)
     owed: list[tuple[UUID, str]] = []
     try:
         with connection.begin_nested(), closing(_parts(path, "items")) as loaded:
             for part in loaded:
-                stored = items.insert(
-                    connection, store, _new(MemoryItem.model_validate(part), once=once), revision
-                )
+                new = _new(MemoryItem.model_validate(part), once=once)
+                stored = items.insert(connection, store, new, revision)
                 if stored is not None:
                     owed.append((stored[0], store.group_id))
     except CorruptStoreFile as error:
@@ -120,18 +104,39 @@ def load_items(context: Context, store: StoreRecord, *, once: bool) -> None:
         context.enqueue(items.EMBED_ITEMS, owed)
 
 
-def save_items(context: Context, store: StoreRecord) -> SavedStore:
-    """Write all items to the store's file, as a whole: who reads it sees the old one or the new one."""
-    connection = context.connection
-    if store.config.path is None:
-        return SavedStore(path=None, items=items.count(connection, store))
-    path = kept_path(store.group_id, store.config.path, f"{store.name}.memory_path")
-    count = items.count(connection, store)
-    _write(
-        path,
-        written_items(items.item_of(connection, row, vector=True) for row in items.every(connection, store)),
+def save(connection: Connection, store: StoreRecord) -> SavedStore:
+    """Write all items, or the index, to the store's file; without a path there is nothing to write."""
+    count, name = items.count(connection, store), getattr(store.config, "path", None)
+    if name is not None:
+        parts = _index_parts if store.type == "file" else _item_parts
+        _write(_path(store), parts(connection, store))
+        if store.state == "corrupt":
+            rows.set_state(connection, store.store_id, "ready")
+    return SavedStore(path=name, items=count)
+
+
+def _path(store: StoreRecord) -> Path:
+    field = "index_path" if store.type == "file" else "memory_path"
+    return kept_path(store.group_id, store.config.path, f"{store.name}.{field}")
+
+
+def _item_parts(connection: Connection, store: StoreRecord) -> Iterator[str]:
+    every = items.every(connection, store)
+    return written_items(items.item_of(connection, row, vector=True) for row in every)
+
+
+def _index_parts(connection: Connection, store: StoreRecord) -> Iterator[str]:
+    file_rows.note_saved(connection, store.store_id)  # which keeps others from changing it meanwhile
+    model = _model(connection, store)
+    config = IndexConfig(
+        chunk_size=store.config.chunk_size, chunk_overlap=store.config.chunk_overlap, embedding_model=model
     )
-    return SavedStore(path=store.config.path, items=count)
+    # with the vectors of one model: the file can name no more
+    every = (
+        items.item_of(connection, row, vector=row.embedding_model == model)
+        for row in items.every(connection, store)
+    )
+    return written_index(_files(connection, store), every, config)
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:
@@ -164,33 +169,22 @@ def _parts(path: Path, parser: str) -> Generator[Any]:
     except Refused as refused:
         raise CorruptStoreFile(refused.reason) from None
     except OSError as error:
-        raise ConfigError([f"memory_path: {path.name!r} cannot be read: {error.strerror}"]) from None
+        raise ConfigError(f"memory_path: {path.name!r} cannot be read: {error.strerror}") from None
 
 
 def _set_aside(connection: Connection, store: StoreRecord, path: Path, error: CorruptStoreFile) -> None:
     """Keep a corrupt file under another name, and say so in the store's state."""
     aside = path.with_name(f"{path.name[:MAX_KEPT_CHARS]}{ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     path.rename(aside)
-    rows.set_state(
-        connection,
-        store.store_id,
-        "corrupt",
-        f"{path.name}: {error}; it is kept as {aside.name}, and the store began empty",
-    )
-    log.warning(
-        "store %s of %s: %s is corrupt, set aside as %s",
-        store.store_id,
-        store.group_id,
-        path.name,
-        aside.name,
-    )
+    reason = f"{path.name}: {error}; it is kept as {aside.name}, and the store began empty"
+    rows.set_state(connection, store.store_id, "corrupt", reason)
+    log.warning("store %s of %s is corrupt: %s", store.store_id, store.group_id, reason)
 
 
 def _new(item: MemoryItem, *, once: bool) -> NewItem:
     """Raises :class:`CorruptStoreFile` for an item that nobody could have stored."""
     try:
-        given, attached = (None, []) if item.input_snapshot is None else detach(item.input_snapshot)
-        output, more = (None, []) if item.output_snapshot is None else detach(item.output_snapshot)
+        (given, output), attached = detach(item.input_snapshot, item.output_snapshot)
     except InvalidRequest as error:
         raise CorruptStoreFile(f"item {item.id[:100]!r}: {error}") from None
     return NewItem(
@@ -199,42 +193,22 @@ def _new(item: MemoryItem, *, once: bool) -> NewItem:
         metadata=item.metadata,
         input_snapshot=given,
         output_snapshot=output,
-        attached=[*attached, *more],
+        attached=attached,
         once=once,
         created_at=datetime.fromtimestamp(item.timestamp, UTC),
     )
 
 
-def save_index(connection: Connection, store: StoreRecord) -> SavedStore:
-    """Write the index to the store's file, as a whole; without a path there is nothing to write."""
-    count = items.count(connection, store)
-    if store.config.path is None:
-        return SavedStore(path=None, items=count)
-    path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
-    file_rows.note_saved(connection, store.store_id)  # which keeps others from changing it meanwhile
-    model = _model(connection, store)
-    config = IndexConfig(
-        chunk_size=store.config.chunk_size, chunk_overlap=store.config.chunk_overlap, embedding_model=model
-    )
-    _write(path, written_index(_files(connection, store), _items(connection, store, model), config))
-    if store.state == "corrupt":
-        rows.set_state(connection, store.store_id, "ready")
-    return SavedStore(path=store.config.path, items=count)
-
-
 def save_changed_index(connection: Connection, store: StoreRecord) -> str:
     """Write the index if it has changed since, and nothing of it is being made; why it could not be written.
 
-    A corrupt file that was set aside stays told of until somebody saves the store.
+    That a corrupt file was set aside stays in the store's state until somebody saves the store.
     """
-    if (
-        store.config.path is None
-        or store.state == "corrupt"
-        or not file_rows.has_to_be_saved(connection, store)
-    ):
+    if store.config.path is None or store.state == "corrupt":
         return ""
     try:
-        save_index(connection, store)
+        if file_rows.is_to_be_saved(connection, store):
+            save(connection, store)
     except (ConfigError, OSError) as error:
         return f"index_path: {error}"
     return ""
@@ -248,16 +222,14 @@ def load_index(context: Context, store: StoreRecord) -> None:
     connection = context.connection
     if store.loaded or store.config.path is None:
         return
-    rows.bump(connection, store.store_id)
-    rows.mark_loaded(connection, store.store_id)
-    path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
+    revision, path = rows.mark_loaded(connection, store.store_id), _path(store)
     try:
         model, files = _index(path)
     except CorruptStoreFile as error:
         _set_aside(connection, store, path, error)
         return
     if model is not None and not items.count(connection, store):
-        _take_over(connection, store, model, files)
+        _take_over(connection, store, revision, model, files)
 
 
 def _index(path: Path) -> tuple[str | None, _Files]:
@@ -267,38 +239,22 @@ def _index(path: Path) -> tuple[str | None, _Files]:
     for part in _parts(path, "index"):
         if "model" in part:
             model = part["model"]
-        else:
-            vector = (
-                None
-                if part["vector"] is None
-                else _unit(np.frombuffer(b64decode(part["vector"]), dtype=np.float64))
-            )
-            files.setdefault((part["source"], part["path"]), []).append((part["text"], vector))
+            continue
+        vector = part["vector"] and _unit(np.frombuffer(b64decode(part["vector"]), dtype=np.float64))
+        files.setdefault(Place(part["source"], part["path"]), []).append((part["text"], vector))
     return model, files
 
 
-def _take_over(connection: Connection, store: StoreRecord, model: str, files: _Files) -> None:
+def _take_over(connection: Connection, store: StoreRecord, revision: int, model: str, files: _Files) -> None:
     """Texts and vectors, file by file. Each file is read again before its chunks count: what is spared are
     the vectors of equal texts.
     """
-    revision = rows.bump(connection, store.store_id)
     active = embedding_models.active_model(connection)
     known = active.dimensions if active is not None and model == _model(connection, store) else None
     for place, contents in files.items():
-        added = file_rows.add(connection, store.group_id, store.store_id, [Found(Place(*place), 0, 0)])
-        chunks = [chunk_of(store.store_id, *place, number, said) for number, (said, _) in enumerate(contents)]
-        for file_id in added:
-            words = [" ".join(tokens(chunk.text)) for chunk in chunks]
-            file_rows.write_chunks(
-                connection,
-                store.group_id,
-                store.store_id,
-                file_id,
-                revision,
-                chunks,
-                words,
-                {"file_path": place[1]},
-            )
+        chunks = [chunk_of(store.store_id, place, number, said) for number, (said, _) in enumerate(contents)]
+        for file_id in file_rows.add(connection, store, [Found(place, 0, 0)]):
+            file_rows.write_chunks(connection, store, file_id, revision, chunks, {"file_path": place.path})
         vectors = [
             {"id": chunk.item_id, "vector": vector, "model": model}
             for chunk, (_, vector) in zip(chunks, contents, strict=True)
@@ -316,26 +272,11 @@ def _unit(given: NDArray[np.float64]) -> Float32 | None:
 
 
 def _files(connection: Connection, store: StoreRecord) -> Iterator[tuple[str, IndexedFile]]:
-    for row in connection.execute(_FILES, {"group": store.group_id, "store": store.store_id}):
-        name = row.path if row.source.endswith(row.path) else f"{row.source.rstrip('/')}/{row.path}"
-        yield (
-            name,
-            IndexedFile(
-                hash=bytes(row.file_hash).hex(),
-                size=row.size,
-                chunks_count=row.chunks_count,
-                indexed_at=row.indexed_at.timestamp(),
-                source=row.source,
-                path=row.path,
-                encoding=row.encoding,
-            ),
-        )
-
-
-def _items(connection: Connection, store: StoreRecord, model: str | None) -> Iterator[MemoryItem]:
-    """All items, with the vectors of one model: the file can name no more."""
-    for row in items.every(connection, store):
-        yield items.item_of(connection, row, vector=row.embedding_model == model)
+    for row in connection.execute(_FILES, items.of_store(store)).mappings():
+        source, path = row["source"], row["path"]
+        name = path if source.endswith(path) else f"{source.rstrip('/')}/{path}"
+        file = {**row, "hash": bytes(row["file_hash"]).hex(), "indexed_at": row["indexed_at"].timestamp()}
+        yield name, IndexedFile.model_validate(file)
 
 
 def _model(connection: Connection, store: StoreRecord) -> str | None:
@@ -344,10 +285,7 @@ def _model(connection: Connection, store: StoreRecord) -> str | None:
     """
     given: EmbeddingConfig = store.config.embedding
     if given.provider != "deployment":
-        model: str | None = connection.execute(
-            _LATEST_MODEL, {"group": store.group_id, "store": store.store_id}
-        ).scalar_one_or_none()
-        return model
+        return connection.execute(_LATEST_MODEL, items.of_store(store)).scalar_one_or_none()
     active = embedding_models.active_model(connection)
     return None if active is None else model_name(active.model, given.params)
 
@@ -362,10 +300,8 @@ def roots(group_id: str, *, written: bool = False) -> list[Path]:
     given = [Path(name.replace("{group}", _file_name(group_id))).resolve() for name in names]
     if not written:
         return given
-    return [
-        own_folder(group_id).resolve(),
-        *(given if "store_roots" in get_settings().model_fields_set else []),
-    ]
+    named = given if "store_roots" in get_settings().model_fields_set else []
+    return [own_folder(group_id).resolve(), *named]
 
 
 def is_within(path: Path, allowed: Sequence[Path]) -> bool:
@@ -376,7 +312,7 @@ def is_within(path: Path, allowed: Sequence[Path]) -> bool:
     """
     home = get_settings().home.resolve()
     kept = path.is_relative_to(home)
-    return not is_pseudo(path) and any(
+    return not any(path.is_relative_to(tree) for tree in PSEUDO) and any(
         path.is_relative_to(folder) and (not kept or folder.is_relative_to(home)) for folder in allowed
     )
 
@@ -397,11 +333,6 @@ def own_folder(group_id: str) -> Path:
     return get_settings().home / OWN_FOLDER / _file_name(group_id)
 
 
-def is_pseudo(path: Path) -> bool:
-    """Whether a resolved path is in a tree of processes or devices."""
-    return any(path.is_relative_to(tree) for tree in PSEUDO)
-
-
 def source_path(group_id: str, given: str, field: str) -> Path:
     """A file or folder to be read, resolved; a relative one where the service runs.
 
@@ -418,38 +349,31 @@ def kept_path(group_id: str, given: str, field: str) -> Path:
         ConfigError: it is in none of the folders, or no ``.json`` file.
     """
     if Path(given).suffix.lower() != ".json":
-        raise ConfigError([f"{field}: only .json files are loaded and saved; got {Path(given).name[:60]!r}"])
+        raise ConfigError(f"{field}: only .json files are loaded and saved; got {Path(given).name[:60]!r}")
     return _within(group_id, own_folder(group_id), given, field, written=True)
 
 
 def _within(group_id: str, folder: Path, given: str, field: str, *, written: bool = False) -> Path:
-    """The path, relative to the folder, resolved. What is said of a wrong one names what was given, and no
-    folder of the service.
-    """
+    """The path, relative to the folder, resolved. Errors name what was given, no folder of the service."""
     if "\0" in given:
-        raise ConfigError([f"{field}: a path has no NUL character"])
+        raise ConfigError(f"{field}: a path has no NUL character")
     if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(given).parts):
         raise ConfigError(
-            [
-                (
-                    f"{field}: a file's or folder's name is longer than {MAX_NAME_BYTES} bytes "
-                    f"(UTF-8); give it a"
-                    " shorter one"
-                )
-            ]
+            f"{field}: a file's or folder's name is longer than {MAX_NAME_BYTES} bytes (UTF-8); give it a"
+            " shorter one"
         )
     try:
         target = (folder / given).resolve()
     except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
-        raise ConfigError([f"{field}: cannot be looked up: {type(error).__name__}"]) from None
+        raise ConfigError(f"{field}: cannot be looked up: {type(error).__name__}") from None
     if not is_within(target, roots(group_id, written=written)):
-        raise ConfigError([f"{field}: {given[:200]!r} is in none of the folders that {SETTING} names"])
+        raise ConfigError(f"{field}: {given[:200]!r} is in none of the folders that {SETTING} names")
     return target
 
 
 def _file_name(group_id: str) -> str:
-    """The group's name as the name of a folder, different for different groups. Of a long one its digest:
-    ``%-`` is in no quoted name.
+    """The group's name as the name of a folder, another for each group. Of a long one its digest: ``%-`` is
+    in no quoted name.
     """
     name = quote(group_id, safe="")
     if len(name) > MAX_NAME_BYTES:
@@ -468,7 +392,7 @@ _FILES = text("""
 """)
 _FILL = text("UPDATE store_items SET embedding = :vector, embedding_model = :model WHERE item_id = :id")
 _KEPT_FILES = text("""
-    SELECT DISTINCT path FROM stores s CROSS JOIN LATERAL (VALUES (config ->> 'index_path'), (config ->>
-    'memory_path')) AS kept (path)
+    SELECT DISTINCT path FROM stores s
+    CROSS JOIN LATERAL (VALUES (config ->> 'index_path'), (config ->> 'memory_path')) AS kept (path)
     WHERE s.group_id = :group AND path LIKE '%.json'
 """)

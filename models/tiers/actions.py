@@ -1,17 +1,18 @@
-"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine; and what
-is told of it.
+"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine; and its
+news.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, insert
+from uuid6 import uuid7
 
 from engine.tiers.quarantine import PlannedPiece, knowledge_id
 from jiyi.errors import InvalidRequest, NotFound, problems_of
@@ -33,14 +34,11 @@ from jiyi.tiers.retrieval_node import NodeEvent
 from models.db.actions import Context, action, by_worker
 from models.queue import stream
 from models.queue.stream import News
-from models.tiers import digests, pieces, quarantine, quarantine_reads, working
-from models.tiers.knowledge import EMBED_KNOWLEDGE, detail, find, ids_in
-from models.tiers.pieces import NewPiece, Source
+from models.tiers import digests, knowledge, quarantine, quarantine_reads, working
+from models.tiers.knowledge import EMBED_KNOWLEDGE, NewPiece, PieceDetail, detail
 from models.tiers.quarantine import INGRESS
 from models.tiers.quarantine_reads import EntryDetail
-
-#: What is told of the memory-retrieval node's state.
-STATE_FIELDS = ("status", "context_length", "context_tokens", "skipped")
+from models.tiers.tables import KnowledgeChange
 
 
 @action("knowledge.promote")
@@ -55,31 +53,25 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
     connection, group_id = context.connection, context.group_id
     if request.preview:
         return preview(connection, group_id, request)
-    pieces.lock_group(connection, group_id)
+    knowledge.lock_group(connection, group_id)
     now = datetime.now(UTC)
-    sources = pieces.sources(connection, group_id, request.entry_ids)
-    new = pieces.planned_pieces(group_id, request, sources, now)
-    known = pieces.in_force(connection, group_id, new)
-    fresh = [piece for piece in new if piece.planned.knowledge_id not in known]
-    for piece in fresh:
-        pieces.store(connection, group_id, request.agent_id, piece, now)
-        _record(context, piece.planned.knowledge_id, "promoted", request.reason, None, piece.planned.content)
-    context.enqueue(EMBED_KNOWLEDGE, [(piece.planned.knowledge_id, group_id) for piece in fresh])
+    sources, new, known = _planned(connection, group_id, request, now)
+    fresh = {piece.planned.knowledge_id: piece for piece in new if piece.planned.knowledge_id not in known}
+    for new_id, piece in fresh.items():
+        knowledge.store(connection, group_id, request.agent_id, piece, now)
+        _record(context, new_id, "promoted", request.reason, None, piece.planned.content)
+    context.enqueue(EMBED_KNOWLEDGE, [(new_id, group_id) for new_id in fresh])
     _verify(connection, group_id, request, sources, now)
-    marked = [source.entry_id for source in sources if not source.promoted]
+    marked = [source.entry_id for source in sources if source.promoted_at is None]
     if marked:
-        pieces.mark_promoted(connection, group_id, marked, now)
+        quarantine.mark_promoted(connection, group_id, marked, now)
     if fresh or marked:
-        ids = [piece.planned.knowledge_id for piece in fresh]
-        context.audit("knowledge", entry_ids=marked, knowledge_ids=ids, note=request.reason)
-    done = Promoted(
-        pieces=[_piece(piece.planned, known=piece.planned.knowledge_id in known) for piece in new],
-        entries=marked,
-        already=[source.entry_id for source in sources if source.promoted],
-        promoted_at=now,
-    )
-    context.after_commit(lambda: promoted(group_id, done))
-    return done
+        context.audit("knowledge", entry_ids=marked, knowledge_ids=list(fresh), note=request.reason)
+    if fresh:
+        ids = list(map(str, fresh))[: stream.MAX_IDS]
+        told = {"ids": ids, "count": len(fresh), "entries": len(marked)}
+        context.after_commit(lambda: stream.publish(group_id, "memory.promoted", **told))
+    return _promoted(sources, new, known).model_copy(update={"entries": marked, "promoted_at": now})
 
 
 @action("knowledge.demote")
@@ -89,21 +81,20 @@ def demote(context: Context, request: DemoteBody) -> Changed:
     Agents do not find it any more from the next question on, nor what it came from in working memory. It
     stays, with its history, and may be promoted again.
     """
-    pieces.lock_group(context.connection, context.group_id)
+    connection, group_id = context.connection, context.group_id
+    knowledge.lock_group(connection, group_id)
     asked = list(dict.fromkeys(request.knowledge_ids))
-    rows = pieces.find(context.connection, context.group_id, asked)
-    missing = [str(piece_id) for piece_id in asked if piece_id not in rows]
+    found = knowledge.find(connection, group_id, asked)
+    missing = [str(piece_id) for piece_id in asked if piece_id not in found]
     if missing:
-        raise NotFound(
-            f"knowledge_ids: the group {context.group_id!r} has no knowledge {', '.join(missing[:3])}"
-        )
-    gone = [piece_id for piece_id in asked if rows[piece_id].demoted_at is None]
+        raise NotFound(f"knowledge_ids: the group {group_id!r} has no knowledge {', '.join(missing[:3])}")
+    gone = [piece_id for piece_id in asked if found[piece_id].demoted_at is None]
     if gone:
         now = datetime.now(UTC)
-        pieces.demote(context.connection, context.group_id, gone, now)
-        _withdraw(context, [rows[piece_id] for piece_id in gone], now)
+        knowledge.demote(connection, group_id, gone, now)
+        _withdraw(context, [found[piece_id] for piece_id in gone], now)
         for piece_id in gone:
-            _record(context, piece_id, "demoted", request.reason, rows[piece_id].content, None)
+            _record(context, piece_id, "demoted", request.reason, found[piece_id].content, None)
         context.audit("knowledge", knowledge_ids=gone, reason=request.reason)
     return Changed(ids=gone)
 
@@ -117,30 +108,27 @@ def edit(context: Context, request: EditKnowledge) -> KnowledgeDetail:
     already is left as it is. What the old one came from leaves working memory.
     """
     connection, group_id, edited = context.connection, context.group_id, request.id
-    pieces.lock_group(connection, group_id)
-    row = pieces.find(connection, group_id, [edited]).get(edited)
-    if row is None or row.demoted_at is not None:
-        newer = "" if row is None or row.replaced_by is None else f"; {row.replaced_by} has taken its place"
+    knowledge.lock_group(connection, group_id)
+    piece = knowledge.find(connection, group_id, [edited]).get(edited)
+    if piece is None or piece.demoted_at is not None:
+        newer = f"; {piece.replaced_by} has taken its place" if piece and piece.replaced_by else ""
         raise NotFound(f"id: the group {group_id!r} has no knowledge {edited} in force{newer}")
     content = request.content.strip()
-    if content == row.content:
+    if content == piece.content:
         return detail(connection, group_id, edited)
     digest, now = content_digest(content), datetime.now(UTC)
-    new_id = knowledge_id(group_id, row.agent_id, digest)
+    new_id = knowledge_id(group_id, piece.agent_id, digest)
     if new_id == edited:  # other capitals or spaces only: the same piece
-        pieces.reword(connection, group_id, edited, content)
+        knowledge.reword(connection, group_id, edited, content)
     else:
-        pieces.demote(connection, group_id, [edited], now, replaced_by=new_id)
-        version = NewPiece(
-            PlannedPiece(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}),
-            row.kind,
-            row.session_id,
-        )
-        if not pieces.in_force(connection, group_id, [version]):
-            pieces.store(connection, group_id, row.agent_id, version, row.promoted_at)
-    _withdraw(context, [row], now)
+        knowledge.demote(connection, group_id, [edited], now, replaced_by=new_id)
+        planned = PlannedPiece(new_id, content, digest, {**piece.metadata, "edited_from": str(edited)})
+        version = NewPiece(planned, piece.kind, piece.session_id)
+        if not knowledge.in_force(connection, group_id, [version]):
+            knowledge.store(connection, group_id, piece.agent_id, version, piece.promoted_at)
+    _withdraw(context, [piece], now)
     for piece_id in dict.fromkeys((new_id, edited)):
-        _record(context, piece_id, "edited", request.reason, row.content, content)
+        _record(context, piece_id, "edited", request.reason, piece.content, content)
     context.enqueue(EMBED_KNOWLEDGE, [(new_id, group_id)])
     context.audit("knowledge", knowledge_id=edited, became=new_id, reason=request.reason)
     return detail(connection, group_id, new_id)
@@ -180,6 +168,8 @@ def check(context: Context, request: CheckBody) -> Changed:
     return Changed(ids=checked)
 
 
+#: What is published of the memory-retrieval node's state.
+STATE_FIELDS = ("status", "context_length", "context_tokens", "skipped")
 make_digest = by_worker("digests.make")
 
 
@@ -189,51 +179,59 @@ def preview(connection: Connection, group_id: str, request: PromoteBody) -> Prom
     Raises:
         NotFound: one of the entries is not in the group's quarantine.
     """
-    sources = pieces.sources(connection, group_id, request.entry_ids)
-    new = pieces.planned_pieces(group_id, request, sources, datetime.now(UTC))
-    known = pieces.in_force(connection, group_id, new)
-    return Promoted(
-        pieces=[_piece(piece.planned, known=piece.planned.knowledge_id in known) for piece in new],
-        already=[source.entry_id for source in sources if source.promoted],
-    )
+    return _promoted(*_planned(connection, group_id, request, datetime.now(UTC)))
+
+
+def _planned(
+    connection: Connection, group_id: str, request: PromoteBody, now: datetime
+) -> tuple[list[EntryDetail], list[NewPiece], set[UUID]]:
+    """The entries, the pieces, and the ids of those that are known already."""
+    sources = entries_of(connection, group_id, request.entry_ids)
+    new = knowledge.planned_pieces(group_id, request, sources, now)
+    return sources, new, knowledge.in_force(connection, group_id, new)
+
+
+def _promoted(sources: Sequence[EntryDetail], new: Sequence[NewPiece], known: set[UUID]) -> Promoted:
+    pieces = [
+        Piece(
+            content=piece.planned.content,
+            tokens=estimate_tokens(piece.planned.content),
+            knowledge_id=piece.planned.knowledge_id,
+            known=piece.planned.knowledge_id in known,
+        )
+        for piece in new
+    ]
+    return Promoted(pieces=pieces, already=[entry.entry_id for entry in sources if entry.promoted_at])
 
 
 def _verify(
-    connection: Connection, group_id: str, request: PromoteBody, sources: Sequence[Source], now: datetime
+    connection: Connection, group_id: str, request: PromoteBody, sources: Sequence[EntryDetail], now: datetime
 ) -> None:
     """What is promoted in its own words is verified in working memory, too, and a verdict there."""
     quarantine.lock_group(connection, group_id)
     if request.text is None:
-        kinds = {source.entry_id: pieces.kind_of(request, source) for source in sources}
+        kinds = {source.entry_id: knowledge.kind_of(request, source) for source in sources}
     else:
         kinds = dict.fromkeys(quarantine.saying(connection, group_id, [request.text], now), request.kind)
     quarantine.mark_verified(connection, group_id, kinds)
 
 
-def _withdraw(context: Context, rows: Iterable[Row[Any]], now: datetime) -> None:
+def _withdraw(context: Context, pieces: Sequence[PieceDetail], now: datetime) -> None:
     """Take out of working memory what these pieces of knowledge came from, and what says the same."""
-    connection, group_id, rows = context.connection, context.group_id, list(rows)
+    connection, group_id = context.connection, context.group_id
     quarantine.lock_group(connection, group_id)
-    entry_ids = {entry_id for row in rows for entry_id in ids_in(row.metadata.get("entry_ids"))}
-    entry_ids |= set(quarantine.saying(connection, group_id, [row.content for row in rows], now))
+    entry_ids = {entry_id for piece in pieces for entry_id in piece.entry_ids}
+    entry_ids |= set(quarantine.saying(connection, group_id, [piece.content for piece in pieces], now))
     quarantine.withdraw(connection, group_id, list(entry_ids), now)
 
 
 def _record(
-    context: Context, knowledge: UUID, change: str, reason: str, before: str | None, after: str | None
+    context: Context, knowledge_id: UUID, change: str, reason: str, before: str | None, after: str | None
 ) -> None:
-    pieces.record_change(
-        context.connection, context.group_id, knowledge, change, context.actor.name, reason, before, after
-    )
-
-
-def _piece(planned: PlannedPiece, *, known: bool) -> Piece:
-    return Piece(
-        content=planned.content,
-        tokens=estimate_tokens(planned.content),
-        knowledge_id=planned.knowledge_id,
-        known=known,
-    )
+    """Note in a piece's history who did what to it, and what it said before and after."""
+    whose = {"history_id": uuid7(), "group_id": context.group_id, "knowledge_id": knowledge_id}
+    said = {"actor": context.actor.name, "reason": reason, "before": before, "after": after}
+    context.connection.execute(insert(KnowledgeChange).values(**whose, **said, action=change))
 
 
 def screened(group_id: str, accepted: Sequence[UUID], refused: Mapping[str, int], fallen_out: int) -> None:
@@ -247,36 +245,19 @@ def screened(group_id: str, accepted: Sequence[UUID], refused: Mapping[str, int]
     stream.publish_all(told)
 
 
-def promoted(group_id: str, done: Promoted) -> None:
-    """Entries, or texts, have become knowledge. A preview, and what was known already, is no news."""
-    new = [str(piece.knowledge_id) for piece in done.pieces if not piece.known]
-    if new and done.promoted_at is not None:
-        told = {"ids": new[: stream.MAX_IDS], "count": len(new), "entries": len(done.entries)}
-        stream.publish(group_id, "memory.promoted", **told)
-
-
-def digested(group_id: str, digest_id: UUID, items: int) -> None:
-    """A group's quarantine was digested."""
-    stream.publish(group_id, "digest.ready", id=str(digest_id), items=items)
-
-
 def node_told(group_id: str, event: NodeEvent, node_id: str, session_id: str | None) -> None:
-    """The memory-retrieval node told something: counts and names only, as what an error says may quote what
-    was asked.
+    """The memory-retrieval node said something: counts and names go on only, as an error may quote what was
+    asked.
     """
-    data, own = event["data"], {"node": node_id, "session": session_id}
+    data: dict[str, Any] = {"node": node_id, "session": session_id}
     match event["event"]:
         case "node_state_change":
-            stream.publish(
-                group_id,
-                "node_state_change",
-                **own,
-                **{name: data[name] for name in STATE_FIELDS if name in data},
-            )
+            data |= {name: event["data"][name] for name in STATE_FIELDS if name in event["data"]}
+            stream.publish(group_id, "node_state_change", **data)
         case "memory_retrieved":
-            stream.publish(group_id, "memory.retrieved", **own | data)
+            stream.publish(group_id, "memory.retrieved", **data | event["data"])
         case "memory_retrieval_error":
-            stream.publish(group_id, "memory.retrieval_error", **own, tier=data.get("tier"))
+            stream.publish(group_id, "memory.retrieval_error", **data, tier=event["data"].get("tier"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,14 +292,11 @@ class Draft:
 
 
 def of_entries(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Draft:
-    """What one entry says, or several that somebody has to put into words. Raises :class:`NotFound` if one is
-    not there.
-    """
+    """What one entry says, or several that somebody has to put into words. Raises :class:`NotFound`."""
     entries = entries_of(connection, group_id, ids)
     verdicts = bool(entries) and all(entry.kind == "verdict" for entry in entries)
-    return Draft(
-        entries, entries[0].content if len(entries) == 1 else "", "verdict" if verdicts else "statement"
-    )
+    text = entries[0].content if len(entries) == 1 else ""
+    return Draft(entries, text, "verdict" if verdicts else "statement")
 
 
 def of_digest(connection: Connection, group_id: str, digest_id: UUID, number: int) -> Draft:
@@ -333,15 +311,14 @@ def of_digest(connection: Connection, group_id: str, digest_id: UUID, number: in
 
 def of_knowledge(connection: Connection, group_id: str, knowledge_id: UUID) -> Draft:
     """What was demoted, once more. Raises :class:`NotFound`."""
-    piece = find(connection, group_id, knowledge_id)
-    if piece is None:
-        raise NotFound(f"the group {group_id!r} has no knowledge {knowledge_id}")
+    piece = knowledge.find_one(connection, group_id, knowledge_id)
     return Draft([], piece.content, piece.kind, piece.agent_id)
 
 
 def entries_of(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[EntryDetail]:
     """These entries of quarantine. Raises :class:`NotFound` if one is not there."""
     rows = quarantine_reads.some_entries(connection, group_id, ids)
-    if len(rows) < len(set(ids)):
-        raise NotFound(f"entry: the quarantine of the group {group_id!r} does not have all of these")
+    missing = [str(one) for one in set(ids) - {row.entry_id for row in rows}]
+    if missing:
+        raise NotFound(f"entry_ids: the quarantine of the group {group_id!r} has no {', '.join(missing[:3])}")
     return rows

@@ -1,12 +1,15 @@
-"""Long-term knowledge: search, vectors, lists for people, and single pieces with their history.
+"""Long-term knowledge: search, vectors, lists for people, single pieces with their history, and what a
+promotion, a demotion or an edit stores.
 
 Pieces are stored without a vector, and found by their words until ``embed_knowledge`` has embedded them in
-batches; so they are after a change of the embedding model.
+batches; so they are after a change of the embedding model. Changes of one group queue up behind its lock, so
+that two promotions of the same text, or an edit and a demotion, cannot cross.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -19,6 +22,7 @@ from sqlalchemy import (
     Double,
     Text,
     bindparam,
+    case,
     cast,
     func,
     or_,
@@ -27,17 +31,18 @@ from sqlalchemy import (
     tuple_,
     type_coerce,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.types import NullType
 
-from jiyi.errors import NotFound
-from jiyi.protocol.knowledge import Change, KnowledgeDetail
+from engine.tiers.quarantine import PlannedPiece, plan
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.knowledge import Change, KnowledgeDetail, PromoteBody
 from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
-from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, fetch_one, has_words
+from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, has_words
 from models.operations.embedding_models import TextWithoutVector, owes_vectors
-from models.tiers.quarantine_reads import Place
+from models.tiers.quarantine_reads import EntryDetail, Place
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
 
 #: The kind of work that knowledge without a vector of the active model owes.
@@ -87,13 +92,11 @@ def by_words(
     counting more.
     """
     wanted = list(dict.fromkeys(tokens(question.query)))
-    not_comparable = [
-        *_in_force(group_id, question),
-        *([] if model is None else [_K.embedding_model.is_distinct_from(model)]),
-    ]
-    without = int(
-        connection.execute(select(func.count()).select_from(_K).where(*not_comparable)).scalar_one()
-    )
+    not_comparable = [*_in_force(group_id, question)]
+    if model is not None:
+        not_comparable.append(_K.embedding_model.is_distinct_from(model))
+    counted = select(func.count()).select_from(_K).where(*not_comparable)
+    without = int(connection.execute(counted).scalar_one())
     by_word = select(*_SHOWN, _K.tokens).where(*not_comparable, _TERMS.op("&&")(cast(wanted, ARRAY(Text))))
     latest = by_word.order_by(_K.promoted_at.desc(), _K.knowledge_id).limit(MAX_BY_WORDS)
     rows = connection.execute(latest).all() if without and wanted else []
@@ -114,9 +117,7 @@ def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[Te
 
 
 def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
-    """Store vectors. A piece whose text has changed meanwhile keeps owing its vector to whoever changed
-    it.
-    """
+    """Store vectors. A piece whose text has changed meanwhile keeps owing its vector."""
     rows = [
         {"id": text.subject_id, "content": text.content, "vector": vector, "model": model}
         for text, vector in vectors
@@ -127,9 +128,7 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
 
 @owes_vectors(EMBED_KNOWLEDGE)
 def owe_all(connection: Connection, model: str) -> int:
-    """Owe a vector to every piece without one of this model: after a move to it. In the scope of the whole
-    service.
-    """
+    """Owe a vector to every piece without one of this model, after a move to it; in the whole service."""
     return connection.execute(_OWE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
 
 
@@ -227,13 +226,11 @@ def pieces(
     )
 
 
-def agents_with_knowledge(connection: Connection, group_id: str, limit: int = MAX_AGENTS) -> list[str]:
+def agents_with_knowledge(connection: Connection, group_id: str) -> list[str]:
     """Agents that have knowledge of their own, by name."""
     statement = select(_K.agent_id).distinct().where(_K.group_id == group_id, _K.agent_id.is_not(None))
-    return [
-        str(agent_id)
-        for agent_id in connection.execute(statement.order_by(_K.agent_id).limit(limit)).scalars()
-    ]
+    agents = connection.execute(statement.order_by(_K.agent_id).limit(MAX_AGENTS)).scalars()
+    return [str(agent_id) for agent_id in agents]
 
 
 def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[PieceRow]:
@@ -246,59 +243,53 @@ def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[Pie
     return fetch(connection, PieceRow, statement.order_by(*order).limit(MAX_PIECES))
 
 
-def find(connection: Connection, group_id: str, knowledge_id: UUID) -> PieceDetail | None:
-    """A piece, in force or not."""
+def find(connection: Connection, group_id: str, ids: Iterable[UUID]) -> dict[UUID, PieceDetail]:
+    """Those of the pieces that the group has, in force or not, by id."""
     wanted = select(*columns(PieceDetail, _K, embedded=_K.embedding_model))
-    return fetch_one(
-        connection, PieceDetail, wanted.where(_K.group_id == group_id, _K.knowledge_id == knowledge_id)
-    )
+    rows = fetch(connection, PieceDetail, wanted.where(_K.group_id == group_id, _K.knowledge_id.in_(ids)))
+    return {row.knowledge_id: row for row in rows}
 
 
-def _changes(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
-    """What became of a version of a piece, oldest first."""
-    of_piece = (KnowledgeChange.group_id == group_id, KnowledgeChange.knowledge_id == knowledge_id)
-    return fetch(
-        connection,
-        Change,
-        select(*columns(Change, KnowledgeChange)).where(*of_piece).order_by(KnowledgeChange.history_id),
-    )
+def find_one(connection: Connection, group_id: str, knowledge_id: UUID) -> PieceDetail:
+    """A piece, in force or not. Raises :class:`NotFound`."""
+    found = find(connection, group_id, [knowledge_id])
+    if knowledge_id not in found:
+        raise NotFound(f"id: the group {group_id!r} has no knowledge {knowledge_id}")
+    return found[knowledge_id]
 
 
 def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail:
     """A piece, in force or not, with what became of it. Raises :class:`NotFound`."""
-    piece = find(connection, group_id, knowledge_id)
-    if piece is None:
-        raise NotFound(f"id: the group {group_id!r} has no knowledge {knowledge_id}")
+    piece = find_one(connection, group_id, knowledge_id)
     return KnowledgeDetail(**dict(piece), history=history(connection, group_id, knowledge_id))
 
 
 def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
     """What became of a piece and of the versions before it, oldest first; an edit, which stands with both, is
-    told once.
-
-    Empty if there is none of this id.
+    in it once. Empty if there is none of this id.
     """
-    changes = {}
     versions: set[UUID] = set()
-    at = find(connection, group_id, knowledge_id)
-    while at is not None and at.knowledge_id not in versions and len(versions) < MAX_VERSIONS:
-        versions.add(at.knowledge_id)
-        own = _changes(connection, group_id, at.knowledge_id)
-        changes.update({(change.action, change.at, change.before, change.after): change for change in own})
-        at = None if at.replaces is None else find(connection, group_id, at.replaces)
-    return sorted(changes.values(), key=lambda change: change.at)
+    at: UUID | None = knowledge_id
+    while at is not None and at not in versions and len(versions) < MAX_VERSIONS:
+        piece = find(connection, group_id, [at]).get(at)
+        if piece is None:
+            break
+        versions.add(at)
+        at = piece.replaces
+    changed = KnowledgeChange
+    statement = select(*columns(Change, changed)).where(
+        changed.group_id == group_id, changed.knowledge_id.in_(versions)
+    )
+    changes = fetch(connection, Change, statement.order_by(changed.at, changed.history_id))
+    return list({(one.action, one.at, one.before, one.after): one for one in changes}.values())
 
 
 def ids_in(texts: Any) -> list[UUID]:
-    """Ids that stand in metadata, as far as they are any: whoever promoted may have written there what they
-    like.
-    """
+    """Ids that stand in metadata, as far as they are any: who promotes may write there what they like."""
     ids: list[UUID] = []
     for name in texts if isinstance(texts, list) else []:
-        try:
+        with suppress(ValueError, TypeError, AttributeError):
             ids.append(UUID(name))
-        except (ValueError, TypeError, AttributeError):
-            continue
     return ids
 
 
@@ -309,14 +300,111 @@ def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:
 
 def _conditions(wanted: WantedKnowledge) -> Iterator[ColumnElement[bool]]:
     yield from has_words(_K.content, wanted.words)
-    if wanted.kind is not None:
-        yield _K.kind == wanted.kind
-    if wanted.session_id is not None:
-        yield _K.session_id == wanted.session_id
+    yield from equal_if_given((_K.kind, wanted.kind), (_K.session_id, wanted.session_id))
     if wanted.agent_id is not None:
         yield func.coalesce(_K.agent_id, "") == wanted.agent_id
     if wanted.demoted != "with":
         yield _K.demoted_at.is_(None) if wanted.demoted == "without" else _K.demoted_at.is_not(None)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPiece:
+    planned: PlannedPiece
+    kind: Kind
+    session_id: str | None
+
+
+def lock_group(connection: Connection, group_id: str) -> None:
+    """Lock the group's knowledge until the end of the transaction."""
+    connection.execute(_LOCK_GROUP, {"group": group_id})
+
+
+def planned_pieces(
+    group_id: str, body: PromoteBody, sources: Sequence[EntryDetail], now: datetime
+) -> list[NewPiece]:
+    """The pieces of the text, if there is one, for which the entries are the evidence; else of each entry."""
+
+    def pieces(
+        text: str, kind: Kind, session_id: str | None, entries: Sequence[EntryDetail], **metadata: Any
+    ) -> list[NewPiece]:
+        planned = plan(
+            text,
+            group_id=group_id,
+            promoted_at=now,
+            agent_id=body.agent_id,
+            entry_ids=[entry.entry_id for entry in entries],
+            metadata=metadata,
+        )
+        return [NewPiece(one, kind, session_id) for one in planned]
+
+    if body.text is not None:
+        sessions = {source.session_id for source in sources}
+        session_id = sessions.pop() if len(sessions) == 1 else None  # of several: the group's
+        new = pieces(body.text, body.kind, session_id, sources)
+    else:
+        new = []
+        for source in sources:
+            said = {"node_id": source.node_id, "node_type": source.node_type, "said_by": source.agent_id}
+            whose = kind_of(body, source), source.session_id, [source]
+            new += pieces(source.content, *whose, **{**source.metadata, **said})
+    once = list({piece.planned.knowledge_id: piece for piece in reversed(new)}.values())[::-1]
+    if not once:
+        raise InvalidRequest("text: there is nothing in it to keep")
+    return once
+
+
+def kind_of(body: PromoteBody, source: EntryDetail) -> Kind:
+    """A verdict stays one; who promotes may call a statement one."""
+    return "verdict" if "verdict" in (source.kind, body.kind) else "statement"
+
+
+def in_force(connection: Connection, group_id: str, new: Sequence[NewPiece]) -> set[UUID]:
+    """Those of the pieces that are in force."""
+    found = find(connection, group_id, [piece.planned.knowledge_id for piece in new])
+    return {knowledge_id for knowledge_id, piece in found.items() if piece.demoted_at is None}
+
+
+def store(connection: Connection, group_id: str, agent_id: str | None, new: NewPiece, now: datetime) -> None:
+    """Put a piece in force. What was demoted, and is promoted again, is the same piece: it keeps its vector
+    if it says the same.
+    """
+    planned = new.planned
+    row = {
+        "knowledge_id": planned.knowledge_id,
+        "content": planned.content,
+        "content_hash": planned.content_hash,
+        "agent_id": agent_id,
+        "session_id": new.session_id,
+        "kind": new.kind,
+        "promoted_at": now,
+        "tokens": " ".join(tokens(planned.content)),
+    }
+    stored = insert(_K).values(group_id=group_id, source_metadata=planned.metadata, **row)
+    excluded, same = stored.excluded, _K.content == stored.excluded.content
+    again = {
+        name: excluded[name]
+        for name in ("promoted_at", "session_id", "kind", "content", "tokens", "metadata")
+    }
+    kept = {name: case((same, _K.__table__.c[name])) for name in ("embedding", "embedding_model")}
+    anew = {"demoted_at": None, "replaced_by": None, **again, **kept}
+    connection.execute(
+        stored.on_conflict_do_update(
+            index_elements=["knowledge_id"], set_=anew, where=_K.demoted_at.is_not(None)
+        )
+    )
+
+
+def demote(
+    connection: Connection, group_id: str, ids: Sequence[UUID], now: datetime, replaced_by: UUID | None = None
+) -> None:
+    """Put pieces out of force; they stay, with their history."""
+    connection.execute(_DEMOTE, {"group": group_id, "ids": list(ids), "now": now, "by": replaced_by})
+
+
+def reword(connection: Connection, group_id: str, knowledge_id: UUID, content: str) -> None:
+    """Write a piece with other capitals or spaces; it needs its vector anew."""
+    said = {"content": content, "tokens": " ".join(tokens(content))}
+    connection.execute(_REWORD, {"group": group_id, "id": knowledge_id, **said})
 
 
 _SHOWN = (
@@ -329,6 +417,15 @@ _SHOWN = (
     _K.promoted_at,
 )
 _TERMS = func.string_to_array(_K.tokens, " ")
+_LOCK_GROUP = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.knowledge.' || :group, 0))")
+_DEMOTE = text("""
+    UPDATE knowledge SET demoted_at = :now, replaced_by = CAST(:by AS uuid)
+    WHERE group_id = :group AND knowledge_id = ANY(:ids) AND demoted_at IS NULL
+""")
+_REWORD = text("""
+    UPDATE knowledge SET content = :content, tokens = :tokens, embedding = NULL, embedding_model = NULL
+    WHERE group_id = :group AND knowledge_id = :id
+""")
 _TO_EMBED = text("""
     SELECT knowledge_id, content FROM knowledge
     WHERE knowledge_id = ANY(:ids) AND demoted_at IS NULL AND embedding_model IS DISTINCT FROM :model

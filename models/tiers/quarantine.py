@@ -1,6 +1,4 @@
-"""Quarantine: the outputs of workflows' nodes, what became of them, and the guard against runaway loops where
-they come in.
-"""
+"""Quarantine: the outputs of workflows' nodes, what became of them, and the guard against runaway loops."""
 
 from __future__ import annotations
 
@@ -39,23 +37,8 @@ from models.tiers import working
 from models.tiers.tables import QuarantineLog
 from models.tiers.working import WM_ENTRIES, WM_HOURS, Entry
 
-#: Outputs with less confidence do not become working memory; those without any may.
-WM_CONFIDENCE = 0.8
-#: Shorter outputs do not become working memory; a Chinese, Japanese or Korean character counts 2.5.
-WM_MIN_CHARS = 50
-#: Cosine to an entry of working memory from which on an output says the same again; None: the embedding
-#: model's own threshold.
-WM_MAX_SIMILARITY: float | None = None
 #: Owed by an entry of quarantine: may it become working memory?
 INGRESS = "ingress"
-#: Calls between nodes, one within the other, above which a session counts as a runaway loop.
-MAX_DEPTH = 10
-#: Tokens that a session's outputs may have per second, over ten seconds.
-MAX_TOKENS_PER_SECOND = 1_000
-#: Three outputs in a row, each more like the one before than this, are a runaway loop.
-MAX_SIMILARITY = 0.95
-#: An output whose words vary less, from 0 to 1, comes from a runaway loop.
-MIN_ENTROPY = 0.5
 #: Outputs of a session that are looked back upon, and for how long: a loop is faster than that.
 LATEST, LOOKBACK = 100, timedelta(hours=1)
 #: Of a session that has run away nobody needs to know a day after its last output.
@@ -134,27 +117,15 @@ class Output(BaseModel):
         self, expires_at: datetime, flags: Sequence[str], vector: Float32 | None, model: str | None
     ) -> Entry:
         """As working memory keeps it."""
-        same = {name: getattr(self, name) for name in type(self).model_fields if name in _KEPT}
-        return Entry(
-            **same
-            | {
-                "expires_at": expires_at,
-                "flags": tuple(flags),
-                "vector": vector,
-                "model": None if vector is None else model,
-            }
-        )
+        kept = {field.name for field in fields(Entry)}
+        same = {name: value for name, value in self if name in kept and name != "flags"}
+        used = None if vector is None else model
+        return Entry(**same, expires_at=expires_at, flags=tuple(flags), vector=vector, model=used)
 
 
 def rules() -> IngressRules:
     """The filters as the deployment has set them."""
-    checks = get_settings().agent_defaults.check_outputs == "llm"
-    return IngressRules(
-        min_confidence=WM_CONFIDENCE,
-        min_chars=WM_MIN_CHARS,
-        max_similarity=WM_MAX_SIMILARITY,
-        check_consistency=checks,
-    )
+    return IngressRules(check_consistency=get_settings().agent_defaults.check_outputs == "llm")
 
 
 def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:
@@ -171,19 +142,13 @@ def current(connection: Connection, outputs: Sequence[Output]) -> list[Output]:
     :func:`lock_group`.
     """
     now = {row.entry_id: row for row in load(connection, [output.entry_id for output in outputs])}
-    kept = [
-        (output, now[output.entry_id])
-        for output in outputs
-        if output.entry_id in now and not now[output.entry_id].deleted
-    ]
-    verified = [
-        (output, row, [VERIFIED] if VERIFIED in {*row.flags} - {*output.flags} else [])
-        for output, row in kept
-    ]
-    return [
-        output.model_copy(update={"kind": row.kind, "flags": [*output.flags, *added]})
-        for output, row, added in verified
-    ]
+    kept = []
+    for output in outputs:
+        row = now.get(output.entry_id)
+        if row is not None and not row.deleted:
+            added = [VERIFIED] if VERIFIED in row.flags and VERIFIED not in output.flags else []
+            kept.append(output.model_copy(update={"kind": row.kind, "flags": [*output.flags, *added]}))
+    return kept
 
 
 def lock_group(connection: Connection, group_id: str) -> None:
@@ -196,24 +161,20 @@ def working_memory(connection: Connection, group_id: str) -> list[Entry]:
     :func:`lock_group`.
     """
     entries = working.read(group_id)
-    return entries if entries is not None else _rebuild(connection, group_id)
+    if entries is None:
+        entries = stored_working_memory(connection, group_id)
+        working.forget(group_id)
+        working.push(group_id, entries, whole=True)  # also an empty list: it is known to be empty
+    return entries
 
 
 def stored_working_memory(connection: Connection, group_id: str) -> list[Entry]:
     """The group's working memory as the database knows it, newest first."""
-    now = datetime.now(UTC)
-    rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": WM_ENTRIES}).mappings().all()
-    vectors = [None if row["vector"] is None else row["vector"].to_numpy() for row in rows]
-    return [
-        Entry(**{**row, "flags": tuple(row["flags"]), "vector": vector})
-        for row, vector in zip(rows, vectors, strict=True)
-    ]
-
-
-def _rebuild(connection: Connection, group_id: str) -> list[Entry]:
-    entries = stored_working_memory(connection, group_id)
-    working.forget(group_id)
-    working.push(group_id, entries, whole=True)  # also an empty list: from now on it is known to be empty
+    asked = {"group": group_id, "now": datetime.now(UTC), "limit": WM_ENTRIES}
+    entries = []
+    for row in connection.execute(_WORKING, asked).mappings():
+        vector = None if row["vector"] is None else row["vector"].to_numpy()
+        entries.append(Entry(**{**row, "flags": tuple(row["flags"]), "vector": vector}))
     return entries
 
 
@@ -256,11 +217,7 @@ def reject(
 
 def mark_left(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> int:
     """Archived: noted before, or in the same transaction as, they are gone from the list."""
-    return (
-        connection.execute(_LEFT, {"group": group_id, "ids": list(entry_ids), "now": now}).rowcount
-        if entry_ids
-        else 0
-    )
+    return connection.execute(_LEFT, {"group": group_id, "ids": list(entry_ids), "now": now}).rowcount
 
 
 def mark_consistent(connection: Connection, group_id: str, entry_id: UUID) -> None:
@@ -312,13 +269,9 @@ def expired(connection: Connection, now: datetime, limit: int) -> dict[str, list
     return expired_ids
 
 
-def outcome(connection: Connection, group_id: str, entry_id: UUID) -> IngestState | None:
-    """What the filters said of an entry; None if they have not, or there is none."""
-    return outcomes(connection, group_id, [entry_id]).get(entry_id)
-
-
 def outcomes(connection: Connection, group_id: str, entry_ids: Sequence[UUID]) -> dict[UUID, IngestState]:
     """What the filters said of entries, without those of which they have not said anything."""
+    rows = connection.execute(_OUTCOMES, {"group": group_id, "ids": list(entry_ids)})
     return {
         row.entry_id: IngestState(
             entry_id=row.entry_id,
@@ -327,14 +280,12 @@ def outcomes(connection: Connection, group_id: str, entry_ids: Sequence[UUID]) -
             message=sentence(row.rejected_reason, row.rejected_details),
             flags=row.flags,
         )
-        for row in connection.execute(_OUTCOMES, {"group": group_id, "ids": list(entry_ids)})
+        for row in rows
     }
 
 
 def sentence(reason: str | None, details: JsonMapping) -> str:
-    """Why an entry was refused, translatable; empty if it was not, or for a reason that this version does not
-    know.
-    """
+    """Why an entry was refused, translatable; empty if it was not, or for a reason that is unknown here."""
     known = {str(name): sentence for name, sentence in SENTENCES.items()}
     try:
         return known[reason or ""].filled(details)
@@ -348,9 +299,12 @@ def mark_deleted(
     """Take entries out of sight; returns those that were there. Under :func:`lock_group`, as they may be in
     working memory.
     """
-    return list(
-        connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars()
-    )
+    these = {"group": group_id, "ids": list(entry_ids), "now": now}
+    return list(connection.execute(_DELETE, these).scalars())
+
+
+def mark_promoted(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> None:
+    connection.execute(_PROMOTED, {"group": group_id, "ids": list(entry_ids), "now": now})
 
 
 def mark_checked(
@@ -359,9 +313,9 @@ def mark_checked(
     """Put down what a check came to; the ids of those of which that was not known yet. Under
     :func:`lock_group`.
     """
-    marks = {VERIFY_PENDING, RUNAWAY, *SIGNS, CHECKED, VERIFIED, REFUTED}
-    mark, more = (CHECKED, [VERIFIED]) if true else (REFUTED, [])
-    asked = {"group": group_id, "ids": list(entry_ids), "mark": mark, "more": more, "marks": list(marks)}
+    added = [CHECKED, VERIFIED] if true else [REFUTED]
+    marks = [VERIFY_PENDING, RUNAWAY, *SIGNS, CHECKED, VERIFIED, REFUTED]
+    asked = {"group": group_id, "ids": list(entry_ids), "mark": added[0], "added": added, "marks": marks}
     return list(connection.execute(_CHECK, asked).scalars())
 
 
@@ -383,24 +337,19 @@ class RunningAway(BaseModel):
     outputs: int
 
 
-def limits() -> GuardLimits:
-    """What is no runaway loop."""
-    return GuardLimits(
-        max_depth=MAX_DEPTH,
-        max_tokens_per_second=MAX_TOKENS_PER_SECOND,
-        max_similarity=MAX_SIMILARITY,
-        min_entropy=MIN_ENTROPY,
-    )
-
-
 def flagged(connection: Connection, outputs: Sequence[Output]) -> list[Output]:
     """The outputs with the guard's flags set or cleared, by what their sessions said up to each of them."""
     runs: dict[Run, list[Output]] = {}
     for output in outputs:
         runs.setdefault(_run_of(output), []).append(output)
     said = {run: _said(connection, run, own) for run, own in runs.items()}
-    bounds = limits()
-    return [_with_flags(output, said[_run_of(output)], bounds) for output in outputs]
+    bounds = GuardLimits()
+    made = []
+    for output in outputs:
+        last = (output.created_at, output.entry_id)
+        steps = [step for *at, step in said[_run_of(output)] if tuple(at) <= last]
+        made.append(output.model_copy(update={"flags": guarded(output.flags, steps, bounds)}))
+    return made
 
 
 def running_away(connection: Connection, group_id: str, now: datetime) -> list[RunningAway]:
@@ -419,45 +368,32 @@ def _run_of(output: Output) -> Run:
 
 
 def _said(connection: Connection, run: Run, own: Sequence[Output]) -> list[tuple[datetime, UUID, Step]]:
-    group_id, session_id, agent_id = run
     times = [output.created_at for output in own]
-    asked = {
-        "group": group_id,
-        "session": session_id,
-        "agent": agent_id,
-        "since": min(times) - LOOKBACK,
-        "until": max(times),
-    }
-    rows = connection.execute(_SAID, asked | {"limit": LATEST + len(own)}).all()
+    asked = dict(zip(("group", "session", "agent"), run, strict=True))
+    span = {"since": min(times) - LOOKBACK, "until": max(times), "limit": LATEST + len(own)}
     return [
-        (row.created_at, row.entry_id, Step(row.content, row.created_at, row.depth)) for row in reversed(rows)
+        (row.created_at, row.entry_id, Step(row.content, row.created_at, row.depth))
+        for row in connection.execute(_SAID, asked | span).all()[::-1]
     ]
 
 
-def _with_flags(output: Output, said: Sequence[tuple[datetime, UUID, Step]], bounds: GuardLimits) -> Output:
-    steps = [step for at, entry_id, step in said if (at, entry_id) <= (output.created_at, output.entry_id)]
-    return output.model_copy(update={"flags": guarded(output.flags, steps, bounds)})
-
-
-_KEPT = {field.name for field in fields(Entry)}
 _LOCK_GROUP = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.wm.' || :group, 0))")
 _WORKING = text("""
     SELECT entry_id, content, created_at, working_until AS expires_at, agent_id, node_id, node_type,
-    session_id, kind, confidence,
-        flags, embedding AS vector, embedding_model AS model
+        session_id, kind, confidence, flags, embedding AS vector, embedding_model AS model
     FROM quarantine_logs
     WHERE group_id = :group AND working_until > :now AND expired_at IS NULL AND deleted_at IS NULL
     ORDER BY created_at DESC, entry_id DESC LIMIT :limit
 """)
 _ACCEPT = text("""
-    UPDATE quarantine_logs SET screened_at = :now, working_until = :until, flags = :flags, embedding =
-    :vector,
-        embedding_model = :model, rejected_reason = NULL, rejected_details = '{}', expired_at = NULL
+    UPDATE quarantine_logs SET screened_at = :now, working_until = :until, flags = :flags,
+        embedding = :vector, embedding_model = :model, rejected_reason = NULL, rejected_details = '{}',
+        expired_at = NULL
     WHERE group_id = :group AND entry_id = :id
 """)
 _REJECT = text("""
     UPDATE quarantine_logs SET screened_at = :now, rejected_reason = :reason, rejected_details = :details,
-    flags = :flags
+        flags = :flags
     WHERE group_id = :group AND entry_id = :id
 """).bindparams(bindparam("details", type_=JSONB))
 _LEFT = text("""
@@ -488,9 +424,8 @@ _OUTCOMES = text("""
 """)
 _CHECK = text("""
     UPDATE quarantine_logs SET screened_at = NULL,
-        flags = ARRAY(SELECT flag FROM unnest(flags) flag WHERE flag <> ALL(CAST(:marks AS text[]))) ||
-        CAST(:mark AS text)
-            || CAST(:more AS text[])
+        flags = ARRAY(SELECT flag FROM unnest(flags) flag WHERE flag <> ALL(CAST(:marks AS text[])))
+            || CAST(:added AS text[])
     WHERE group_id = :group AND entry_id = ANY(:ids) AND deleted_at IS NULL
     AND CAST(:mark AS text) <> ALL(flags)
     RETURNING entry_id
@@ -498,6 +433,10 @@ _CHECK = text("""
 _DELETE = text("""
     UPDATE quarantine_logs SET deleted_at = :now
     WHERE group_id = :group AND entry_id = ANY(:ids) AND deleted_at IS NULL RETURNING entry_id
+""")
+_PROMOTED = text("""
+    UPDATE quarantine_logs SET promoted_at = :now
+    WHERE group_id = :group AND entry_id = ANY(:ids) AND promoted_at IS NULL
 """)
 _SAID = text("""
     SELECT entry_id, created_at, content, depth FROM quarantine_logs

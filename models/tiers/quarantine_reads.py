@@ -1,20 +1,19 @@
-"""Lists and counts of a group's quarantine for people: no agent is ever shown it. Newest first, page by
-page.
-"""
+"""Lists and counts of a group's quarantine for people, newest first: no agent is ever shown it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from uuid import UUID
 
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, and_, case, desc, func, select, tuple_
 
 from jiyi.protocol.events import MAX_OUTPUT_CHARS
-from models.db.rows import MAX_LISTED_CHARS, columns, fetch, has_words
+from jiyi.protocol.tier_questions import Kind
+from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, has_words
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Where a page ends: rows that come meanwhile do not move what follows.
@@ -23,6 +22,7 @@ Place = tuple[datetime, UUID]
 #: it, promoted.
 State = Literal["waiting", "accepted", "rejected", "expired", "promoted"]
 
+Who = Literal["session_id", "node_id"]
 #: Latest entries among which names to choose from are looked for.
 LOOKED_AT = 5_000
 
@@ -51,7 +51,7 @@ class Entry(BaseModel):
     node_id: str
     node_type: str | None
     node_name: str | None
-    kind: str
+    kind: Kind
     confidence: float | None
     flags: list[str]
     depth: int
@@ -141,44 +141,30 @@ def working(connection: Connection, group_id: str, limit: int) -> list[EntryWith
     return fetch(connection, EntryWithOrigin, statement.order_by(*_NEWEST_FIRST).limit(limit))
 
 
-def sessions(connection: Connection, group_id: str, limit: int) -> list[str]:
-    """Sessions that spoke last, for choosing one."""
-    latest = (
-        select(_Q.session_id, _Q.created_at)
-        .where(*_in_sight(group_id))
-        .order_by(*_NEWEST_FIRST)
-        .limit(LOOKED_AT)
-        .subquery()
-        .c
-    )
-    statement = select(latest.session_id).where(latest.session_id.is_not(None)).group_by(latest.session_id)
-    return list(
-        connection.execute(
-            statement.order_by(func.max(latest.created_at).desc(), latest.session_id).limit(limit)
-        ).scalars()
-    )
-
-
-def nodes(connection: Connection, group_id: str, limit: int) -> list[str]:
-    """Nodes of workflows that spoke last, for choosing one."""
-    latest = (
-        select(_Q.node_id).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST).limit(LOOKED_AT).subquery().c
-    )
-    return list(
-        connection.execute(select(latest.node_id).distinct().order_by(latest.node_id).limit(limit)).scalars()
-    )
+def spoke_last(connection: Connection, group_id: str, who: Who, limit: int) -> list[str]:
+    """Sessions, those that spoke last first, or nodes of workflows by name: to choose one."""
+    column = _Q.session_id if who == "session_id" else _Q.node_id
+    lately = select(column.label("name"), _Q.created_at).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST)
+    latest = lately.limit(LOOKED_AT).subquery().c
+    named = select(latest.name).where(latest.name.is_not(None)).group_by(latest.name)
+    order = (func.max(latest.created_at).desc(), latest.name) if who == "session_id" else (latest.name,)
+    return list(connection.execute(named.order_by(*order).limit(limit)).scalars())
 
 
 def counts(connection: Connection, group_id: str) -> Counts:
     """How many entries and pieces of knowledge there are, by state."""
     entry = (
-        select(_Q.received_at, _Q.created_at, _STATE.label("state")).where(*_in_sight(group_id)).subquery().c
+        select(_Q.received_at, _Q.created_at, _STATE.label("state")).where(*_in_sight(group_id)).subquery()
     )
+    is_waiting = entry.c.state == "waiting"
     in_quarantine = select(
         func.count().label("entries"),
-        func.min(entry.received_at).filter(entry.state == "waiting").label("waiting_since"),
-        func.max(entry.created_at).label("latest"),
-        *(func.count().filter(entry.state == state).label(name) for name, state in _COUNTED.items()),
+        func.min(entry.c.received_at).filter(is_waiting).label("waiting_since"),
+        func.max(entry.c.created_at).label("latest"),
+        *(
+            func.count().filter(entry.c.state == state).label("working" if state == "accepted" else state)
+            for state in get_args(State)
+        ),
     )
     in_force = _K.demoted_at.is_(None)
     known = select(
@@ -208,13 +194,6 @@ def outcomes(connection: Connection, group_id: str, since: datetime | None = Non
     return {row.outcome: row.entries for row in rows}
 
 
-def rejections(connection: Connection, group_id: str) -> dict[str, int]:
-    """How many entries each filter has kept out of working memory, those of most first."""
-    return {
-        outcome: count for outcome, count in outcomes(connection, group_id).items() if outcome != "accepted"
-    }
-
-
 def _columns(row: type[Entry], chars: int) -> list[ColumnElement[Any]]:
     return columns(row, _Q, state=_STATE, chars=func.length(_Q.content), content=func.left(_Q.content, chars))
 
@@ -225,15 +204,10 @@ def _in_sight(group_id: str) -> tuple[ColumnElement[bool], ...]:
 
 def _conditions(wanted: WantedEntries) -> Iterator[ColumnElement[bool]]:
     yield from has_words(_Q.content, wanted.words)
-    for column, value in (
-        (_STATE, wanted.state),
-        (_Q.session_id, wanted.session_id),
-        (_Q.node_id, wanted.node_id),
-        (_Q.agent_id, wanted.agent_id),
-        (_Q.rejected_reason, wanted.reason),
-    ):
-        if value is not None:
-            yield column == value
+    yield from equal_if_given(
+        *((_Q.session_id, wanted.session_id), (_Q.node_id, wanted.node_id), (_Q.agent_id, wanted.agent_id)),
+        *((_Q.rejected_reason, wanted.reason), (_STATE, wanted.state)),
+    )
     if wanted.at_least is not None:
         yield _Q.confidence >= wanted.at_least
     if wanted.below is not None:
@@ -252,11 +226,3 @@ _STATE: ColumnElement[str] = case(
     (_IS_WORKING, "accepted"),
     else_="expired",
 )
-#: Fields of :class:`Counts` and the states that they count.
-_COUNTED = {
-    "waiting": "waiting",
-    "working": "accepted",
-    "rejected": "rejected",
-    "expired": "expired",
-    "promoted": "promoted",
-}

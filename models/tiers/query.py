@@ -1,7 +1,7 @@
 """Asking a group's tiers: both at once, each bounded, one that fails reported beside what the other found.
 
-A plain function, for workers that answer over the queue and for who is beside the database: the web asks it
-directly when Valkey is away, since the queue is in Valkey, too. Quarantine is no tier that can be asked.
+A plain function: the web asks directly when Valkey is away, as the queue is in Valkey, too. Quarantine is no
+tier that can be asked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import cast
 
-import numpy as np
 import redis
 from psycopg import Error as DriverError
 from pydantic import ValidationError
@@ -21,19 +20,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from engine.providers.embedder_specs import thresholds_of
 from engine.providers.web_search import SearchOptions, SearchResult, chosen
-from engine.retrieval.ranking import MIN_NORM
 from engine.tiers.answer import SECONDS, Gathered, Reader, Searcher, Skipped, gather, items_of, merge
+from engine.tiers.quarantine import cosine
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError
 from jiyi.once import once
-from jiyi.protocol.tier_questions import (
-    NO_THRESHOLD,
-    MemoryAnswer,
-    MemoryQuery,
-    MemoryQuestion,
-    Source,
-    Tier,
-    TierItem,
-)
+from jiyi.protocol.tier_questions import NO_THRESHOLD, MemoryAnswer, MemoryQuery, Source, Tier, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -88,25 +79,21 @@ def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float 
     if query.web_results:
         readers["web"] = lambda: _web(asked)
     results = gather(readers, seconds)
-    if asked.note and results.tiers["longterm"].state == "ok":
-        results.tiers["longterm"] = results.tiers["longterm"].model_copy(update={"message": asked.note})
+    if asked.note and (longterm := results.tiers["longterm"]).state == "ok":
+        results.tiers["longterm"] = longterm.model_copy(update={"message": asked.note})
     return _answer(asked, results)
 
 
 def _answer(asked: _TierQuery, found: Gathered) -> MemoryAnswer:
-    hot = (
-        _with_similarities(asked, found.items["working"])
-        if asked.query.order == "score"
-        else found.items["working"]
-    )
-    # Long-term memory has applied its threshold: what was found by words is measured by another.
-    question = asked.query.model_copy(update={"relevance_threshold": NO_THRESHOLD})
-    results = merge(hot, found.items["longterm"], question, asked.now, external=found.items.get("web", []))
-    shown: dict[Source, int] = {"hot": 0, "cold": 0, "external": 0}
-    for item in results:
-        shown[item.source] += 1
+    hot, cold = found.items["working"], found.items["longterm"]
+    if asked.query.order == "score":
+        hot = _with_similarities(asked, hot)
+    results = merge(hot, cold, asked.query, asked.now, external=found.items.get("web", []))
+    sources = [item.source for item in results]
     names: dict[Tier, Source] = {"working": "hot", "longterm": "cold", "web": "external"}
-    tiers = [status.model_copy(update={"shown": shown[names[tier]]}) for tier, status in found.tiers.items()]
+    for tier, status in found.tiers.items():
+        status.shown = sources.count(names[tier])
+    tiers = list(found.tiers.values())
     return MemoryAnswer(results=results, tiers=tiers, web_answer=asked.web_answer)
 
 
@@ -140,19 +127,18 @@ def _longterm(asked: _TierQuery) -> list[TierItem]:
         with unit_of_work() as connection:
             used = embedding_models.active_model(connection)
         _embed(asked, used)
-        with (
-            snapshot() as connection
-        ):  # else a piece that gets its vector, or other words, between the two is found by neither
+        # else a piece that gets its vector, or other words, between the two is found by neither
+        with snapshot() as connection:
             by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
             items: list[TierItem] = []
             if asked.vector is not None and asked.model is not None:
-                limit = (
-                    question.cold_limit + len(asked.entries) + WM_ENTRIES
-                )  # what is hot, too, is shown once
+                limit = question.cold_limit + len(asked.entries) + WM_ENTRIES  # what is hot is shown once
                 near = knowledge.nearest(
                     connection, question.group_id, question, asked.vector, asked.model, limit
                 )
-                items = [item for item in near if _is_near(item, question, asked.model)]
+                least = question.relevance_threshold
+                least = thresholds_of(asked.model).relevant if least is None else least
+                items = [item for item in near if least <= NO_THRESHOLD or item.score >= least]
     except DATABASE_ERRORS as error:
         raise TierAway(
             f"long-term memory cannot be read: the database is away ({type(error).__name__})"
@@ -160,7 +146,8 @@ def _longterm(asked: _TierQuery) -> list[TierItem]:
     if without:
         why = asked.note or f"{without:,} pieces are not embedded yet"
         asked.note = f"{why}: found by their words"
-    return [*items, *(item for item in by_words if _has_words(item, question))]
+    anything = question.relevance_threshold is not None and question.relevance_threshold <= NO_THRESHOLD
+    return [*items, *(item for item in by_words if anything or item.score >= RELEVANT_BY_WORDS)]
 
 
 def _embed(asked: _TierQuery, used: ActiveModel | None) -> None:
@@ -174,31 +161,16 @@ def _embed(asked: _TierQuery, used: ActiveModel | None) -> None:
         asked.note = "the embedder is away"
 
 
-def _is_near(item: TierItem, question: MemoryQuestion, model: str) -> bool:
-    least = question.relevance_threshold
-    least = thresholds_of(model).relevant if least is None else least
-    return least <= NO_THRESHOLD or item.score >= least
-
-
-def _has_words(item: TierItem, question: MemoryQuestion) -> bool:
-    least = question.relevance_threshold
-    return (least is not None and least <= NO_THRESHOLD) or item.score >= RELEVANT_BY_WORDS
-
-
 def _with_similarities(asked: _TierQuery, items: Sequence[TierItem]) -> list[TierItem]:
-    """Cosines of the entries whose vectors are of the question's model."""
-    vector = asked.vector
-    if vector is None:
+    """With the cosines of the entries whose vectors are of the question's model."""
+    if (vector := asked.vector) is None:
         return list(items)
-    known = {str(entry.entry_id): _cosine(entry, vector, asked.model) for entry in asked.entries}
+    known = {
+        str(entry.entry_id): cosine(entry.vector, vector)
+        for entry in asked.entries
+        if entry.model == asked.model
+    }
     return [item.model_copy(update={"similarity": known.get(item.item_id)}) for item in items]
-
-
-def _cosine(entry: Entry, vector: Float32, model: str | None) -> float | None:
-    if entry.vector is None or entry.model != model or entry.vector.shape != vector.shape:
-        return None
-    lengths = float(np.linalg.norm(entry.vector)) * float(np.linalg.norm(vector))
-    return float(entry.vector @ vector) / lengths if lengths > MIN_NORM else None
 
 
 def _web(asked: _TierQuery) -> list[TierItem]:

@@ -86,7 +86,7 @@ def knowledge_history(context: Context, request: ById) -> Rows[Change]:
 @action("quarantine.outcome")
 def outcome(context: Context, request: ById) -> IngestState | None:
     """Tell what the filters said of an entry; nothing until they have decided."""
-    return quarantine.outcome(context.connection, context.group_id, request.id)
+    return quarantine.outcomes(context.connection, context.group_id, [request.id]).get(request.id)
 
 
 @action("working_memory.show")
@@ -95,12 +95,11 @@ def working_memory(context: Context, request: Request) -> WorkingMemory:  # noqa
     lost.
     """
     connection, group_id = context.connection, context.group_id
-    refused = quarantine_reads.rejections(connection, group_id)
+    refused = quarantine_reads.outcomes(connection, group_id)
+    refused.pop("accepted", None)
     quarantine.lock_group(connection, group_id)
-    entries = quarantine.working_memory(connection, group_id)
-    return WorkingMemory(
-        rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused
-    )
+    rows = [entry.item() for entry in quarantine.working_memory(connection, group_id)]
+    return WorkingMemory(rows=rows, counts=working.stats(group_id), rejections=refused)
 
 
 @action("digests.list")
@@ -137,54 +136,31 @@ def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
 
 
 def entries(
-    connection: Connection,
-    group_id: str,
-    wanted: ListKnowledge,
-    now: datetime | None = None,
-    *,
-    layers: Collection[Layer] = LAYERS,
+    connection: Connection, group_id: str, wanted: ListKnowledge, *, layers: Collection[Layer] = LAYERS
 ) -> KnowledgePage:
     """A page, newest first, with how many entries there are in each layer. ``layers``: no others, whatever
     the filter says.
     """
-    listed = select(_ENTRIES).where(*_conditions(wanted), _E.layer.in_(list(layers)))
+    given = {"group": group_id, "now": datetime.now(UTC)}
+    wanted_rows = [*_conditions(wanted), _E.layer.in_(list(layers))]
+    counted = select(_E.layer, func.count().label("entries")).where(*wanted_rows).group_by(_E.layer)
+    counts = {row.layer: row.entries for row in connection.execute(counted, given)}
+    listed = select(_ENTRIES).where(*wanted_rows)
     if wanted.layer != "all":
         listed = listed.where(_E.layer == wanted.layer)
     if (before := wanted.place(BY_TIME)) is not None:
         listed = listed.where(tuple_(_MOMENT, _E.entry_id) < tuple_(*map(literal, before)))
     newest = listed.order_by(_MOMENT.desc(), _E.entry_id.desc()).limit(wanted.limit + 1)
-    rows = page(
-        [_entry(row) for row in connection.execute(newest, _sources(group_id, now)).mappings()],
-        wanted.limit,
-        place,
-    )
-    counted = {
-        layer: count for layer, count in counts(connection, group_id, wanted, now).items() if layer in layers
-    }
-    return KnowledgePage(rows=rows.rows, next=rows.next, counts=counted)
+    found = [_entry(row) for row in connection.execute(newest, given).mappings()]
+    rows = page(found, wanted.limit, place)
+    in_layers = {layer: counts.get(layer, 0) for layer in LAYERS if layer in layers}
+    return KnowledgePage(rows=rows.rows, next=rows.next, counts=in_layers)
 
 
 def place(row: Knowledge) -> Place:
     """Where a page ends that ends with this row: rows that come meanwhile do not move what follows."""
     at = row.promoted_at if row.layer == "longterm" else row.created_at
     return at or row.created_at, UUID(row.entry_id)
-
-
-def counts(
-    connection: Connection, group_id: str, wanted: ListKnowledge | None = None, now: datetime | None = None
-) -> dict[Layer, int]:
-    """Entries in each layer that the filter lets through."""
-    counted = (
-        select(_E.layer, func.count().label("entries"))
-        .where(*_conditions(wanted or ListKnowledge()))
-        .group_by(_E.layer)
-    )
-    counted_rows = {row.layer: row.entries for row in connection.execute(counted, _sources(group_id, now))}
-    return {layer: counted_rows.get(layer, 0) for layer in LAYERS}
-
-
-def _sources(group_id: str, now: datetime | None) -> dict[str, str | datetime]:
-    return {"group": group_id, "now": now or datetime.now(UTC)}
 
 
 def _conditions(wanted: ListKnowledge) -> Iterator[ColumnElement[bool]]:
@@ -201,42 +177,30 @@ def _entry(row: RowMapping) -> Knowledge:
     return Knowledge(**{**row, "entry_id": str(row["entry_id"]), "verified": verified})
 
 
+_TEXTS = (
+    *("layer", "content", "group_id", "session_id", "agent_id", "node_id", "node_type", "kind", "rejected"),
+)
 _ENTRIES = (
     text("""
-    SELECT q.entry_id, CASE WHEN q.working_until > :now
-    AND q.expired_at IS NULL THEN 'working' ELSE 'quarantine' END AS layer,
-        q.content, q.group_id, q.session_id, q.agent_id, q.node_id, q.node_type, q.kind, q.confidence,
-        q.flags, q.created_at,
+    SELECT q.entry_id, q.content, q.group_id, q.session_id, q.agent_id, q.node_id, q.node_type, q.kind,
+        CASE WHEN q.working_until > :now AND q.expired_at IS NULL THEN 'working' ELSE 'quarantine' END
+            AS layer, q.confidence, q.flags, q.created_at,
         CASE WHEN q.working_until > :now AND q.expired_at IS NULL THEN q.working_until END AS expires_at,
-        q.promoted_at,
-        q.rejected_reason AS rejected, q.metadata
+        q.promoted_at, q.rejected_reason AS rejected, q.metadata
     FROM quarantine_logs q
     WHERE q.group_id = :group AND q.deleted_at IS NULL
         AND (q.promoted_at IS NULL OR q.working_until > :now AND q.expired_at IS NULL)
     UNION ALL
-    SELECT k.knowledge_id, 'longterm', k.content, k.group_id, k.session_id, k.agent_id, k.metadata ->>
-    'node_id',
-        k.metadata ->> 'node_type', k.kind, NULL, '{}'::text[], k.created_at, NULL, k.promoted_at, NULL,
-        k.metadata
+    SELECT k.knowledge_id, k.content, k.group_id, k.session_id, k.agent_id, k.metadata ->> 'node_id',
+        k.metadata ->> 'node_type', k.kind, 'longterm', NULL, '{}'::text[], k.created_at, NULL,
+        k.promoted_at, NULL, k.metadata
     FROM knowledge k WHERE k.group_id = :group AND k.demoted_at IS NULL
     """)
     .columns(
-        *(
-            column("entry_id", Uuid),
-            column("layer", Text),
-            column("content", Text),
-            column("group_id", Text),
-            column("session_id", Text),
-        ),
-        *(
-            column("agent_id", Text),
-            column("node_id", Text),
-            column("node_type", Text),
-            column("kind", Text),
-            column("confidence", Double),
-        ),
-        *(column("flags", ARRAY(Text)), column("created_at", Timestamp), column("expires_at", Timestamp)),
-        *(column("promoted_at", Timestamp), column("rejected", Text), column("metadata", JSONB)),
+        *(column(name, Text) for name in _TEXTS),
+        *(column("entry_id", Uuid), column("confidence", Double), column("flags", ARRAY(Text))),
+        *(column(name, Timestamp) for name in ("created_at", "expires_at", "promoted_at")),
+        column("metadata", JSONB),
     )
     .subquery("entries")
 )

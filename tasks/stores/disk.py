@@ -18,8 +18,7 @@ from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.stores.types import FileSource
 from models.stores.saved_files import is_within
 
-#: Bytes of a file that stores read; larger ones are left out, and said so: whoever indexes one has all of it
-#: in memory.
+#: Bytes of a file that stores read: whoever indexes one has all of it in memory.
 MAX_FILE_BYTES = 20 << 20
 #: Files of one store. More are a collection for several stores: each retrieval looks at all chunks of one.
 MAX_FILES = 200_000
@@ -29,7 +28,6 @@ MAX_PATH_BYTES = 1_000
 MAX_DEPTH = 100
 #: What is opened is never waited for: a pipe without a writer would block for ever.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_BLOCK = 1 << 20
 #: On Linux: a link for each file that this process has open.
 _OPENED = Path("/proc/self/fd")
 
@@ -63,14 +61,10 @@ class Contents:
 
 
 def look_through(source: FileSource, root: Path, allowed: Sequence[Path]) -> Look:
-    """The files of a source with its endings, unread, in the order of their paths.
+    """The files of a source with its endings, unread, in the order of their paths. ``root`` is its path,
+    ``allowed`` are the folders that the store may use, all resolved.
 
     Names that begin with a dot are left out, and folders that are links are not entered.
-
-    Args:
-        source: as declared.
-        root: its path, resolved.
-        allowed: the folders that the store may use, resolved.
     """
     look = Look()
     if not root.is_dir():
@@ -106,19 +100,21 @@ def read(path: Path, allowed: Sequence[Path]) -> Contents:
         Unusable: it leads out of the folders, is too large, cannot be read, or changed meanwhile.
     """
     try:
-        if not is_within(path.resolve(strict=True), allowed):
-            raise Unusable("outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)")
+        _check_place(path.resolve(strict=True), allowed)
         handle = os.open(path, _FLAGS)
+        try:
+            return _read(handle, path, allowed)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         raise
     except (OSError, RuntimeError) as error:
-        raise Unusable("unreadable", f"it cannot be opened: {_reason(error)}") from None
-    try:
-        return _read(handle, path, allowed)
-    except OSError as error:
         raise Unusable("unreadable", f"it cannot be read: {_reason(error)}") from None
-    finally:
-        os.close(handle)
+
+
+def _check_place(path: Path, allowed: Sequence[Path]) -> None:
+    if not is_within(path, allowed):
+        raise Unusable("outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)")
 
 
 def digest_of(path: Path, allowed: Sequence[Path]) -> bytes | None:
@@ -135,9 +131,7 @@ def size_and_time(path: Path, allowed: Sequence[Path]) -> tuple[int, int]:
 
 
 def _read(handle: int, path: Path, allowed: Sequence[Path]) -> Contents:
-    opened = Path(f"/proc/self/fd/{handle}" if _OPENED.is_dir() else path).resolve()
-    if not is_within(opened, allowed):
-        raise Unusable("outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)")
+    _check_place(Path(f"/proc/self/fd/{handle}" if _OPENED.is_dir() else path).resolve(), allowed)
     before = os.fstat(handle)
     if not stat.S_ISREG(before.st_mode):
         raise Unusable("unreadable", "it is no file, but a device, a pipe or a socket")
@@ -145,16 +139,9 @@ def _read(handle: int, path: Path, allowed: Sequence[Path]) -> Contents:
         raise Unusable(
             "too_large", f"it has {before.st_size:,} bytes, more than {MAX_FILE_BYTES:,}: split it"
         )
-    blocks: list[bytes] = []
-    room = before.st_size + 1  # one more than there is shows that it grows, and no log is read for ever
-    while room > 0 and (block := os.read(handle, min(_BLOCK, room))):
-        blocks.append(block)
-        room -= len(block)
+    data = os.read(handle, before.st_size + 1)  # one more shows that it grows
     after = os.fstat(handle)
-    data = b"".join(blocks)
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
-        data
-    ) != after.st_size:
+    if (before.st_size, before.st_mtime_ns) != (len(data), after.st_mtime_ns):
         raise Unusable("unstable", "it changed while it was read; the next scan reads it again")
     return Contents(data, sha256(data).digest(), after.st_size, after.st_mtime_ns)
 
@@ -196,8 +183,8 @@ def _entries(
 
 
 def _measure(path: Path, allowed: Sequence[Path]) -> tuple[int, int] | None:
-    """Size and time; of a link that leads out those of the link, so that nothing is told of what is there.
-    None: no file.
+    """Size and time; of a link that leads out those of the link, which tell nothing of what is there. None:
+    no file.
     """
     try:
         link = path.is_symlink()

@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection
 
 from engine.stores.children import parse
-from engine.stores.chunks import Changes, Found, changes, chunk_of, day_of, limits_of
+from engine.stores.chunks import Changes, Found, Place, changes, chunk_of, day_of, limits_of
 from engine.stores.file_texts import Unusable, suffix_of
 from engine.stores.limits import Refused
 from jiyi.errors import ConfigError
-from jiyi.stores.types import FileMemoryConfig, FileSource
+from jiyi.stores.types import FileMemoryConfig
 from models.db.connection import unit_of_work
 from models.queue import pending_work
 from models.stores import file_rows, rows, saved_files
@@ -32,7 +32,7 @@ from tasks.stores.disk import Contents, Look
 
 #: Seconds: some ten thousand files on a slow disk.
 SCAN_TIME_LIMIT = 600
-#: Notes that are kept with the store, and stores whose scan is owed in one transaction.
+#: Notes that are kept with a store, and stores whose scan is owed in one transaction.
 MAX_NOTES, PAGE = 5, 500
 
 
@@ -56,12 +56,9 @@ def scan_files(batch: Batch) -> None:
     for store_id in batch.subject_ids:
         with unit_of_work() as connection:
             store = rows.by_ids(connection, [store_id]).get(store_id)
-            kept = set() if store is None else saved_files.kept_files(connection, store.group_id)
-            known = (
-                []
-                if store is None
-                else file_rows.known(connection, store.group_id, store_id, _cut(store.config))
-            )
+            if store is not None and store.type == "file":
+                kept = saved_files.kept_files(connection, store.group_id)
+                known = file_rows.known(connection, store, _cut(store.config))
         if store is None or store.type != "file":
             with batch.finish():
                 continue
@@ -104,7 +101,7 @@ def _cut(config: FileMemoryConfig) -> dict[str, tuple[int, int, str]]:
 def _look_through(store: StoreRecord, kept: Collection[Path]) -> _Sources:
     """``kept``: files that are passed over, as stores are saved to them."""
     allowed = saved_files.roots(store.group_id)
-    files: dict[tuple[str, str], Found] = {}
+    files: dict[Place, Found] = {}
     whole, roots = Look(), dict[str, Path]()
     for source in store.config.file_sources:
         try:
@@ -113,11 +110,9 @@ def _look_through(store: StoreRecord, kept: Collection[Path]) -> _Sources:
             whole.notes.append(str(error))
             continue
         look = disk.look_through(source, root, allowed)
-        files.update(
-            (file.place, file)
-            for file in look.found
-            if disk.path_of(root, file.place.path).resolve() not in kept
-        )
+        for file in look.found:
+            if disk.path_of(root, file.place.path).resolve() not in kept:
+                files[file.place] = file
         whole.notes += look.notes
         whole.unseen += look.unseen
     whole.found = sorted(files.values(), key=lambda one: one.place)
@@ -132,64 +127,40 @@ def _digest_of(sources: _Sources, found: Found) -> bytes | None:
 def _apply_changes(connection: Connection, store: StoreRecord, made: Changes) -> None:
     if not (made.added or made.changed or made.removed or made.renamed):
         return
-    group_id, store_id = store.group_id, store.store_id
-    revision = rows.bump(connection, store_id)
+    group_id = store.group_id
+    revision = rows.bump(connection, store.store_id)
     file_rows.drop(connection, group_id, made.removed)
     owed: list[UUID] = []
     for known, to in made.renamed:
         day = day_of(to.place.path, file_rows.first_chunk(connection, group_id, known.file_id))
-        owed += file_rows.move(
-            connection,
-            group_id,
-            store_id,
-            revision,
-            known.file_id,
-            to,
-            None if day is None else day.isoformat(),
-        )
-    added = file_rows.add(connection, group_id, store_id, made.added)
+        owed += file_rows.move(connection, store, revision, known.file_id, to, day)
+    due = [*file_rows.add(connection, store, made.added), *made.changed]
     pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in owed])
-    due = [*added, *made.changed]
-    for start in range(0, len(due), PAGE):
-        pending_work.enqueue(
-            connection, INDEX, [(file_id, group_id) for file_id in due[start : start + PAGE]]
-        )
+    pending_work.enqueue(connection, INDEX, [(file_id, group_id) for file_id in due])
 
 
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """What a file says."""
-
-    #: What it was read by, as Python names it; ``pdf`` for a PDF.
-    encoding: str
-    #: The day that it is about, in ISO 8601.
-    day: str | None
-    #: Text and tokens, with spaces between them, of each chunk in order.
-    chunks: list[tuple[str, str]]
-
-
-def extract(data: bytes, path: str, encoding: str, size: int, overlap: int) -> Extracted:
-    """Arguments and result as of :func:`engine.stores.chunks.parse`.
+def extract(
+    data: bytes, path: str, encoding: str, size: int, overlap: int
+) -> tuple[dict[str, Any], list[Any]]:
+    """What :func:`engine.stores.chunks.parse_document` says of a file, and its chunks.
 
     Raises:
         Unusable: there is no text in it, or it costs more than its limits allow.
     """
+    cut = {"path": path, "encoding": encoding, "size": size, "overlap": overlap}
     try:
-        about, *chunks = parse(
-            "document", data, limits_of(path), path=path, encoding=encoding, size=size, overlap=overlap
-        )
+        about, *chunks = parse("document", data, limits_of(path), **cut)
     except Refused as refused:
         raise Unusable.of(refused) from None
-    return Extracted(about["encoding"], about["day"], [(text, words) for text, words in chunks])
+    return about, chunks
 
 
 #: Files that one run indexes, each in a transaction of its own; and seconds that it may take.
 FILES_A_RUN, INDEX_TIME_LIMIT = 16, 600
-#: Seconds after which a run begins no further file: one costs up to :class:`engine.stores.limits.Limits`, so
-#: many hostile ones of a group would hold the thread, and other groups' work, for half an hour.
+#: Seconds after which a run begins no further file: many hostile ones of a group would hold the thread, and
+#: other groups' work, for half an hour.
 RUN_SECONDS = 60.0
-#: States that may pass without the file changing: such a file is looked at again with every scan, and what
-#: was indexed stays for the one that is being written to.
+#: States that may pass without the file changing: such a file is looked at again with every scan.
 _PASSING = frozenset({"unstable", "outside", "unreadable"})
 
 
@@ -216,81 +187,71 @@ def index_file(batch: Batch) -> None:
 
 
 def _index(batch: Batch, store: StoreRecord, file: FileRow) -> None:
-    config: FileMemoryConfig = store.config
-    source = _source(config, file)
+    source = next(
+        (
+            source
+            for source in store.config.file_sources
+            if source.path == file.source and suffix_of(file.path) in source.endings
+        ),
+        None,
+    )
     if source is None:  # declared no longer
         _forget(batch, store, file)
         return
     path, allowed = Path(), saved_files.roots(store.group_id)
+    config: FileMemoryConfig = store.config
+    cut: dict[str, Any] = {
+        "encoding": source.encoding,
+        "chunk_size": config.chunk_size,
+        "chunk_overlap": config.chunk_overlap,
+    }
     try:
         path = disk.path_of(saved_files.source_path(store.group_id, source.path, "file_sources"), file.path)
         contents = disk.read(path, allowed)
-        if _is_indexed(file, config, source, contents):
+        same = file.state == "indexed" and file.file_hash == contents.digest
+        if same and all(getattr(file, name) == value for name, value in cut.items()):
             _note(batch, store, file, contents)
         else:
-            extracted = extract(
+            about, chunks = extract(
                 contents.data, file.path, source.encoding, config.chunk_size, config.chunk_overlap
             )
-            _write(batch, store, file, source, contents, extracted)
+            _write(batch, store, file, cut, contents, about, chunks)
     except FileNotFoundError:
         _forget(batch, store, file)
-    except ConfigError as error:
-        _refuse(batch, store, file, source, Unusable("outside", str(error)), path, allowed)
-    except Unusable as problem:
-        _refuse(batch, store, file, source, problem, path, allowed)
-
-
-def _source(config: FileMemoryConfig, file: FileRow) -> FileSource | None:
-    ending = suffix_of(file.path)
-    return next(
-        (source for source in config.file_sources if source.path == file.source and ending in source.endings),
-        None,
-    )
-
-
-def _is_indexed(file: FileRow, config: FileMemoryConfig, source: FileSource, contents: Contents) -> bool:
-    cut = (file.chunk_size, file.chunk_overlap, file.encoding) == (
-        config.chunk_size,
-        config.chunk_overlap,
-        source.encoding,
-    )
-    return cut and file.state == "indexed" and file.file_hash == contents.digest
+    except (ConfigError, Unusable) as error:
+        problem = error if isinstance(error, Unusable) else Unusable("outside", str(error))
+        _refuse(batch, store, file, cut, problem, disk.size_and_time(path, allowed))
 
 
 def _write(
     batch: Batch,
     store: StoreRecord,
     file: FileRow,
-    source: FileSource,
+    cut: dict[str, Any],
     contents: Contents,
-    extracted: Extracted,
+    about: dict[str, Any],
+    said: list[Any],
 ) -> None:
-    config: FileMemoryConfig = store.config
     chunks = [
-        chunk_of(store.store_id, file.source, file.path, number, text)
-        for number, (text, _) in enumerate(extracted.chunks)
+        chunk_of(store.store_id, file.place, number, text, words) for number, (text, words) in enumerate(said)
     ]
-    words = [words for _, words in extracted.chunks]
     metadata = {
         "source_type": "file",
         "file_path": file.path,
         "file_name": file.path.rpartition("/")[2],
         "file_hash": contents.digest.hex(),
         "file_size": contents.size,
-        "file_day": extracted.day,
+        "file_day": about["day"],
         "source": file.source,
-        "encoding": extracted.encoding,
+        "encoding": about["encoding"],
     }
     outcome = Outcome(
         state="indexed",
         file_hash=contents.digest,
         size=contents.size,
         modified_ns=contents.modified_ns,
-        encoding=source.encoding,
-        chunk_size=config.chunk_size,
-        chunk_overlap=config.chunk_overlap,
         chunks_count=len(chunks),
-        at=datetime.now(UTC),
+        **cut,
     )
     with batch.finish() as (connection, owed):
         if not owed:
@@ -298,9 +259,7 @@ def _write(
         revision = rows.bump(connection, store.store_id)
         if not file_rows.is_there(connection, store.group_id, file.file_id):
             return
-        missing = file_rows.write_chunks(
-            connection, store.group_id, store.store_id, file.file_id, revision, chunks, words, metadata
-        )
+        missing = file_rows.write_chunks(connection, store, file.file_id, revision, chunks, metadata)
         file_rows.write_outcome(connection, store.group_id, file.file_id, outcome)
         pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, store.group_id) for item_id in missing])
 
@@ -309,14 +268,8 @@ def _note(batch: Batch, store: StoreRecord, file: FileRow, contents: Contents) -
     """The bytes are those that were indexed: only their time is another."""
     with batch.finish() as (connection, owed):
         if owed:
-            file_rows.touch(
-                connection,
-                store.group_id,
-                file.file_id,
-                contents.size,
-                contents.modified_ns,
-                datetime.now(UTC),
-            )
+            seen = contents.size, contents.modified_ns
+            file_rows.touch(connection, store.group_id, file.file_id, *seen)
 
 
 def _forget(batch: Batch, store: StoreRecord, file: FileRow) -> None:
@@ -331,31 +284,21 @@ def _refuse(
     batch: Batch,
     store: StoreRecord,
     file: FileRow,
-    source: FileSource,
+    cut: dict[str, Any],
     problem: Unusable,
-    path: Path,
-    allowed: list[Path],
+    seen: tuple[int, int],
 ) -> None:
     """Nothing can be made of it as it is: its state says why, and what was indexed of it goes, unless it is
     only being written to.
     """
-    config: FileMemoryConfig = store.config
-    size, modified_ns = disk.size_and_time(path, allowed)
-    passing = problem.state in _PASSING
-    outcome = Outcome(
-        state=problem.state,
-        reason=problem.reason,
-        size=size,
-        modified_ns=modified_ns,
-        encoding=source.encoding,
-        chunk_size=None if passing else config.chunk_size,
-        chunk_overlap=None if passing else config.chunk_overlap,
-        at=datetime.now(UTC),
-    )
+    if problem.state in _PASSING:
+        cut = {"encoding": cut["encoding"]}
+    size, modified_ns = seen
+    outcome = Outcome(state=problem.state, reason=problem.reason, size=size, modified_ns=modified_ns, **cut)
     with batch.finish() as (connection, owed):
         if not owed:
             return
         if problem.state != "unstable":
             rows.bump(connection, store.store_id)
-            file_rows.drop_chunks(connection, store.group_id, file.file_id)
+            file_rows.drop_chunks(connection, store.group_id, [file.file_id])
         file_rows.write_outcome(connection, store.group_id, file.file_id, outcome)

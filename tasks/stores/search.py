@@ -1,5 +1,5 @@
-"""The answer to a question to a store, whatever its type, and the vectors of its items; a mem0 store is asked
-and written elsewhere.
+"""The answer to a question to a store, whatever its type, and the vectors of its items; mem0 stores are asked
+and written.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -31,9 +31,8 @@ from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
 from models.operations import embedding_models
 from models.stores import actions, items, rows
-from models.stores import items as items_
-from models.stores.backends import SEND_ITEM, forget_sent, items_to_send
-from models.stores.items import EMBED_ITEMS, ItemToEmbed, vendor
+from models.stores.backends import SEND_ITEM
+from models.stores.items import EMBED_ITEMS, OwedItem, vendor
 from models.stores.reads import StoreIndex, index_of
 from models.stores.rows import StoreRecord
 from tasks.framework.embedding import in_use
@@ -89,29 +88,22 @@ def _search_index(store: StoreRecord, request: RetrieveItems, text: str, by: Sea
     """
     embedder, query, notes = _query(store, text, by)
     with unit_of_work() as connection:
-        index = index_of(
-            connection,
-            store,
-            "" if embedder is None else embedder.model,
-            None if query is None else query.size,
-        )
+        model = "" if embedder is None else embedder.model
+        index = index_of(connection, store, model, None if query is None else query.size)
     if index.skipped:
-        log.warning(
-            "store %s: %d items have vectors of another model or size; words alone find them",
-            store.store_id,
-            index.skipped,
-        )
+        log.warning("store %s: %d items have vectors of another model or size", store.store_id, index.skipped)
     if not index.items.corpus.has_vector.any():  # none that the question's could be compared with
         query = None
     embed = None if embedder is None or query is None else embedder.query
+    original = getattr(store.config, "fidelity", "jiyi") == "devall"
+    most = devall.CANDIDATES * request.top_k if original else request.top_k
     with index.lock:
         scores = score(index.items, text, query, embed, datetime.now(UTC), by)
+    chosen = best(index.items, scores, most, request.similarity_threshold)
     with reading() as connection:
-        if getattr(store.config, "fidelity", "jiyi") == "devall":
-            hits = _hits_of_original(connection, store, request, text, index, scores)
-        else:
-            chosen = best(index.items, scores, request.top_k, request.similarity_threshold)
-            hits = _hits(connection, store, index, scores, chosen)
+        hits = _hits(connection, store, index, scores, chosen, text if original else None)
+    if original:
+        hits = sorted(hits, key=lambda hit: -(hit.score or 0))[: request.top_k]
     return FoundStoreItems(hits=hits, skipped=index.skipped, pending=index.pending, notes=notes)
 
 
@@ -130,53 +122,31 @@ def _query(
 
 
 def _hits(
-    connection: Connection, store: StoreRecord, index: StoreIndex, scores: Scores, chosen: Rows
-) -> list[Hit]:
-    positions = index.positions[chosen].tolist()
-    stored = items.by_positions(connection, store, positions)  # without those that went meanwhile
-    return [
-        Hit(
-            item=items.item_of(connection, stored[position]),
-            score=float(scores.total[row]),
-            cosine=_cosine(index, scores, int(row)),
-            parts={"lexical": float(scores.lexical[row])},
-        )
-        for row, position in zip(chosen, positions, strict=True)
-        if position in stored
-    ]
-
-
-def _hits_of_original(
     connection: Connection,
     store: StoreRecord,
-    request: RetrieveItems,
-    text: str,
     index: StoreIndex,
     scores: Scores,
+    chosen: Rows,
+    original: str | None,
 ) -> list[Hit]:
-    """The nearest items, and those without a vector that share words, in the original's order
-    (:mod:`engine.stores.devall`).
+    """The items of these rows, without those that went meanwhile; ``original``: with the scores that the
+    original (:mod:`engine.stores.devall`) gives for this question.
     """
-    near = best(index.items, scores, devall.CANDIDATES * request.top_k, request.similarity_threshold)
-    positions = index.positions[near].tolist()
+    positions = index.positions[chosen].tolist()
     stored = items.by_positions(connection, store, positions)
-    hits: list[Hit] = []
-    for row, position in zip(near, positions, strict=True):
-        if position in stored:
-            cosine, like = (
-                _cosine(index, scores, int(row)),
-                devall.likeness(text, stored[position].content_summary),
-            )
-            item = items.item_of(connection, stored[position])
-            hits.append(Hit(item=item, score=devall.score(cosine, like), cosine=cosine, parts=like.parts))
-    return sorted(hits, key=lambda hit: -(hit.score or 0))[: request.top_k]
-
-
-def _cosine(index: StoreIndex, scores: Scores, row: int) -> float | None:
-    """None: there was nothing to compare."""
-    return (
-        None if scores.cosine is None or not index.items.corpus.has_vector[row] else float(scores.cosine[row])
-    )
+    hits = []
+    for row, position in zip(chosen, positions, strict=True):
+        if position not in stored:
+            continue
+        item = items.item_of(connection, stored[position])
+        compared = scores.cosine is not None and index.items.corpus.has_vector[row]
+        cosine = float(scores.cosine[row]) if scores.cosine is not None and compared else None
+        total, parts = float(scores.total[row]), {"lexical": float(scores.lexical[row])}
+        if original is not None:
+            like = devall.likeness(original, item.content_summary)
+            total, parts = devall.score(cosine, like), asdict(like)
+        hits.append(Hit(item=item, score=total, cosine=cosine, parts=parts))
+    return hits
 
 
 @work_task(SEND_ITEM, batch=20, time_limit=100)
@@ -186,24 +156,19 @@ def send_items(batch: Batch) -> None:
     Safe to repeat because what was sent is no longer there. If a worker dies between mem0's answer and its
     note of it, mem0 gets the text twice, and merges what it knows by itself.
     """
-    with unit_of_work() as connection:
-        waiting = items_to_send(connection, batch.subject_ids)
-        stores = rows.by_ids(connection, [item.store_id for item in waiting])
     done, away = [], {}
-    for item in waiting:
-        if item.store_id in away:
-            continue
-        try:
-            _account(stores[item.store_id]).add(item.content)
+    for store, waiting in _owed_by_store(batch):
+        for place, item in enumerate(waiting):
+            try:
+                _account(store).add(item.content)
+            except ProviderUnavailable as error:
+                away[str(error)] = waiting[place:]
+                break
             done.append(item)
-        except ProviderUnavailable as error:
-            away[item.store_id] = str(error)
-    for store_id, reason in away.items():
-        batch.put_off(
-            [item.item_id for item in waiting if item.store_id == store_id and item not in done], reason
-        )
+    for reason, left in away.items():
+        batch.put_off([item.item_id for item in left], reason)
     with batch.finish() as (connection, _):
-        forget_sent(connection, done)
+        items.delete(connection, done)
 
 
 def search_mem0(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
@@ -223,22 +188,17 @@ def _account(store: StoreRecord) -> Mem0:
 
 def _hit(row: Mapping[str, Any]) -> Hit:
     score = row.get("score")
-    metadata = row["metadata"] if isinstance(row.get("metadata"), dict) else {}
+    try:
+        at = datetime.fromisoformat(str(row.get("updated_at") or row.get("created_at"))).timestamp()
+    except ValueError:
+        at = time.time()
     item = MemoryItem(
         id=str(row.get("id", "")),
         content_summary=str(row.get("memory", row.get("text", ""))),
-        metadata=metadata,
-        timestamp=_time(row),
+        metadata=row["metadata"] if isinstance(row.get("metadata"), dict) else {},
+        timestamp=at,
     )
     return Hit(item=item, score=float(score) if isinstance(score, int | float) else None)
-
-
-def _time(row: Mapping[str, Any]) -> float:
-    given = row.get("updated_at") or row.get("created_at")
-    try:
-        return datetime.fromisoformat(str(given)).timestamp()
-    except ValueError:
-        return time.time()
 
 
 @dataclass(slots=True)
@@ -246,7 +206,7 @@ class _OfStore:
     """A store's items of a batch, and their vectors by their contents' hashes."""
 
     embedder: StoreEmbedder
-    wanted: list[ItemToEmbed]
+    wanted: list[OwedItem]
     made: dict[bytes, Float32]
 
 
@@ -260,7 +220,7 @@ def embed_items(batch: Batch) -> None:
     that is there already is written again as it is.
     """
     stores: dict[UUID, _OfStore] = {}
-    for store, wanted in _items_by_store(batch):
+    for store, wanted in _owed_by_store(batch):
         try:
             own = _embed(store, wanted)
         except (ProviderUnavailable, SettingsError) as error:
@@ -269,43 +229,33 @@ def embed_items(batch: Batch) -> None:
         if own is not None:
             stores[store.store_id] = own
     with batch.finish() as (connection, owed):
-        mine = set(owed)
         for store_id, own in sorted(stores.items()):
             if own.made:
                 own.embedder.hold(connection, len(next(iter(own.made.values()))))
-            new = [
-                (item, own.made[item.content_hash])
-                for item in own.wanted
-                if item.item_id in mine and item.content_hash in own.made
-            ]
-            same = [
-                item.item_id
-                for item in own.wanted
-                if item.item_id in mine and item.content_hash not in own.made
-            ]
-            items_.fill(connection, store_id, new, own.embedder.model)
-            items_.copy(connection, store_id, same, own.embedder.model)
+            mine = [item for item in own.wanted if item.item_id in owed]
+            new = {one.item_id: own.made[one.content_hash] for one in mine if one.content_hash in own.made}
+            same = [item.item_id for item in mine if item.item_id not in new]
+            items.embed(connection, store_id, new, same, own.embedder.model)
         models = {store_id: own.embedder.model for store_id, own in stores.items()}
-        batch.again.extend(items_.without(connection, owed, models))
+        batch.again.extend(items.without(connection, owed, models))
 
 
-def _items_by_store(batch: Batch) -> list[tuple[StoreRecord, list[ItemToEmbed]]]:
-    items: dict[UUID, list[ItemToEmbed]] = defaultdict(list)
+def _owed_by_store(batch: Batch) -> list[tuple[StoreRecord, list[OwedItem]]]:
+    owed: dict[UUID, list[OwedItem]] = defaultdict(list)
     with unit_of_work() as connection:
-        for item in items_.to_embed(connection, batch.subject_ids):
-            items[item.store_id].append(item)
-        return [(store, items[store_id]) for store_id, store in rows.by_ids(connection, list(items)).items()]
+        for item in items.owed(connection, batch.subject_ids):
+            owed[item.store_id].append(item)
+        return [(store, owed[store_id]) for store_id, store in rows.by_ids(connection, list(owed)).items()]
 
 
-def _embed(store: StoreRecord, wanted: list[ItemToEmbed]) -> _OfStore | None:
+def _embed(store: StoreRecord, wanted: list[OwedItem]) -> _OfStore | None:
     """Each content that the store has no vector for is embedded once; None: the store has no embedder."""
     with unit_of_work() as connection:
         embedder = embedder_of_store(connection, store)
         if embedder is None:
             return None
-        known = items_.known(
-            connection, store.store_id, [item.content_hash for item in wanted], embedder.model
-        )
+        hashes = [item.content_hash for item in wanted]
+        known = items.known(connection, store.store_id, hashes, embedder.model)
     missing = {
         item.content_hash: without_labels(item.content) for item in wanted if item.content_hash not in known
     }
@@ -356,7 +306,7 @@ def embedder_of_store(connection: Connection, store: StoreRecord) -> StoreEmbedd
     engine = own_embedder(
         vendor(given), name, given.params.dimensions, given.base_url or "", key, store.group_id
     )
-    size = items_.vector_size(connection, store.store_id, model_name(engine.model, given.params))
+    size = items.vector_size(connection, store.store_id, model_name(engine.model, given.params))
     return StoreEmbedder(sized(engine, size), given.params, "")
 
 

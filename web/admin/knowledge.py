@@ -162,8 +162,8 @@ def _offered(connection: Connection, group: str) -> dict[str, list[str]]:
     if frame.wants_fragment():
         return {}
     return {
-        "sessions": quarantine_reads.sessions(connection, group, OFFERED),
-        "nodes": quarantine_reads.nodes(connection, group, OFFERED),
+        "sessions": quarantine_reads.spoke_last(connection, group, "session_id", OFFERED),
+        "nodes": quarantine_reads.spoke_last(connection, group, "node_id", OFFERED),
     }
 
 
@@ -325,7 +325,7 @@ def pieces_page(connection: Connection, group: str) -> Context:
 
 @knowledge_pages.page("/knowledge/<uuid:knowledge_id>", "piece.html", "one", NO_PIECE, longest=MOST_SIZE)
 def piece_page(connection: Connection, group: str, knowledge_id: UUID) -> Context | None:
-    piece = knowledge.find(connection, group, knowledge_id)
+    piece = knowledge.find(connection, group, [knowledge_id]).get(knowledge_id)
     if piece is None:
         return None
     sources = quarantine_reads.some_entries(connection, group, piece.entry_ids[:MAX_SOURCES])

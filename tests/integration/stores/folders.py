@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.stores import FoundStoreItems, RetrieveItems
+from jiyi.protocol.stores import FoundStoreItems, RetrieveItems, SavedStore
 from jiyi.stores.types import FileMemoryConfig
 from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.queue import pending_work
-from models.stores import rows
+from models.stores import rows, saved_files
 from models.stores.backends import INDEX, SCAN
 from models.stores.items import EMBED_ITEMS
 from models.stores.rows import StoreRecord
@@ -25,6 +25,7 @@ from tasks.stores.search import embed_items, search
 
 #: Seconds before now that written files say they are from: young ones are read again by the next scan.
 AGE = 60
+FILES = "SELECT path, state, state_reason FROM store_files WHERE store_id = :id"
 
 
 class Folder:
@@ -64,6 +65,15 @@ class Folder:
         with unit_of_work() as connection:
             pending_work.enqueue(connection, SCAN, [(self.store_id, self.group)])
 
+    def save(self) -> SavedStore:
+        return self.perform(lambda context, store: saved_files.save(context.connection, store))
+
+    @property
+    def reason(self) -> str:
+        """What is the matter with the store."""
+        [row] = self._rows("SELECT state_reason FROM stores WHERE store_id = :id")
+        return row.state_reason
+
     def scan_only(self) -> None:
         """Look through the folder; what follows is owed."""
         self.owe_scan()
@@ -76,16 +86,10 @@ class Folder:
         run_until_idle(EMBED_ITEMS, embed_items)
 
     def states(self) -> dict[str, str]:
-        return {
-            row.path: row.state
-            for row in self._rows("SELECT path, state FROM store_files WHERE store_id = :id")
-        }
+        return {row.path: row.state for row in self._rows(FILES)}
 
     def reasons(self) -> dict[str, str]:
-        return {
-            row.path: row.state_reason
-            for row in self._rows("SELECT path, state_reason FROM store_files WHERE store_id = :id")
-        }
+        return {row.path: row.state_reason for row in self._rows(FILES)}
 
     def chunks(self) -> list[Any]:
         """All that is indexed, in the order of its keys."""

@@ -180,5 +180,5 @@ def test_names_that_cannot_be_stored_are_told(folder: MakeFolder) -> None:
     docs = folder()
     Path(os.fsdecode(os.fsencode(docs.path) + b"/\xff\xfe.md")).write_text("x")
     assert indexed(docs, "窑.md", "窑温") == "indexed"
-    assert "not in UTF-8" in docs.store.state_reason
+    assert "not in UTF-8" in docs.reason
     assert docs.store.state == "ready"

@@ -152,7 +152,7 @@ def test_a_folder_that_is_away_keeps_its_index(folder: MakeFolder) -> None:
     docs.scan()
     assert docs.states() == {"a.md": "indexed"}
     assert docs.store.state == "unreadable"
-    assert "no such file or folder" in docs.store.state_reason
+    assert "no such file or folder" in docs.reason
     docs.path.with_name("elsewhere").rename(docs.path)
     docs.scan()
     assert docs.store.state == "ready"

@@ -27,7 +27,7 @@ def saved(folder: MakeFolder, roots: Path) -> Folder:
     docs.write("garden/tree.txt", ORANGE)
     docs.perform(FILES.load)
     docs.scan()
-    assert docs.perform(FILES.save).items == 2
+    assert docs.save().items == 2
     return docs
 
 
@@ -45,7 +45,7 @@ def test_an_index_needs_no_file_to_be_kept(folder: MakeFolder, embedded: list[st
         docs.perform(FILES.load)
         docs.scan()
     assert embedded == [KILN]
-    assert docs.perform(FILES.save).path is None
+    assert docs.save().path is None
 
 
 def test_the_format_is_the_original_s(saved: Folder, roots: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_corrupt_index_is_set_aside_and_said(saved: Folder, roots: Path, conte
     saved.scan()
     assert (saved.store.state, set(saved.states().values())) == ("corrupt", {"indexed"})
     assert [path.read_text() for path in roots.glob("index.json.corrupt-*")] == [content]
-    saved.perform(FILES.save)
+    saved.save()
     assert saved.store.state == "ready"
 
 
@@ -124,7 +124,7 @@ def test_a_saved_index_has_the_vectors_of_the_model_that_it_names(saved: Folder,
             " :text"
         )
         connection.execute(text(other), {"id": saved.store_id, "text": ORANGE})
-    assert saved.perform(FILES.save).path == str(roots / "index.json")  # as it was declared
+    assert saved.save().path == str(roots / "index.json")  # as it was declared
     found = json.loads((roots / "index.json").read_text(encoding="utf-8"))
     assert {one["content_summary"] for one in found["contents"] if one["embedding"]} == {KILN}
 

@@ -204,11 +204,11 @@ import os, signal, sys
 from uuid import UUID
 from jiyi.protocol.knowledge import PromoteBody
 from models.db.actions import Actor
-from models.tiers import actions, pieces
+from models.tiers import actions, knowledge
 
 group, text, after = sys.argv[1], sys.argv[2], int(sys.argv[3])
 stored = 0
-original = pieces.store
+original = knowledge.store
 
 def store(*arguments):
     global stored
@@ -217,7 +217,7 @@ def store(*arguments):
     if stored == after:
         os.kill(os.getpid(), signal.SIGKILL)
 
-pieces.store = store
+knowledge.store = store
 actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=text))
 """
 
@@ -410,7 +410,7 @@ def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
                 assert deed.function is not None
                 with pytest.raises(NotFound):
                     deed.function(Context(connection, Actor(named, "Lin"), deed.name), body)
-            assert knowledge.find(connection, named, known) is None
+            assert knowledge.find(connection, named, [known]) == {}
             assert knowledge.history(connection, named, known) == []
             assert questions.entries(connection, named, ListKnowledge()).rows == []
     assert ask(group, TEXTS[0], relevance_threshold=-1).results == []

@@ -153,7 +153,7 @@ def test_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
         page = questions.entries(connection, group, ListKnowledge(rejected="too_short"))
         assert {row.content for row in page.rows} == {"ok", "no"}
         assert page.counts == {"quarantine": 2, "working": 0, "longterm": 0}
-        refused = quarantine.outcome(connection, group, rows_ids(group, "ok"))
+        refused = quarantine.outcomes(connection, group, [rows_ids(group, "ok")])[rows_ids(group, "ok")]
     assert refused is not None
     assert (refused.accepted, refused.reason) == (False, "too_short")
     assert refused.message == "It is worth 2 characters, fewer than 50."
@@ -380,13 +380,15 @@ def test_tenants_have_nothing_of_each_other(group: str) -> None:
     (theirs,) = say(other, TEXTS[0])
     assert entry(theirs)["rejected_reason"] is None  # what another group says is no repetition
     with for_groups(group), unit_of_work() as connection:
-        assert quarantine.outcome(connection, other, theirs) is None
+        assert quarantine.outcomes(connection, other, [theirs]) == {}
         context = Context(connection, Actor(other, "test"), actions.delete.name)
         assert actions.delete.function is not None
         assert actions.delete.function(context, DeleteEntries(entry_ids=[theirs])).ids == []
-        assert questions.counts(connection, other) == {"quarantine": 0, "working": 0, "longterm": 0}
-        found = quarantine.outcome(connection, group, mine)
-        assert questions.counts(connection, group) == {"quarantine": 0, "working": 1, "longterm": 0}
+        listed = questions.entries(connection, other, ListKnowledge())
+        assert listed.counts == {"quarantine": 0, "working": 0, "longterm": 0}
+        found = quarantine.outcomes(connection, group, [mine])[mine]
+        listed = questions.entries(connection, group, ListKnowledge())
+    assert listed.counts == {"quarantine": 0, "working": 1, "longterm": 0}
     assert found is not None
     assert found.accepted
     assert [one.entry_id for one in hot(other)] == [theirs]

@@ -4,6 +4,7 @@ original does.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import numpy as np
@@ -114,7 +115,7 @@ def test_an_item_of_no_file_is_found_by_its_vector_or_its_words() -> None:
 
 def test_the_originals_score_by_hand() -> None:
     like = devall.likeness("abcd efgh", "abcd ijkl")
-    assert like.parts == pytest.approx({"jaccard": 1 / 3, "lcs": 5 / 9, "keyword": 0.5, "length": 1})
+    assert asdict(like) == pytest.approx({"jaccard": 1 / 3, "lcs": 5 / 9, "keyword": 0.5, "length": 1})
     assert like.total == pytest.approx(0.4 / 3 + 0.3 * 5 / 9 + 0.2 * 0.5 + 0.1)
     assert devall.score(0.8, like) == pytest.approx(0.7 * 0.8 + 0.3 * like.total)
     assert devall.score(None, like) == pytest.approx(0.7 * 0.5 + 0.3 * like.total)

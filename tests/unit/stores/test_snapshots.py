@@ -37,7 +37,8 @@ def read(text: str) -> list[Any]:
 )
 def test_bytes_come_back_equal(block: dict) -> None:
     snapshot = Snapshot(text="see", blocks=[SnapshotBlock(role="user", block=block)])
-    bare, [attached] = detach(snapshot)
+    [bare], [attached] = detach(snapshot)
+    assert bare is not None
     assert attached.data == BYTES
     assert (attached.note.attachment_id, attached.note.size) == (
         hashlib.sha256(BYTES).hexdigest(),
@@ -62,7 +63,7 @@ def test_a_block_that_is_nested_too_deeply_or_too_large_is_refused_and_what_is_n
     snapshot = Snapshot(
         blocks=[SnapshotBlock(role="user", block={"data": "not base64!", "mime_type": "text/plain"})]
     )
-    assert detach(snapshot) == (snapshot, [])
+    assert detach(snapshot, None) == ([snapshot, None], [])
 
 
 def test_several_messages_are_joined_with_their_roles() -> None:

