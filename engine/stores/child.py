@@ -113,9 +113,7 @@ def _bound(limits: Limits) -> None:
 
 
 def _end_with_parent(parent: int, *, now: bool) -> None:
-    """From ``now`` on the kernel ends this process as soon as the parent closes its socket, whatever code is
-    running. Only while a document is parsed: the same signal says that something was sent.
-    """
+    """From ``now`` on the kernel ends this process when the parent closes its socket, whatever code runs."""
     flags = fcntl.fcntl(parent, fcntl.F_GETFL)
     fcntl.fcntl(parent, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(parent, fcntl.F_SETFL, flags | os.O_ASYNC if now else flags & ~os.O_ASYNC)

@@ -141,9 +141,7 @@ class _Children:
 
     @contextmanager
     def child(self) -> Iterator[_Child]:
-        """One that nobody else uses meanwhile; it is ended afterwards unless it is ready for another
-        document.
-        """
+        """One that nobody else uses; it is ended afterwards unless it is ready for another document."""
         with self._free:
             child = self._taken()
             try:
@@ -171,9 +169,7 @@ class _Children:
                 self._idle.pop().end()
 
     def forked(self) -> None:
-        """In a fork: these are the parent's, and have to see that their sockets close when the parent is
-        gone.
-        """
+        """These are the parent's children: close the sockets, so that they see when the parent is gone."""
         for child in self._idle:
             child.forget()
             child.process.returncode = 0  # nobody here is to wait for it

@@ -71,9 +71,7 @@ _STAMP = re.compile(r"(?<![0-9])((?:19|20)[0-9]{2})([-_.]?)([0-9]{2})\2([0-9]{2}
 
 
 def day_of(name: str, text: str) -> datetime | None:
-    """The first day, written with its year, in a file's name or, else, in the first line of its text; None
-    without one.
-    """
+    """The first day with its year in a file's name, else in the first line of its text; None without one."""
     for stamp in _STAMP.finditer(name):
         with suppress(ValueError):  # no day: 20231342
             return datetime(int(stamp[1]), int(stamp[3]), int(stamp[4]), tzinfo=UTC)
@@ -85,15 +83,9 @@ def day_of(name: str, text: str) -> datetime | None:
     return None
 
 
-#: Of one file, whatever its size: as much text as a file may have takes some seconds.
-LIMITS = Limits(memory_bytes=1 << 30, cpu_seconds=30, wall_seconds=60.0, output_bytes=128 << 20)
-#: Of a PDF: some thousand ordinary pages.
-PDF_LIMITS = Limits(memory_bytes=1 << 30, cpu_seconds=60, wall_seconds=120.0, output_bytes=128 << 20)
-
-
 def limits_of(path: str) -> Limits:
-    """What a file may cost, by its ending."""
-    return PDF_LIMITS if suffix_of(path) == ".pdf" else LIMITS
+    """What a file may cost: a full text takes some seconds, a PDF has some thousand pages."""
+    return Limits() if suffix_of(path) == ".pdf" else Limits(cpu_seconds=30, wall_seconds=60.0)
 
 
 def parse_document(source: BinaryIO, *, path: str, encoding: str, size: int, overlap: int) -> Iterator[Any]:

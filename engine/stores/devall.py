@@ -93,9 +93,7 @@ def likeness(question: str, text: str) -> Likeness:
 
 
 def score(cosine: float | None, like: Likeness) -> float:
-    """The score of an item; while it has no vector, the share of the question's words that it has stands for
-    the cosine.
-    """
+    """The score of an item; without a vector the share of the question's words stands for the cosine."""
     return COSINE_WEIGHT * (like.keyword if cosine is None else cosine) + LIKENESS_WEIGHT * like.total
 
 

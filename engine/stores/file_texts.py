@@ -43,9 +43,7 @@ FILE_STATES: tuple[FileState, ...] = get_args(FileState)
 
 
 class Unusable(Refused):
-    """A file that cannot be indexed as it is: ``state`` is stored with it, the message says why and what
-    helps.
-    """
+    """A file that cannot be indexed as it is: ``state`` is stored with it, the message says why."""
 
     state: FileState
 
@@ -69,8 +67,8 @@ _MARKS = (
 )
 #: The encoding of Chinese texts that are not in UTF-8; GBK and GB2312 are parts of it.
 CHINESE = "gb18030"
-#: Share of a text's characters beyond ASCII that are common Chinese ones if it is in that encoding. Few are of
-#: Latin-1 or Shift-JIS that happens to be readable as it.
+#: Share of a text's characters beyond ASCII that are common Chinese ones if it is in that encoding. Few are
+#: of Latin-1 or Shift-JIS that happens to be readable as it.
 LEAST_COMMON = 0.8
 #: First bytes of GB2312's punctuation, and of its 3,755 most common characters.
 _COMMON_LEADS = frozenset((*range(0xA1, 0xA4), *range(0xB0, 0xD8)))

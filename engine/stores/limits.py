@@ -18,8 +18,7 @@ class Limits:
     memory_bytes: int = 1024 * MIB
     #: Seconds of the processor.
     cpu_seconds: int = 60
-    #: Seconds that the parent waits for the child, in all. More than the processor's: other processes want
-    #: it, too.
+    #: Seconds that the parent waits for the child, in all: others want the processor, too.
     wall_seconds: float = 120.0
     #: Bytes that the parser gives, as JSON.
     output_bytes: int = 128 * MIB
@@ -35,10 +34,7 @@ class Limits:
 
 
 class Refused(ValueError):  # noqa: N818 – it is a property of the document, and no fault of the service
-    """A document that cannot be used as it is.
-
-    ``state`` is a word for programs, ``reason`` a sentence for people.
-    """
+    """A document that cannot be used as it is: ``state`` is a word for programs, ``reason`` a sentence."""
 
     def __init__(self, state: str, reason: str) -> None:
         self.state = state

@@ -212,8 +212,8 @@ class Quota(Protocol):
     """How many searches each session has made. Thread-safe."""
 
     def take(self, group_id: str, session_id: str) -> bool:
-        """Count one search; False if the session has had its number. Raises :class:`Skipped` if nothing can
-        be counted.
+        """Count one search; False if the session has had its number. Raises :class:`Skipped`: nothing
+        counts.
         """
         ...
 
@@ -251,9 +251,7 @@ class Searcher:
 
 
 def items_of(result: SearchResult) -> list[TierItem]:
-    """The results as items of an answer, marked as external; the engine's own answer is none: nobody stands
-    behind it.
-    """
+    """The results as external items; the engine's own answer is none: nobody stands behind it."""
     return [
         TierItem(
             item_id=hit.url,

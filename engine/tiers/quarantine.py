@@ -341,19 +341,16 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """``older`` entries were too many to look at, ``left_out`` ones are in clusters beyond those shown."""
+    """``left_out`` entries are in clusters beyond those shown."""
 
     clusters: tuple[Cluster, ...]
-    older: int = 0
     left_out: int = 0
 
 
 def digest(
     entries: Sequence[Entry], *, max_entries: int = MAX_ENTRIES, max_clusters: int = MAX_CLUSTERS
 ) -> Digest:
-    """The clusters of the newest entries: those that most sessions speak of first, then the larger, then the
-    newer.
-    """
+    """The clusters of the newest entries: those of most sessions first, then the larger, then the newer."""
     once = {entry.entry_id: entry for entry in entries}.values()
     ordered = sorted(once, key=lambda entry: (entry.created_at, entry.entry_id), reverse=True)
     looked_at = ordered[:max_entries]
@@ -362,7 +359,7 @@ def digest(
     clusters.sort(key=lambda cluster: (-cluster.sessions, -len(cluster.entries)))
     shown = clusters[:max_clusters]
     left_out = len(looked_at) - sum(len(cluster.entries) for cluster in shown)
-    return Digest(tuple(shown), len(ordered) - len(looked_at), left_out)
+    return Digest(tuple(shown), left_out)
 
 
 def _cluster(entries: list[Entry]) -> Cluster:
@@ -381,9 +378,7 @@ def _likeness(entries: Sequence[Entry]) -> tuple[Floats, float]:
 
 
 def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
-    """Cosines after each language's common direction is taken away: without that, all texts of a language are
-    alike.
-    """
+    """Cosines without each language's common direction, which makes all texts of a language alike."""
     lengths = np.linalg.norm(vectors, axis=1)
     if not (lengths > MIN_NORM).all():
         return None

@@ -55,9 +55,7 @@ def read_graph(text: str, variables: Mapping[str, str] | None = None) -> Declara
 
 
 def _add_defaults(memory: Any, variables: Mapping[str, str]) -> None:
-    """A vendor's embedder without ``api_key`` or ``base_url`` has those of ``${API_KEY}`` and
-    ``${BASE_URL}``, if they are set.
-    """
+    """A vendor's embedder has ``${API_KEY}`` and ``${BASE_URL}`` where it says nothing else."""
     for store in memory if isinstance(memory, list) else []:
         config = store.get("config") if isinstance(store, dict) else None
         embedding = config.get("embedding") if isinstance(config, dict) else None
@@ -192,9 +190,7 @@ class Graph:
 
 
 def _for_service(document: Mapping[str, Any], config: GraphConfig) -> tuple[list[Any], list[Any]]:
-    """Of a checked graph, the stores of Jiyi's own types and the nodes' attachments to them: of other types
-    only the program knows.
-    """
+    """The stores of Jiyi's own types and the nodes' attachments to them; only the program knows others."""
     names = {store.name for store in config.stores if store.type in BUILT_IN}
     entries = zip(inside(document).get("memory") or [], config.stores, strict=True)
     memory = [entry for entry, store in entries if store.name in names]

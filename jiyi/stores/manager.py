@@ -73,9 +73,7 @@ class Retrieved:
 
     @property
     def payload(self) -> ForThinking:
-        """For thinking before or after an answer: the text, and the blocks that came with it, attachments
-        included.
-        """
+        """For thinking: the text, and the blocks that came with it, attachments included."""
         items = [one.hit.item for one in self.items]
         snapshots = [shot for item in items for shot in (item.input_snapshot, item.output_snapshot) if shot]
         blocks = [block.model_dump() for shot in snapshots for block in shot.blocks]
@@ -136,9 +134,7 @@ class MemoryManager:
             load(name, self._stores[name])
 
     def retrieve(self, role: str, query: Said, stage: Stage | str) -> Retrieved:
-        """What the stores have for a question at a stage, in one order; a store that fails is passed over,
-        and named.
-        """
+        """What the stores have for a question at a stage, in one order; one that fails is named."""
         now, began, style = Stage(stage_of(stage)), time.monotonic(), self._style
         text = _snapshot(query).text
         found: dict[str, list[Hit]] = {}
@@ -164,9 +160,7 @@ class MemoryManager:
         return result
 
     def update(self, role: str, inputs: Said, output: Said) -> Updated:
-        """Store what the node said in the stores that it writes, and save those that keep nothing by
-        themselves.
-        """
+        """Store what the node said in the stores that it writes."""
         began, given, said = time.monotonic(), _snapshot(inputs), _snapshot(output)
         payload = Payload(role=role, inputs_text=given.text, input_snapshot=given, output_snapshot=said)
         done = Updated({}, {})
@@ -331,9 +325,7 @@ def rank(
 
 
 def _in_order(items: list[Ranked]) -> list[Ranked]:
-    """As they are if the store has scored them; else the scores go by the store's order, or to the latest
-    first.
-    """
+    """If the store has not scored them, the scores go by its order, or to the latest first."""
     if any(one.hit.score is not None for one in items):
         return items
     placed = [replace(one, place=place) for place, one in enumerate(items)]

@@ -62,10 +62,8 @@ def register_memory_store(
     """
     with _LOCK:
         if name in _TYPES:
-            raise RegistryError(
-                f"the type {name!r} is registered already, for {_TYPES[name].config_cls.__qualname__}: choose"
-                " another name"
-            )
+            there = _TYPES[name].config_cls.__qualname__
+            raise RegistryError(f"the type {name!r} is registered already, for {there}: choose another name")
         _TYPES[name] = StoreType(name=name, config_cls=config_cls, factory=factory, summary=summary)
 
 

@@ -76,9 +76,7 @@ class Store(Protocol):
         """Make ready for use. An error here is the graph's."""
 
     def retrieve(self, question: Question) -> list[Hit]:
-        """The items that fit best, best first (a blackboard: oldest first); their scores as far as the store
-        has any.
-        """
+        """The items that fit best, best first (a blackboard: oldest first), with scores if it has any."""
 
     def update(self, payload: Payload) -> Written:
         """Store what a node said."""

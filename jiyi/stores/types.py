@@ -192,9 +192,7 @@ ItemLimit = Annotated[int, Field(strict=True, ge=1, le=MOST_ITEMS)]
 
 
 class KeptConfig(Config):
-    """A store that Jiyi keeps. With a path it is the group's, without one (or with ``auto``) the run's
-    own.
-    """
+    """A store that Jiyi keeps: the group's if it has a path, else (or with ``auto``) the run's own."""
 
     memory_path: StorePath | None = Field(
         None,

@@ -79,18 +79,15 @@ class MemoryMiddleware:
             fields: other fields of :class:`jiyi.protocol.events.Execution` (``node_type``, ``confidence``,
             ``flags``, …).
         """
+        whose: dict[str, Any] = {"group_id": group_id, "session_id": session_id, "agent_id": agent_id}
         try:
-            event = event_of(
-                node_id, output, group_id=group_id, session_id=session_id, agent_id=agent_id, **fields
-            )
-        except InvalidEvent as error:
-            self._outbox.fail("refused", 1, f"the output of node {node_id!r} is not remembered: {error}")
-            return output
+            event = event_of(node_id, output, **whose, **fields)
         except Exception as error:
-            log.exception("the output of a node is not remembered")
-            self._outbox.fail(
-                "refused", 1, f"the output of node {node_id!r} is not remembered: {type(error).__name__}"
-            )
+            ours = isinstance(error, InvalidEvent)
+            if not ours:
+                log.exception("the output of a node is not remembered")
+            why = str(error) if ours else type(error).__name__
+            self._outbox.fail("refused", 1, f"the output of node {node_id!r} is not remembered: {why}")
             return output
         if event is None:
             self._outbox.count("skipped")
@@ -103,9 +100,7 @@ class MemoryMiddleware:
         return self._outbox.flush(seconds)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Publish what is still waiting, and end; what is not published by then is lost, counted and
-        logged.
-        """
+        """Publish what is still waiting, and end; what is not published by then is lost."""
         self._outbox.close(seconds)
 
 
@@ -133,12 +128,8 @@ def event_of(
     unknown = fields.keys() - Execution.model_fields.keys()
     if unknown:
         raise InvalidEvent([unknown_option(name, Execution.model_fields) for name in sorted(unknown)])
-    metadata = (
-        dict(found)
-        if isinstance(output, Mapping) and isinstance(found := output.get("metadata"), Mapping)
-        else {}
-    )
-    metadata |= fields.pop("metadata", {})
+    found = output.get("metadata") if isinstance(output, Mapping) else None
+    metadata = (dict(found) if isinstance(found, Mapping) else {}) | fields.pop("metadata", {})
     payload = {
         "confidence": _confidence(metadata),
         **fields,
@@ -148,9 +139,9 @@ def event_of(
     if metadata.pop("verify_pending", False):
         payload["flags"] = [*fields.get("flags", ()), "verify_pending"]
     speaker = agent_id or metadata.pop("agent_id", None) or fields.get("node_name") or node_id
-    payload["metadata"] = _kept(
-        metadata | ({"truncated_from": len(text)} if len(text) > MAX_OUTPUT_CHARS else {})
-    )
+    if len(text) > MAX_OUTPUT_CHARS:
+        metadata["truncated_from"] = len(text)
+    payload["metadata"] = _kept(metadata)
     try:
         event = NodeExecuted.model_validate(
             {"group_id": group_id, "agent_id": speaker, "session_id": session_id, "payload": payload}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
@@ -89,9 +90,7 @@ class MemoryRetriever(Protocol):
     def query_memory(
         self, query: str, *, group_id: str, timeout: float | None = None, **options: Unpack[MemoryArguments]
     ) -> MemoryAnswer:
-        """The answer; ``options`` are the other fields of
-        :class:`jiyi.protocol.tier_questions.MemoryQuestion`.
-        """
+        """The answer; ``options`` are the other fields of a ``MemoryQuestion``."""
         ...
 
 
@@ -103,8 +102,7 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
     time_range_days: TimeRange | None = Field(
         7, validation_alias=AliasChoices("time_range_days", "time_range")
     )
-    #: None: the embedding model's own, which stands for SPEC-607's 0.7
-    #: (:mod:`engine.providers.embedder_specs`).
+    #: None: the embedding model's own, which stands for SPEC-607's 0.7.
     relevance_threshold: Threshold | None = None
     include_verdicts: bool = True
     order: Order = "tier"
@@ -116,11 +114,9 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
     #: Of the web only pages of these domains.
     domains: Domains = ()
     language: Language = "zh"
-    #: Tokens that ``history_context`` may have at most (:func:`jiyi.text.budget.estimate_tokens`). None: as
-    #: many as it has.
+    #: Tokens that ``history_context`` may have at most. None: as many as it has.
     max_tokens: int | None = Field(None, ge=1, le=MAX_BUDGET)
-    #: ``quoted``: for prompts; no content can pass for anything else. ``plain``: for people, as the Markdown
-    #: that was said.
+    #: ``quoted``: for prompts; no content can pass for anything else. ``plain``: for people, as it was said.
     style: Form = "quoted"
     #: In place of the language's own heading, without the line end.
     heading: str = Field("", max_length=MAX_HEADING_CHARS)
@@ -131,12 +127,8 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
     @classmethod
     def _days(cls, value: Any) -> Any:
         """``7``, ``"7d"``, ``"36h"``: SPEC-607 has the property under two names and in two forms."""
-        if (
-            isinstance(value, str)
-            and value[-1:] in ("d", "h")
-            and value[:-1].strip().replace(".", "", 1).isdecimal()
-        ):
-            return float(value[:-1]) / (24 if value[-1] == "h" else 1)
+        if isinstance(value, str) and (given := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([dh])", value)):
+            return float(given[1]) / (24 if given[2] == "h" else 1)
         return value
 
     @property
@@ -145,9 +137,8 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
         most, days = self.max_results, self.time_range_days
         if self.language == "zh":
             span = "全部" if days is None else f"最近 {days:g} 天"
-            return f"讲话前加入{span}的历史，最多 {most} 条" + (
-                "，包括裁决。" if self.include_verdicts else "，不包括裁决。"
-            )
+            verdicts = "包括裁决" if self.include_verdicts else "不包括裁决"
+            return f"讲话前加入{span}的历史，最多 {most} 条，{verdicts}。"
         span = "" if days is None else f" of the last {days:g} days"
         verdicts = "with verdicts" if self.include_verdicts else "without verdicts"
         return f"Adds up to {most} entries of history{span} before the agent speaks, {verdicts}."
@@ -194,14 +185,10 @@ class MemoryRetrievalNode:
             context, done = self._history(inputs, tell)
         except Exception as error:  # whatever it is, the workflow goes on
             log.exception("no memory was retrieved")
-            tell("memory_retrieval_error", error=_said(error))
-        tell(
-            "node_state_change",
-            status="completed",
-            context_length=len(context),
-            context_tokens=estimate_tokens(context),
-            **done,
-        )
+            ours = isinstance(error, JiyiError)
+            tell("memory_retrieval_error", error=str(error) if ours else kind_and_words(error))
+        sizes = {"context_length": len(context), "context_tokens": estimate_tokens(context)}
+        tell("node_state_change", status="completed", **sizes, **done)
         return {**inputs, CONTEXT_FIELD: context}
 
     async def aprocess(self, inputs: Mapping[str, Any], emit: Emit | None = None) -> dict[str, Any]:
@@ -276,14 +263,11 @@ def fitting_history(
 
 def history_section(items: Sequence[TierItem], language: Language, title: str = "") -> Section:
     """The items below the line of each. What nobody has verified is marked as temporary."""
-    lines = [
-        Line(
-            item.content,
-            label=RECORDS[language].format(number=number, score=item.score)
-            + (UNVERIFIED[language] if item.temporary and not item.verified else ""),
-        )
-        for number, item in enumerate(items, 1)
-    ]
+    lines = []
+    for number, item in enumerate(items, 1):
+        label = RECORDS[language].format(number=number, score=item.score)
+        mark = UNVERIFIED[language] if item.temporary and not item.verified else ""
+        lines.append(Line(item.content, label=label + mark))
     return Section(title, lines, name="history", shortens=True)
 
 
@@ -323,7 +307,3 @@ class _Teller:
 def _name(value: Any) -> str:
     """A group's or session's name; empty for what is none."""
     return str(value).strip() if isinstance(value, str | UUID) else ""
-
-
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, JiyiError) else kind_and_words(error)

@@ -156,9 +156,7 @@ class FileBackend(Backend):
         return WrittenItem(item_id=None, reason="a store of files is only read")
 
     def reindex(self, context: Context, store: StoreRecord) -> int:
-        """Owe the indexing of every file anew, and a look through the sources. Vectors of the same texts are
-        taken over.
-        """
+        """Owe every file anew, and a look through the sources. Vectors of the same texts are taken over."""
         due = file_rows.make_due(context.connection, store)
         context.enqueue(INDEX, [(file_id, store.group_id) for file_id in due])
         context.enqueue(SCAN, [(store.store_id, store.group_id)])
@@ -179,9 +177,7 @@ class Mem0Backend(Backend):
         rows.mark_loaded(context.connection, store.store_id)
 
     def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
-        """Owe the sending of what the user said: the inputs without the headers that tell where they came
-        from.
-        """
+        """Owe the sending of what the user said, without the headers that tell where it came from."""
         given = request.input_snapshot.text if request.input_snapshot else ""
         content = without_headers(request.inputs_text or given)
         if not content:

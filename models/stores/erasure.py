@@ -63,9 +63,7 @@ def delete_of_agents(connection: Connection, group_id: str, agents: Sequence[str
 
 
 def tidy(connection: Connection, group_id: str) -> Counter[str]:
-    """Attachments that no item has any more go, chunks of files that went, too; readers read all anew.
-    Returns how many attachments.
-    """
+    """Chunks of files, and attachments of items, that went go, too; readers read all anew."""
     connection.execute(_DROP_CHUNKS, {"group": group_id})
     gone = connection.execute(_DROP_ATTACHMENTS, {"group": group_id}).rowcount
     connection.execute(_READ_ANEW, {"group": group_id})

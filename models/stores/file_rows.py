@@ -183,9 +183,7 @@ def stores_of_files(
 
 
 def note_scan(connection: Connection, store_id: UUID, state: str, reason: str) -> None:
-    """The sources of a store were looked through. That its saved index was corrupt stays said until it is
-    saved again.
-    """
+    """The sources were looked through. A corrupt saved index stays in the state until it is saved again."""
     connection.execute(_SCANNED, {"id": store_id, "state": state, "reason": reason[:MAX_REASON]})
 
 

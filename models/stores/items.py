@@ -103,9 +103,7 @@ def count(connection: Connection, store: StoreRecord) -> int:
 
 
 def trim(connection: Connection, store: StoreRecord, most: int, hours: float | None = None) -> int:
-    """The oldest beyond ``most`` go, and what is older than so many hours; returns how many. The store's row
-    is locked.
-    """
+    """Drop the oldest beyond ``most``, and what is older than so many hours; returns how many."""
     rows = connection.execute(_TRIM, {**of_store(store), "most": most, "hours": hours}).all()
     if any(row.attachments for row in rows):
         connection.execute(_DROP_ATTACHMENTS, of_store(store))
@@ -214,9 +212,7 @@ def vector_size(connection: Connection, store_id: UUID, model: str) -> int | Non
 def embed(
     connection: Connection, store_id: UUID, vectors: Mapping[UUID, Float32], same: Sequence[UUID], model: str
 ) -> None:
-    """Store new vectors by their items, and give the items ``same`` those that the store has for their
-    contents; nothing if the store was deleted meanwhile.
-    """
+    """Store new vectors, and give the items ``same`` those that the store has for their contents."""
     revision = rows.bump_if_there(connection, store_id)
     if revision is None:
         return
@@ -237,9 +233,7 @@ def without(connection: Connection, item_ids: Sequence[UUID], models: Mapping[UU
 
 @owes_vectors(EMBED_ITEMS)
 def owe_all(connection: Connection, _model: str) -> int:
-    """Owe vectors to the items of all stores that the deployment's embedder serves: after a move to another
-    model.
-    """
+    """Owe vectors to the items of stores with the deployment's embedder, after a move to another model."""
     return connection.execute(_OWE_ALL, {"kind": EMBED_ITEMS}).rowcount
 
 

@@ -113,9 +113,7 @@ def mark_loaded(connection: Connection, store_id: UUID) -> int:
 
 
 def touch(connection: Connection, store_id: UUID) -> None:
-    """It is used: a run's own store is kept for some days more. At most once an hour, as writers wait for the
-    row.
-    """
+    """It is used, so a run's own store is kept. Written once an hour at most: writers wait for the row."""
     connection.execute(_TOUCH, {"id": store_id})
 
 
@@ -162,9 +160,7 @@ def joined(shown: Mapping[str, Any], secret: Mapping[str, Any]) -> JsonObject:
 
 
 def sealed(group_id: str, secret: Mapping[str, Any]) -> bytes | None:
-    """Secrets as they are stored; None if there are none. Raises :class:`jiyi.errors.SettingsError` without a
-    secret key.
-    """
+    """Secrets as they are stored. Raises :class:`jiyi.errors.SettingsError` without a secret key."""
     return _cipher(group_id).encrypt(json.dumps(secret).encode()) if secret else None
 
 

@@ -81,9 +81,7 @@ def check_path(group_id: str, path: str | None, field: str) -> None:
 
 
 def load_items(context: Context, store: StoreRecord, *, once: bool) -> None:
-    """Read the store's file, the first time: what the store has not yet is added. A corrupt one is set aside,
-    and reported.
-    """
+    """Read the store's file, the first time. A corrupt one is set aside, and reported."""
     connection = context.connection
     if store.loaded or store.config.path is None:
         return
@@ -246,9 +244,7 @@ def _index(path: Path) -> tuple[str | None, _Files]:
 
 
 def _take_over(connection: Connection, store: StoreRecord, revision: int, model: str, files: _Files) -> None:
-    """Texts and vectors, file by file. Each file is read again before its chunks count: what is spared are
-    the vectors of equal texts.
-    """
+    """Each file is read again before its chunks count: what is spared are the vectors of equal texts."""
     active = embedding_models.active_model(connection)
     known = active.dimensions if active is not None and model == _model(connection, store) else None
     for place, contents in files.items():
@@ -280,9 +276,7 @@ def _files(connection: Connection, store: StoreRecord) -> Iterator[tuple[str, In
 
 
 def _model(connection: Connection, store: StoreRecord) -> str | None:
-    """The model of the store's vectors: the deployment's active one, or, of a store with its own, the one
-    that made the latest.
-    """
+    """The model of the store's vectors: the deployment's, or, of its own embedder, that of the latest."""
     given: EmbeddingConfig = store.config.embedding
     if given.provider != "deployment":
         return connection.execute(_LATEST_MODEL, items.of_store(store)).scalar_one_or_none()
@@ -318,9 +312,7 @@ def is_within(path: Path, allowed: Sequence[Path]) -> bool:
 
 
 def kept_files(connection: Connection, group_id: str) -> set[Path]:
-    """What the group's stores are saved to, resolved: no source of any of them, or an index would be in the
-    next one.
-    """
+    """What the group's stores are saved to, resolved: no source, or an index would be in the next one."""
     found: set[Path] = set()
     for path in connection.execute(_KEPT_FILES, {"group": group_id}).scalars():
         with suppress(ConfigError):  # allowed when it was declared, and no longer
@@ -372,9 +364,7 @@ def _within(group_id: str, folder: Path, given: str, field: str, *, written: boo
 
 
 def _file_name(group_id: str) -> str:
-    """The group's name as the name of a folder, another for each group. Of a long one its digest: ``%-`` is
-    in no quoted name.
-    """
+    """A folder's name, another for each group. Of a long one its digest: no quoted name has ``%-``."""
     name = quote(group_id, safe="")
     if len(name) > MAX_NAME_BYTES:
         return f"%-{hashlib.sha256(group_id.encode()).hexdigest()}"

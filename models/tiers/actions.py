@@ -246,9 +246,7 @@ def screened(group_id: str, accepted: Sequence[UUID], refused: Mapping[str, int]
 
 
 def node_told(group_id: str, event: NodeEvent, node_id: str, session_id: str | None) -> None:
-    """The memory-retrieval node said something: counts and names go on only, as an error may quote what was
-    asked.
-    """
+    """Publish what the node said: counts and names only, as an error may quote what was asked."""
     data: dict[str, Any] = {"node": node_id, "session": session_id}
     match event["event"]:
         case "node_state_change":

@@ -41,9 +41,7 @@ class ClusterSummary:
 def groups(
     connection: Connection, since: datetime, not_after: datetime, after: str, only: str | None
 ) -> list[str]:
-    """Groups with entries to digest that arrived since a time, and whose last digest is not younger than
-    another.
-    """
+    """Groups with entries to digest since a time, and whose last digest is not younger than another."""
     group_id = Group.group_id
     new = exists().where(_Q.group_id == group_id, _Q.received_at >= since, *_WORTH_PROMOTING)
     digested = exists().where(DigestRow.group_id == group_id, DigestRow.created_at > not_after)
@@ -56,29 +54,20 @@ def groups(
 def entries(
     connection: Connection, group_id: str, since: datetime, until: datetime
 ) -> tuple[list[Entry], int]:
-    """The newest entries that were neither promoted nor deleted, as many as a digest looks at; and how many
-    there are.
-    """
+    """The newest entries neither promoted nor deleted that a digest looks at; and how many there are."""
     these = (_Q.group_id == group_id, _Q.received_at >= since, _Q.received_at < until, *_WORTH_PROMOTING)
-    vector = type_coerce(_Q.embedding, NullType()).label(
-        "embedding"
-    )  # the driver's own type: an array without a copy
+    # the driver's own type: an array without a copy
+    vector = type_coerce(_Q.embedding, NullType()).label("embedding")
     read = (_Q.entry_id, _Q.content, _Q.created_at, _Q.session_id, _Q.confidence, _Q.embedding_model, vector)
     newest = select(*read).where(*these).order_by(_Q.created_at.desc(), _Q.entry_id.desc()).limit(MAX_ENTRIES)
     rows = connection.execute(newest).all()
     models = {row.embedding_model for row in rows}
     comparable = len(models) == 1 and None not in models
-    found = [
-        Entry(
-            str(row.entry_id),
-            row.content,
-            row.created_at,
-            row.session_id,
-            row.confidence,
-            row.embedding.to_numpy() if comparable else None,
-        )
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        made = row.embedding.to_numpy() if comparable else None
+        said = (row.content, row.created_at, row.session_id, row.confidence)
+        found.append(Entry(str(row.entry_id), *said, made))
     return found, connection.execute(select(func.count()).where(*these)).scalar_one()
 
 
@@ -95,44 +84,31 @@ def store(
     """Keep a digest, with its row in the audit log; returns its id."""
     digest_id = uuid7()
     looked_at = sum(len(cluster.entries) for cluster in digest.clusters) + digest.left_out
-    of_digest = {
-        "since": since,
-        "until": until,
-        "entries": found,
-        "older": found - looked_at,
-        "left_out": digest.left_out,
-    }
+    counted = {"entries": found, "older": found - looked_at, "left_out": digest.left_out}
+    whose = {"digest_id": digest_id, "group_id": group_id}
     connection.execute(
-        insert(DigestRow).values(digest_id=digest_id, group_id=group_id, created_by=actor, **of_digest)
+        insert(DigestRow).values(**whose, **counted, since=since, until=until, created_by=actor)
     )
     rows = [
         {
-            "digest_id": digest_id,
+            **whose,
             "number": number,
-            "group_id": group_id,
-            "topic": cluster.topic,
-            "summary": cluster.summary,
-            "keywords": list(cluster.cluster.keywords),
-            "entry_ids": [UUID(entry.entry_id) for entry in cluster.cluster.entries],
-            "evidence": list(cluster.evidence),
-            "sessions": cluster.cluster.sessions,
-            "first_at": cluster.cluster.first,
-            "last_at": cluster.cluster.last,
-            "llm": cluster.llm,
+            "topic": one.topic,
+            "summary": one.summary,
+            "keywords": list(one.cluster.keywords),
+            "entry_ids": [UUID(entry.entry_id) for entry in one.cluster.entries],
+            "evidence": list(one.evidence),
+            "sessions": one.cluster.sessions,
+            "first_at": one.cluster.first,
+            "last_at": one.cluster.last,
+            "llm": one.llm,
         }
-        for number, cluster in enumerate(summed, 1)
+        for number, one in enumerate(summed, 1)
     ]
     if rows:
         connection.execute(insert(DigestItemRow), rows)
-    audit.record(
-        connection,
-        group_id=group_id,
-        actor=actor,
-        action=MAKE,
-        target="digests",
-        digest=digest_id,
-        items=len(rows),
-    )
+    told = {"digest": digest_id, "items": len(rows)}
+    audit.record(connection, group_id=group_id, actor=actor, action=MAKE, target="digests", **told)
     return digest_id
 
 

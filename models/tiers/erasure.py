@@ -45,13 +45,11 @@ OF_AGENTS = (QuarantineLog.entry_id, KnowledgeRow.knowledge_id)
 
 def note_named(connection: Connection, erasure_id: UUID, group_id: str, names: Names) -> int:
     """Outputs and knowledge that name the person, now or in an earlier version."""
-    keys = {
-        "quarantine_logs": QuarantineLog.entry_id
-    }  # of the other tables: of the knowledge that they are about
-    found = named(connection, group_id, names)
+    # of the other tables: of the knowledge that they are about
+    keys = {"quarantine_logs": QuarantineLog.entry_id}
     return sum(
         note_ids(connection, erasure_id, group_id, keys.get(table, KnowledgeRow.knowledge_id), ids)
-        for table, ids in found.items()
+        for table, ids in named(connection, group_id, names).items()
     )
 
 
@@ -73,9 +71,7 @@ def resting_on(connection: Connection, group_id: str, ids: Sequence[UUID]) -> se
     found: set[UUID] = set()
     wanted = list(ids)
     while wanted:
-        rows = connection.execute(
-            _RESTING_ON, {"group": group_id, "ids": [str(entry_id) for entry_id in wanted]}
-        )
+        rows = connection.execute(_RESTING_ON, {"group": group_id, "ids": [str(one) for one in wanted]})
         wanted = [row for row in rows.scalars() if row not in found]
         found.update(wanted)
     return found
@@ -92,9 +88,7 @@ def ids_of_agents(connection: Connection, group_id: str, agents: Sequence[str]) 
 
 
 def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
-    """What of these is in the tiers. Working memory is made anew, from what is left, by whoever reads it
-    next.
-    """
+    """Delete these from the tiers. Working memory is made anew by its next reader."""
     these = {"group": group_id, "ids": list(ids)}
     gone: Counter[str] = Counter()
     for name, statement in _DELETE.items():
@@ -159,24 +153,21 @@ _TEXTS = {
         ("knowledge_history", "history_id", "knowledge_id", "before, after"),
     )
 }
-_NOTE_RESTING = text("""
-    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
-    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '')
+_SOURCES = """
     FROM knowledge k CROSS JOIN LATERAL (
         SELECT jsonb_array_elements_text(CASE jsonb_typeof(k.metadata -> 'entry_ids') WHEN 'array'
             THEN k.metadata -> 'entry_ids' ELSE '[]' END) AS id
         UNION ALL SELECT k.metadata ->> 'edited_from'
     ) AS source
+"""
+_NOTE_RESTING = text(f"""
+    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
+    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '') {_SOURCES}
     JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id::text = source.id
     WHERE k.group_id = :group ON CONFLICT DO NOTHING
 """)
-_RESTING_ON = text("""
-    SELECT DISTINCT k.knowledge_id
-    FROM knowledge k CROSS JOIN LATERAL (
-        SELECT jsonb_array_elements_text(CASE jsonb_typeof(k.metadata -> 'entry_ids') WHEN 'array'
-            THEN k.metadata -> 'entry_ids' ELSE '[]' END) AS id
-        UNION ALL SELECT k.metadata ->> 'edited_from'
-    ) AS source
+_RESTING_ON = text(f"""
+    SELECT DISTINCT k.knowledge_id {_SOURCES}
     WHERE k.group_id = :group AND source.id = ANY(CAST(:ids AS text[]))
 """)
 _DELETE = {

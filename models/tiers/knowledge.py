@@ -36,6 +36,7 @@ from sqlalchemy.types import NullType
 
 from engine.tiers.quarantine import PlannedPiece, plan
 from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.knowledge import Change, KnowledgeDetail, PromoteBody
 from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
 from jiyi.protocol.wire.vectors import Float32
@@ -160,9 +161,7 @@ def _item(row: Any, score: float, similarity: float | None) -> TierItem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WantedKnowledge:
-    """Which pieces of knowledge; what is None or empty counts for nothing. ``agent_id`` ``""``: the whole
-    group's.
-    """
+    """Which pieces; None or empty counts for nothing, an ``agent_id`` ``""`` is the whole group's."""
 
     words: str = ""
     kind: str | None = None
@@ -265,9 +264,7 @@ def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> Knowled
 
 
 def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
-    """What became of a piece and of the versions before it, oldest first; an edit, which stands with both, is
-    in it once. Empty if there is none of this id.
-    """
+    """What became of a piece and the versions before it, oldest first; an edit is in it once."""
     versions: set[UUID] = set()
     at: UUID | None = knowledge_id
     while at is not None and at not in versions and len(versions) < MAX_VERSIONS:
@@ -325,7 +322,11 @@ def planned_pieces(
     """The pieces of the text, if there is one, for which the entries are the evidence; else of each entry."""
 
     def pieces(
-        text: str, kind: Kind, session_id: str | None, entries: Sequence[EntryDetail], **metadata: Any
+        text: str,
+        kind: Kind,
+        session_id: str | None,
+        entries: Sequence[EntryDetail],
+        metadata: JsonObject | None = None,
     ) -> list[NewPiece]:
         planned = plan(
             text,
@@ -346,7 +347,7 @@ def planned_pieces(
         for source in sources:
             said = {"node_id": source.node_id, "node_type": source.node_type, "said_by": source.agent_id}
             whose = kind_of(body, source), source.session_id, [source]
-            new += pieces(source.content, *whose, **{**source.metadata, **said})
+            new += pieces(source.content, *whose, {**source.metadata, **said})
     once = list({piece.planned.knowledge_id: piece for piece in reversed(new)}.values())[::-1]
     if not once:
         raise InvalidRequest("text: there is nothing in it to keep")
@@ -365,9 +366,7 @@ def in_force(connection: Connection, group_id: str, new: Sequence[NewPiece]) -> 
 
 
 def store(connection: Connection, group_id: str, agent_id: str | None, new: NewPiece, now: datetime) -> None:
-    """Put a piece in force. What was demoted, and is promoted again, is the same piece: it keeps its vector
-    if it says the same.
-    """
+    """Put a piece in force. One that was demoted keeps its vector if it says the same."""
     planned = new.planned
     row = {
         "knowledge_id": planned.knowledge_id,

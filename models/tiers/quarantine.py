@@ -138,9 +138,7 @@ def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:
 
 
 def current(connection: Connection, outputs: Sequence[Output]) -> list[Output]:
-    """The outputs as they are now, without those that were deleted since they were loaded. Under
-    :func:`lock_group`.
-    """
+    """The outputs as they are now, without deleted ones. Under :func:`lock_group`."""
     now = {row.entry_id: row for row in load(connection, [output.entry_id for output in outputs])}
     kept = []
     for output in outputs:
@@ -157,9 +155,7 @@ def lock_group(connection: Connection, group_id: str) -> None:
 
 
 def working_memory(connection: Connection, group_id: str) -> list[Entry]:
-    """The group's working memory, newest first; rebuilt from the rows if Valkey has lost it. Only under
-    :func:`lock_group`.
-    """
+    """Newest first; rebuilt if Valkey has lost it. Only under :func:`lock_group`."""
     entries = working.read(group_id)
     if entries is None:
         entries = stored_working_memory(connection, group_id)
@@ -221,9 +217,7 @@ def mark_left(connection: Connection, group_id: str, entry_ids: Sequence[UUID], 
 
 
 def mark_consistent(connection: Connection, group_id: str, entry_id: UUID) -> None:
-    """The LLM has found no contradiction in an entry, which makes it no verified one. Under
-    :func:`lock_group`.
-    """
+    """The LLM has found no contradiction, which is no verification. Under :func:`lock_group`."""
     _mark(connection, group_id, {"ids": [entry_id], "flag": CONSISTENT, "not": None, "verdicts": []})
 
 
@@ -236,9 +230,7 @@ def mark_verified(connection: Connection, group_id: str, kinds: Mapping[UUID, Ki
 
 
 def withdraw(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> None:
-    """What these entries say was corrected or taken back: working memory has them no more. Under
-    :func:`lock_group`.
-    """
+    """What these entries say was corrected or taken back. Under :func:`lock_group`."""
     connection.execute(
         _DOUBTED, {"group": group_id, "ids": list(entry_ids), "flag": VERIFIED, "not": UNVERIFIED}
     )
@@ -247,9 +239,7 @@ def withdraw(connection: Connection, group_id: str, entry_ids: Sequence[UUID], n
 
 
 def saying(connection: Connection, group_id: str, texts: Iterable[str], now: datetime) -> list[UUID]:
-    """Entries of working memory that say one of these texts, but for case, width and spaces. Under
-    :func:`lock_group`.
-    """
+    """Entries of working memory that say one of these texts. Under :func:`lock_group`."""
     hashes = [content_digest(text) for text in texts]
     return list(connection.execute(_SAYING, {"group": group_id, "hashes": hashes, "now": now}).scalars())
 
@@ -296,9 +286,7 @@ def sentence(reason: str | None, details: JsonMapping) -> str:
 def mark_deleted(
     connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime
 ) -> list[UUID]:
-    """Take entries out of sight; returns those that were there. Under :func:`lock_group`, as they may be in
-    working memory.
-    """
+    """Take entries out of sight; returns those that were there. Under :func:`lock_group`."""
     these = {"group": group_id, "ids": list(entry_ids), "now": now}
     return list(connection.execute(_DELETE, these).scalars())
 
@@ -310,9 +298,7 @@ def mark_promoted(connection: Connection, group_id: str, entry_ids: Sequence[UUI
 def mark_checked(
     connection: Connection, group_id: str, entry_ids: Sequence[UUID], *, true: bool
 ) -> list[UUID]:
-    """Put down what a check came to; the ids of those of which that was not known yet. Under
-    :func:`lock_group`.
-    """
+    """Note what a check came to; the ids for which that is new. Under :func:`lock_group`."""
     added = [CHECKED, VERIFIED] if true else [REFUTED]
     marks = [VERIFY_PENDING, RUNAWAY, *SIGNS, CHECKED, VERIFIED, REFUTED]
     asked = {"group": group_id, "ids": list(entry_ids), "mark": added[0], "added": added, "marks": marks}
@@ -325,9 +311,7 @@ def lifetime() -> timedelta:
 
 
 class RunningAway(BaseModel):
-    """A session, or an agent without one, whose latest output shows a sign; ``outputs`` have shown one within
-    a day.
-    """
+    """Whose latest output shows a sign; ``outputs`` have shown one within a day."""
 
     session_id: str | None
     agent_id: str

@@ -125,9 +125,7 @@ def entries(
 def some_entries(
     connection: Connection, group_id: str, ids: Sequence[UUID], chars: int = MAX_OUTPUT_CHARS
 ) -> list[EntryDetail]:
-    """Those of the ids that this group has, in the order of the ids; of their texts at most so many
-    characters.
-    """
+    """Those that this group has, in the order of the ids; of their texts at most so many characters."""
     statement = select(*_columns(EntryDetail, chars)).where(*_in_sight(group_id), _Q.entry_id.in_(ids))
     rows = {row.entry_id: row for row in fetch(connection, EntryDetail, statement)} if ids else {}
     return [rows[entry_id] for entry_id in dict.fromkeys(ids) if entry_id in rows]
@@ -181,9 +179,7 @@ def counts(connection: Connection, group_id: str) -> Counts:
 
 
 def outcomes(connection: Connection, group_id: str, since: datetime | None = None) -> dict[str, int]:
-    """What the filters decided of what arrived since: how many were ``accepted``, and how many refused for
-    each reason.
-    """
+    """How many of what arrived since were ``accepted``, and how many refused for each reason."""
     outcome = func.coalesce(_Q.rejected_reason, "accepted").label("outcome")
     statement = select(outcome, func.count().label("entries")).where(
         *_in_sight(group_id), _Q.screened_at.is_not(None)

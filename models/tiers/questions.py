@@ -138,9 +138,7 @@ def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
 def entries(
     connection: Connection, group_id: str, wanted: ListKnowledge, *, layers: Collection[Layer] = LAYERS
 ) -> KnowledgePage:
-    """A page, newest first, with how many entries there are in each layer. ``layers``: no others, whatever
-    the filter says.
-    """
+    """A page, newest first, with how many there are in each layer; of no others than ``layers``."""
     given = {"group": group_id, "now": datetime.now(UTC)}
     wanted_rows = [*_conditions(wanted), _E.layer.in_(list(layers))]
     counted = select(_E.layer, func.count().label("entries")).where(*wanted_rows).group_by(_E.layer)

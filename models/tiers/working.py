@@ -1,9 +1,8 @@
 """Working memory: what a group's nodes said lately, in Valkey.
 
 Two keys a group: the order by time, and the entries by id, each with its own expiry. The truth is
-``quarantine_logs``: a group's keys that are lost are made anew from there, by whoever finds the mark missing
-that they are whole (``models.tiers.quarantine``). Changes are single scripts, so that nobody sees half of
-one.
+``quarantine_logs``: who finds the mark missing that the keys are whole makes them anew from there. Changes
+are single scripts, so that nobody sees half of one.
 """
 
 from __future__ import annotations
@@ -62,42 +61,32 @@ class Entry:
 
     def item(self, expires_at: datetime | None = None) -> TierItem:
         """As an answer has it."""
+        same = ("content", "kind", "created_at", "session_id", "agent_id")
+        about = {name: getattr(self, name) for name in ("node_id", "node_type", "confidence")}
         return TierItem(
             item_id=str(self.entry_id),
             source="hot",
-            content=self.content,
             score=HOT_SCORE,
-            kind=self.kind,
-            created_at=self.created_at,
             expires_at=expires_at or self.expires_at,
-            session_id=self.session_id,
-            agent_id=self.agent_id,
             verified=VERIFIED in self.flags,
-            metadata={
-                "node_id": self.node_id,
-                "node_type": self.node_type,
-                "confidence": self.confidence,
-                "flags": list(self.flags),
-            },
+            metadata={**about, "flags": list(self.flags)},
+            **{name: getattr(self, name) for name in same},
         )
 
 
 def read(group_id: str, now: datetime | None = None) -> list[Entry] | None:
-    """The entries whose time is not over, newest first; None if they are not whole, and have to be made
-    anew.
-    """
+    """The entries whose time is not over, newest first; None if they have to be made anew."""
     order, entries, whole = valkey_keys.working(group_id)
     with valkey().pipeline(transaction=True) as pipe:
         pipe.get(whole)
         pipe.zrevrange(order, 0, -1)
         pipe.hgetall(entries)
         is_whole, ids, values = pipe.execute()
-    if is_whole is None or not int(is_whole) == len(ids) == len(
-        values
-    ):  # also if only some of the keys were evicted
+    # also if only some of the keys were evicted
+    if is_whole is None or not int(is_whole) == len(ids) == len(values):
         return None
     now = now or datetime.now(UTC)
-    return [entry for entry in (_load(values[entry_id]) for entry_id in ids) if entry.expires_at > now]
+    return [entry for entry in (_ENTRY.validate_json(values[one]) for one in ids) if entry.expires_at > now]
 
 
 def push(group_id: str, entries: Sequence[Entry], *, whole: bool = False) -> list[UUID]:
@@ -107,7 +96,7 @@ def push(group_id: str, entries: Sequence[Entry], *, whole: bool = False) -> lis
     ``whole``: these are all there are. Else what was not whole before is not now either.
     Safe to repeat because an entry is there once.
     """
-    arguments: list[Any] = [WM_ENTRIES, _lives(), len(entries), int(whole)]
+    arguments: list[Any] = [WM_ENTRIES, int(WM_HOURS * 3_600) + MARGIN, len(entries), int(whole)]
     for entry in entries:
         arguments += [str(entry.entry_id), entry.created_at.timestamp(), _dump(entry)]
     return [UUID(entry_id.decode()) for entry_id in cast("list[bytes]", _run(_PUSH, group_id, arguments))]
@@ -124,7 +113,7 @@ def change(group_id: str, entry_id: UUID, **fields: Any) -> None:
     _, entries, _ = valkey_keys.working(group_id)
     stored = cast("bytes | None", valkey().hget(entries, str(entry_id)))
     if stored is not None:
-        valkey().hset(entries, str(entry_id), _dump(replace(_load(stored), **fields)))
+        valkey().hset(entries, str(entry_id), _dump(replace(_ENTRY.validate_json(stored), **fields)))
 
 
 def count(group_id: str, **numbers: int) -> None:
@@ -151,10 +140,6 @@ def forget(group_id: str) -> None:
     valkey().delete(*valkey_keys.working(group_id))
 
 
-def _lives() -> int:
-    return int(WM_HOURS * 3_600) + MARGIN
-
-
 def _run(script: str, group_id: str, arguments: Sequence[Any]) -> Any:
     own = valkey_keys.working(group_id)
     return valkey().eval(script, len(own), *own, *arguments)
@@ -162,10 +147,6 @@ def _run(script: str, group_id: str, arguments: Sequence[Any]) -> Any:
 
 def _dump(entry: Entry) -> bytes:
     return _ENTRY.dump_json(entry, by_alias=True)
-
-
-def _load(found: bytes) -> Entry:
-    return _ENTRY.validate_json(found)
 
 
 _ENTRY = TypeAdapter(Entry)

@@ -183,9 +183,7 @@ def _entries(
 
 
 def _measure(path: Path, allowed: Sequence[Path]) -> tuple[int, int] | None:
-    """Size and time; of a link that leads out those of the link, which tell nothing of what is there. None:
-    no file.
-    """
+    """Size and time; those of the link if it leads out, which tell nothing. None: no file."""
     try:
         link = path.is_symlink()
         seen = path.lstat() if link and not is_within(path.resolve(), allowed) else path.stat()

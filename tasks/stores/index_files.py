@@ -288,9 +288,7 @@ def _refuse(
     problem: Unusable,
     seen: tuple[int, int],
 ) -> None:
-    """Nothing can be made of it as it is: its state says why, and what was indexed of it goes, unless it is
-    only being written to.
-    """
+    """Its state says why; what was indexed of it goes, unless it is only being written to."""
     if problem.state in _PASSING:
         cut = {"encoding": cut["encoding"]}
     size, modified_ns = seen

@@ -83,9 +83,7 @@ def _search_files(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems
 
 
 def _search_index(store: StoreRecord, request: RetrieveItems, text: str, by: Search) -> FoundStoreItems:
-    """The items that fit best, best first. While the embedder is away words alone count, and a note says
-    so.
-    """
+    """The best items, best first. While the embedder is away words alone count, and a note says so."""
     embedder, query, notes = _query(store, text, by)
     with unit_of_work() as connection:
         model = "" if embedder is None else embedder.model
@@ -129,9 +127,7 @@ def _hits(
     chosen: Rows,
     original: str | None,
 ) -> list[Hit]:
-    """The items of these rows, without those that went meanwhile; ``original``: with the scores that the
-    original (:mod:`engine.stores.devall`) gives for this question.
-    """
+    """The items of these rows that are still there; ``original``: scored for this question as DevAll does."""
     positions = index.positions[chosen].tolist()
     stored = items.by_positions(connection, store, positions)
     hits = []
@@ -284,17 +280,13 @@ class StoreEmbedder:
         return self.embedder.query(text[: self.params.max_length])
 
     def hold(self, connection: Connection, dimensions: int) -> None:
-        """Before vectors are stored: those of the deployment's model are to be of the active one until the
-        transaction ends.
-        """
+        """Before storing vectors: the deployment's model stays the active one in this transaction."""
         if self.spec:
             embedding_models.hold(connection, self.embedder.model, self.spec, dimensions)
 
 
 def embedder_of_store(connection: Connection, store: StoreRecord) -> StoreEmbedder | None:
-    """None: the store has none. Raises :class:`jiyi.errors.EmbeddingUnavailable` or
-    :class:`jiyi.errors.SettingsError`.
-    """
+    """None: it has none. Raises ``EmbeddingUnavailable`` or ``SettingsError``."""
     given: EmbeddingConfig | None = getattr(store.config, "embedding", None)
     if given is None:
         return None

@@ -19,7 +19,6 @@ from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
 from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.text.prompting import quoted
-from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
@@ -206,32 +205,6 @@ def test_without_the_database_working_memory_answers_and_says_so_but_is_not_made
     assert "nobody" not in tier(answer, "longterm").message
     assert (lost.status, lost.results) == ("failed", [])
     assert "cannot be made anew" in tier(lost, "working").message
-
-
-class Beside:
-    """A retriever that asks in this process, as the web does."""
-
-    def query_memory(
-        self, query: str, *, group_id: str, timeout: float | None = None, **options: Any
-    ) -> MemoryAnswer:
-        assert timeout is None
-        return ask(group_id, query, **options)
-
-
-def test_without_both_the_workflow_goes_on_with_an_empty_history_and_error_events(known: str) -> None:
-    events: list[NodeEvent] = []
-    inputs = {"topic": TEXTS[3], "group_id": known, "other": 1}
-    with away("redis_url", "database_url"):
-        state = MemoryRetrievalNode(retriever=Beside(), node_id="n").process(inputs, events.append)
-    assert state == {**inputs, "history_context": ""}
-    assert [event["event"] for event in events] == [
-        "node_state_change",
-        "memory_retrieval_error",
-        "memory_retrieval_error",
-        "node_state_change",
-    ]
-    assert {event["data"].get("tier") for event in events[1:3]} == {"working", "longterm"}
-    assert events[-1]["data"]["status"] == "completed"
 
 
 def test_an_embedder_that_is_away_leaves_words_and_the_web_is_asked_only_if_wanted(

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from jiyi import Client
 from jiyi.cli.app import app
-from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.knowledge import IngestState
 from jiyi.protocol.tier_questions import ContextAnswer
 from jiyi.text.budget import estimate_tokens
@@ -230,25 +229,6 @@ def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..
     jiyi("ingest", AGAINST)
     assert ask("digests", "make")["items"][0]["entry_ids"]
     assert "entries" in jiyi("digests", "list")
-
-
-def test_what_is_wrong_is_said(client: Client, jiyi: Callable[..., str]) -> None:
-    with pytest.raises(InvalidRequest, match="confidence"):
-        client.ingest(FOR, confidence=2)
-    with pytest.raises(InvalidRequest, match="must not be blank"):
-        client.query_memory(" ")
-    with pytest.raises(InvalidRequest, match="name entries"):
-        client.knowledge.promote()
-    for change in (
-        lambda: client.knowledge.promote(entry_ids=[uuid4()]),
-        lambda: client.knowledge.demote(knowledge_ids=[uuid4()]),
-        lambda: client.knowledge.edit(id=uuid4(), content="x"),
-        lambda: client.knowledge.history(id=uuid4()),
-    ):
-        with pytest.raises(NotFound):
-            change()
-    assert "no knowledge" in jiyi("knowledge", "demote", uuid4(), code=1)
-    assert client.digests.list().rows == []
 
 
 def test_outputs_are_exported_and_can_be_published_again(client: Client, jiyi: Callable[..., str]) -> None:

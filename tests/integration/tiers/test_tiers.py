@@ -149,12 +149,13 @@ def test_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
     assert '"reasons":{"too_short":2,"duplicate":1}' in told["wm.rejected"]
     assert TEXTS[0] not in told["wm.accepted"]
     with unit_of_work() as connection:
-        assert quarantine_reads.rejections(connection, group) == {"too_short": 2, "duplicate": 1}
+        decided = quarantine_reads.outcomes(connection, group)
+        assert decided == {"too_short": 2, "accepted": 1, "duplicate": 1}
         page = questions.entries(connection, group, ListKnowledge(rejected="too_short"))
         assert {row.content for row in page.rows} == {"ok", "no"}
         assert page.counts == {"quarantine": 2, "working": 0, "longterm": 0}
-        refused = quarantine.outcomes(connection, group, [rows_ids(group, "ok")])[rows_ids(group, "ok")]
-    assert refused is not None
+        short = rows_ids(group, "ok")
+        refused = quarantine.outcomes(connection, group, [short])[short]
     assert (refused.accepted, refused.reason) == (False, "too_short")
     assert refused.message == "It is worth 2 characters, fewer than 50."
 
@@ -249,7 +250,7 @@ def test_an_empty_working_memory_is_asked_for_in_the_database_once(
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ask(group, "anything").status == "ok"
-    monkeypatch.setattr(quarantine, "_rebuild", None)
+    monkeypatch.setattr(quarantine, "stored_working_memory", None)
     assert ask(group, "anything").results == []
 
 
@@ -386,9 +387,7 @@ def test_tenants_have_nothing_of_each_other(group: str) -> None:
         assert actions.delete.function(context, DeleteEntries(entry_ids=[theirs])).ids == []
         listed = questions.entries(connection, other, ListKnowledge())
         assert listed.counts == {"quarantine": 0, "working": 0, "longterm": 0}
-        found = quarantine.outcomes(connection, group, [mine])[mine]
+        assert quarantine.outcomes(connection, group, [mine])[mine].accepted
         listed = questions.entries(connection, group, ListKnowledge())
     assert listed.counts == {"quarantine": 0, "working": 1, "longterm": 0}
-    assert found is not None
-    assert found.accepted
     assert [one.entry_id for one in hot(other)] == [theirs]
