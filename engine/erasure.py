@@ -49,8 +49,6 @@ def _char(match: re.Match[str]) -> str:
 
 
 class Names:
-    """A person's names, to be looked for in texts."""
-
     def __init__(self, names: Iterable[str]) -> None:
         self.names = sorted({folded(name) for name in names})
         self._pattern = re.compile("|".join(map(_pattern, self.names)))
@@ -111,7 +109,6 @@ def hash_of(name: str, key: bytes) -> str:
 
 
 def mark_of(key: bytes) -> str:
-    """Which key a hash was made with."""
     return hmac.digest(key, b"", "sha256").hex()[:KEY_MARK_CHARS]
 
 

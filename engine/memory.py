@@ -31,8 +31,6 @@ THOUGHT_LIFETIME = timedelta(days=30)
 
 
 class Derived(NamedTuple):
-    """Fields of a node that follow from its event alone."""
-
     embedding_key: str
     #: SHA-256 of the embedding key as it is: equal text, equal vector.
     key_hash: bytes
@@ -56,13 +54,10 @@ class Source(NamedTuple):
 
 
 def concluded(llm: str) -> Source:
-    """The source of what an LLM concluded, or the rules in its place."""
     return Source("rules" if llm.startswith(RULES) else "model")
 
 
 class Rest(NamedTuple):
-    """What follows from what a memory rests on."""
-
     #: Events and chats 0; a thought one more than the deepest of its evidence, 1 without any known.
     depth: int
     #: At most that of the least trusted of its evidence.
@@ -127,8 +122,6 @@ def counts_for_keywords(node_type: str, predicate: str | None, object: str | Non
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What is to be asked for."""
-
     poignancy: bool
     triple: bool
     keywords: bool

@@ -52,7 +52,6 @@ class Schedule:
     offset: float = 0.0
 
     def slot(self, now: datetime) -> datetime:
-        """The latest time at or before ``now`` at which there is a tick."""
         since = now.timestamp() - self.offset
         return datetime.fromtimestamp(since // self.every * self.every + self.offset, UTC)
 
@@ -77,8 +76,6 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """An entry of the catalogue."""
-
     name: str
     #: What it does, in a sentence.
     purpose: Translatable
@@ -95,7 +92,6 @@ class Job:
 
     @property
     def task(self) -> str:
-        """Name of its Celery task."""
         return f"job.{self.name}"
 
     @property

@@ -241,8 +241,6 @@ class _Appraiser:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Thought:
-    """What was concluded, and from what."""
-
     description: str
     subject: str
     predicate: str
@@ -258,7 +256,6 @@ class Thought:
 
     @property
     def keywords(self) -> list[str]:
-        """The triple's parts."""
         return list(dict.fromkeys((self.subject, self.predicate, self.object)))
 
 
@@ -330,7 +327,6 @@ class AgentOnItsWay(AgentState):
 
 
 def with_progress(agent: AgentState, settings: Settings) -> AgentOnItsWay:
-    """The agent's threshold is its own, or the deployment's."""
     most = AgentSettings(**agent.settings).over(settings).importance_trigger_max
     gathered = most - agent.importance_trigger_curr
     return AgentOnItsWay(

@@ -75,32 +75,21 @@ GROWTH = Subject(
         "models.growth.prompts",
     ),
     models=(
-        *("models.growth.proposal_actions", "models.growth.artifacts", "models.growth.trajectories"),
-        *("models.growth.identity_actions", "models.growth.pain_actions"),
-        *(
-            "models.growth.self_review",
-            "models.appointments.schedule_actions",
-            "models.appointments.heartbeat_actions",
-        ),
+        "models.growth.proposal_actions",
+        "models.growth.artifacts",
+        "models.growth.trajectories",
+        "models.growth.identity_actions",
+        "models.growth.pain_actions",
+        "models.growth.self_review",
+        "models.appointments.schedule_actions",
+        "models.appointments.heartbeat_actions",
     ),
     tasks=("tasks.growth.self_review", "tasks.growth.pains", "tasks.growth.evolution"),
     job_tasks=("tasks.appointments",),
     admin=("web.admin.growth", "web.admin.appointments"),
     queues=("growth",),
-    kinds=dict.fromkeys(
-        (
-            "aggregate",
-            "compose",
-            "weigh",
-            "follow_profile",
-            "merge_pains",
-            "solve_pain",
-            "fire_schedule",
-            "heartbeat",
-        ),
-        "growth",
-    )
-    | {"compress": "reflection"},
+    kinds=dict.fromkeys("aggregate compose weigh follow_profile merge_pains solve_pain".split(), "growth")
+    | {"fire_schedule": "growth", "heartbeat": "growth", "compress": "reflection"},
     jobs=("due_scan",),
     events=("turn.step", "feedback.given"),
     actions=(
@@ -205,7 +194,6 @@ def of_kind(kind: str) -> Subject | None:
 
 
 def queues() -> list[str]:
-    """Queues of their own of the subjects that are on."""
     return [queue for subject in on() for queue in subject.queues]
 
 

@@ -250,7 +250,6 @@ def embed(batch: Batch) -> None:
 
 
 def _ask_for_all(batches: list[Batch]) -> None:
-    """Ask about the memories of all groups at once, a few questions at a time."""
     waiting: list[dict[UUID, PendingAppraisal]] = []
     for batch in batches:
         with within(batch.scope), unit_of_work() as connection:

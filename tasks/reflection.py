@@ -91,8 +91,6 @@ class Superseded(Exception):  # noqa: N818 – its name says what happened
 
 @dataclass(frozen=True, slots=True)
 class Reflector:
-    """The agent that reflects, at its time."""
-
     group_id: str
     agent_id: str
     settings: ResolvedSettings

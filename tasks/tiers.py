@@ -77,8 +77,6 @@ EXPIRE_BATCH = 500
 
 @dataclass(slots=True)
 class _Screened:
-    """What came of a group's outputs."""
-
     accepted: list[Entry] = field(default_factory=list)
     refused: list[tuple[UUID, Verdict]] = field(default_factory=list)
     to_check: list[UUID] = field(default_factory=list)
@@ -369,7 +367,6 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
 
 
 def _experiences(group_id: str, agent_id: str, about: str, now: datetime | None) -> list[str]:
-    """What the agent went through that is most relevant, the best first."""
     asked = RetrievalRequest(
         group_id=group_id,
         agent_id=agent_id,

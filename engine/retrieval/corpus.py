@@ -245,7 +245,6 @@ class Corpus:
         return self.kept("all_have_vectors", lambda: bool(self.has_vector.all()))
 
     def of_counted(self, values: NDArray[V]) -> NDArray[V]:
-        """The values of the rows that count."""
         return values if self.counted is None else values[self.counted]
 
     def alike(self, rows: Rows) -> Floats:
@@ -291,7 +290,6 @@ def language_code(text: str) -> int:
 
 
 def language_codes(texts: Sequence[str]) -> NDArray[np.int8]:
-    """:func:`language_code` of each text."""
     if all(map(str.isascii, texts)):
         return np.full(len(texts), language_code(""), np.int8)
     return np.fromiter(map(language_code, texts), np.int8, len(texts))

@@ -48,7 +48,6 @@ class Ragged:
         return self._values.nbytes + 12 * len(self._lengths)
 
     def extend(self, values: Ints, lengths: Ints) -> None:
-        """Append rows, given one after the other."""
         ends = self._size + np.cumsum(lengths, dtype=np.int64)
         self._starts.frombytes((ends - lengths).tobytes())
         self._lengths.frombytes(lengths.astype(np.int32, copy=False).tobytes())
@@ -65,7 +64,6 @@ class Ragged:
         self._append(new)
 
     def having_any(self, codes: Ints) -> NDArray[np.bool_]:
-        """Whether each row has any of the codes."""
         hits = np.zeros(self._size + 1, np.int64)
         np.cumsum(np.isin(self._values[: self._size], codes), out=hits[1:])
         starts, lengths = np.array(self._starts), np.array(self._lengths)
@@ -102,7 +100,6 @@ class Postings:
         self.size += codes.size
 
     def of(self, code: int) -> tuple[Ints, Ints]:
-        """The rows that have the code, and how often."""
         if len(self._late) > 1:
             self._settle()
         start, end = self._starts[code : code + 2] if code + 1 < self._starts.size else (0, 0)
@@ -155,7 +152,6 @@ class Keywords:
             self._packed_bytes += getsizeof(text)
 
     def replace(self, position: int, keywords: Iterable[str]) -> None:
-        """Give a position other keywords."""
         self._unpack()
         self._lists.replace(position, [self._codes[keyword] for keyword in keywords])
 
@@ -309,7 +305,6 @@ class Lexicon:
         )
 
     def text(self, position: int) -> tuple[str, ...]:
-        """The distinct tokens of one of the texts."""
         return tuple(map(self._tokens.__getitem__, self._texts[position].tolist()))
 
     def contents(self) -> Ints:
@@ -361,7 +356,6 @@ class Lexicon:
         return {token: self._kept[token] for token in wanted if token in self._kept}
 
     def _where(self, token: str) -> tuple[Ints, Floats] | None:
-        """The texts that a token is in, and how often."""
         parts = [
             self._postings.of(self._codes[part])
             for part in (token, *self._pairs.get(token, ()))

@@ -92,12 +92,10 @@ class Shown:
 
     @cached_property
     def needed(self) -> float:
-        """What likeness and relevance have to add up to for it to replace an older one."""
         return needed(self.text)
 
     @cached_property
     def topics(self) -> frozenset[str]:
-        """All topics that it has words of."""
         return all_topics_of(self.text)
 
     @cached_property
@@ -157,7 +155,6 @@ def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArra
 
 
 def oldest_first(shown: Sequence[Shown]) -> list[int]:
-    """Positions in the order in which they were told."""
     return sorted(range(len(shown)), key=lambda place: shown[place].created)
 
 

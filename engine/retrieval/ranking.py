@@ -55,8 +55,6 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
-    """All components of all candidates, and their weighted sum."""
-
     recency: Component
     relevance: Component
     importance: Component

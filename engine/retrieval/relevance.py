@@ -347,7 +347,6 @@ def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -
 
 
 def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats]:
-    """As :func:`_scored`, of one sentence of a question."""
     query = None if embed is None else embed(sentence)
     cosine = None if query is None else dense(corpus, query)
     asked = asked_tokens(sentence)

@@ -153,7 +153,6 @@ def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> li
 
 
 def delete(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> int:
-    """Delete items; how many of them there were."""
     rows = [{"group": group_id, "namespace": item.namespace, "key": item.key} for item in items]
     return sum(len(connection.execute(_DELETE, row).all()) for row in rows)
 
@@ -173,7 +172,6 @@ def refresh(connection: Connection, group_id: str, ids: Sequence[UUID]) -> None:
 
 
 def namespaces(connection: Connection, group_id: str, asked: ListNamespaces) -> list[list[str]]:
-    """Namespaces that have items, in alphabetical order."""
     matches = [
         {
             "kind": match.kind,
@@ -281,7 +279,6 @@ def owe_all(connection: Connection, model: str) -> int:
 
 
 def _conditions(group_id: str, asked: SearchItems) -> Iterator[ColumnElement[bool]]:
-    """What items have to fulfil."""
     yield _I.group_id == group_id
     yield IN_FORCE
     if asked.prefix:

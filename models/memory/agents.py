@@ -69,7 +69,6 @@ class AgentRow:
         return self.large_from is None and self.node_count > get_settings().index_max_nodes
 
     def number(self, node_type: str) -> tuple[int, int]:
-        """The next (node_count, type_count) of this agent."""
         self.changed = True
         self.node_count += 1
         self.type_counts[node_type] = self.type_counts.get(node_type, 0) + 1
@@ -218,7 +217,6 @@ def why_unknown(connection: Connection, group_id: str, agent_id: str) -> str:
 
 
 def counters(connection: Connection, agent_key: UUID) -> tuple[float, int]:
-    """What is left until a reflection is owed, and the events since the last one."""
     row = connection.execute(_COUNTERS, {"key": agent_key}).one()
     return row.importance_trigger_curr, row.importance_ele_n
 

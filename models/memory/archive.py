@@ -65,8 +65,6 @@ Reason = Literal["expired", "faded", "chosen"]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When a memory fades, for one agent."""
-
     #: The agent's own time.
     clock: datetime
     #: Not accessed, in the agent's time, since …

@@ -32,8 +32,6 @@ Triple = tuple[str | None, str | None, str | None, str | None]
 
 
 class EventRow(NamedTuple):
-    """A row of ``events``."""
-
     event_id: bytes
     type: str
     version: int
@@ -79,16 +77,12 @@ class NodeNumbers(NamedTuple):
 
 
 class AccessRow(NamedTuple):
-    """A row of ``node_access``."""
-
     node_id: bytes
     group_id: str
     last_accessed: bytes
 
 
 class WorkRow(NamedTuple):
-    """A row of ``pending_work``."""
-
     kind: str
     subject_id: bytes
     group_id: str
@@ -221,7 +215,6 @@ def packed_or(value: Any, empty: bytes) -> bytes:
 
 
 def dedupes(agent: AgentRow) -> bool:
-    """Whether the agent wants each content once."""
     return (agent.settings.dedupe or get_settings().agent_defaults.dedupe) == "exact"
 
 

@@ -86,8 +86,6 @@ def after_events(function: FollowUp) -> FollowUp:
 
 
 class Registry(NamedTuple):
-    """All that is registered."""
-
     types: Mapping[type, EventType]
     refuse: Sequence[Refuse]
     follow_ups: Sequence[FollowUp]
@@ -101,6 +99,5 @@ def refusal(event: Event) -> str:
 
 @cache
 def registry() -> Registry:
-    """What the subjects have registered."""
     import_module("models.event_handlers")
     return Registry(_TYPES, _REFUSE, _FOLLOW_UPS)

@@ -217,7 +217,6 @@ def owed(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWo
 
 
 def letters(connection: Connection, group_id: str, subject_id: UUID) -> list[LetterBrief]:
-    """Dead letters about it, newest first."""
     return fetch(connection, LetterBrief, _LETTERS, group=group_id, id=subject_id, limit=MAX_LETTERS)
 
 
@@ -228,7 +227,6 @@ def became(connection: Connection, group_id: str, event_id: UUID) -> Became:
 
 
 def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
-    """The row's fields, of events and their memories."""
     payload = StoredEvent.payload
     texts = [payload[name].astext for name in ("description", "text", "output", "input")]
     summary = func.left(func.coalesce(*texts, func.nullif(cast(payload, Text), "{}"), ""), MAX_PAYLOAD_CHARS)

@@ -46,8 +46,6 @@ class Indexed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A condition that memories have to fulfil."""
-
     #: What it leaves out, for people; ``%(value)s`` is the value that a memory has instead, see ``values``.
     sentence: Translatable
     sql: LiteralString = ""

@@ -71,8 +71,6 @@ class Stored:
 
 @dataclass(slots=True)
 class _Copies:
-    """What is to be copied."""
-
     events: list[EventRow] = field(default_factory=list)
     nodes: list[tuple[Any, ...]] = field(default_factory=list)
     accesses: list[AccessRow] = field(default_factory=list)
@@ -254,7 +252,6 @@ class _Batch:
         self.latest = event_rows.latest(connection, looking)
 
     def add_all(self, events: Iterable[Event], rows: _Copies) -> None:
-        """Of the events that this batch was made of."""
         memories = iter(self.memories)
         for event in events:
             kind = self._types[type(event)]

@@ -257,8 +257,6 @@ def _bury(connection: Connection, rejected: Iterable[Rejected]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What became of one request's events: how many were new."""
-
     accepted: int
     repeated: int
 
@@ -272,8 +270,6 @@ class _Waiting:
 
 
 class GroupCommit:
-    """The threads of this process that store events."""
-
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
         for number in range(THREADS):
@@ -410,7 +406,6 @@ class Looks(Generic[T]):
         }
 
     def _seconds(self) -> float:
-        """Until the next group is to be looked for."""
         return max(0.0, min(map(self._time, self._waiting)) - time.monotonic())
 
     def _time(self, group_id: str) -> float:
@@ -420,7 +415,6 @@ class Looks(Generic[T]):
         return max(min(request.due for request in waiting), self._looked.get(group_id, 0.0) + pause)
 
     def _look_for(self, group_id: str, waiting: Sequence[_Look[T]]) -> None:
-        """One look for all of a group's requests."""
         ids = sorted(set().union(*(request.open for request in waiting)))
         error: Exception | None = None
         known_rows: Mapping[UUID, T] = {}

@@ -65,7 +65,6 @@ def texts_to_embed(connection: Connection, node_ids: Sequence[UUID], model: str)
 def fill_embeddings(
     connection: Connection, node_ids: Sequence[UUID], vectors: Sequence[Float32], model: str
 ) -> None:
-    """Write vectors where none is yet."""
     rows = [
         {"id": node_id, "vector": vector, "model": model}
         for node_id, vector in zip(node_ids, vectors, strict=True)
@@ -150,7 +149,6 @@ def load(connection: Connection, node_ids: Sequence[UUID]) -> dict[UUID, Pending
 def write(
     connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appraisals: Mapping[UUID, Appraisal]
 ) -> None:
-    """Write the values, and owe what had to wait for them."""
     if not appraisals:
         return
     rows = [

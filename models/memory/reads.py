@@ -246,7 +246,6 @@ class MemoryFilter:
 
     @property
     def wanted(self) -> Wanted:
-        """The same, as the table has it."""
         words = self.words.strip()[:MAX_WORDS_CHARS]
         given = {
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
@@ -305,7 +304,6 @@ def kind_counts(connection: Connection, group_id: str, wanted: MemoryFilter) -> 
 
 
 def of_request(request: ListMemories) -> MemoryFilter:
-    """What a request for a list wants."""
     same = {
         field.name: getattr(request, field.name)
         for field in fields(MemoryFilter)

@@ -36,7 +36,6 @@ MAX_CHATS = 50
 
 @after_events
 def owe_conversations(batch: StoredBatch) -> None:
-    """Owe a reflection on each conversation that has ended."""
     ended = [(event.event_id, event.group_id) for event in batch.of_type(SessionEnded)]
     pending_work.enqueue(batch.connection, REFLECT_CONVERSATION, ended)
 
@@ -168,8 +167,6 @@ def _own(begun: StartedReflection) -> dict[str, UUID | int]:
 
 @dataclass(frozen=True, slots=True)
 class EndedSession:
-    """The event ``session.ended`` as it was stored."""
-
     group_id: str
     agent_id: str
     session_id: str | None

@@ -169,7 +169,6 @@ class AgentIndex:
 
     @property
     def complete(self) -> bool:
-        """Whether it has all of the agent's memories."""
         return self._statistics is None
 
     @property
@@ -270,7 +269,6 @@ class AgentIndex:
         self._order.move(rows[later].tolist())
 
     def touch(self, node_ids: Iterable[bytes], at: float) -> None:
-        """An access; never moves a later one back."""
         known = [row for node_id in node_ids if (row := self._row_of.get(node_id)) is not None]
         if known:
             last = self.columns["last_accessed"]
@@ -308,11 +306,9 @@ class AgentIndex:
         return self._allowed_rows[key]
 
     def in_session(self, session_id: str) -> NDArray[np.bool_]:
-        """The rows of a session."""
         return np.asarray(self.columns["session"] == self._sessions.get(session_id, -2))
 
     def with_keywords(self, keywords: Sequence[str]) -> NDArray[np.bool_]:
-        """The rows with any of the keywords."""
         return self._keywords.having_any(keywords)
 
     def access_order(self, rows: Rows | None = None) -> Rows:
@@ -326,8 +322,6 @@ class AgentIndex:
         return places[places >= 0]
 
     def candidates(self, rows: Rows, *, with_vectors: bool) -> Candidates:
-        """What ranking looks at of some rows."""
-
         def column(name: str) -> NDArray[Any]:
             return self.columns[name] if rows.size == self.size else self.columns[name][rows]
 

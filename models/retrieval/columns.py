@@ -86,7 +86,6 @@ class AccessOrder:
         self._moved.update(rows)
 
     def rows(self, last_accessed: Floats, node_count: NDArray[np.int64]) -> Rows:
-        """All rows in their order."""
         if self._moved:
             moved = np.fromiter(self._moved, np.intp, len(self._moved))
             order = self._with_the_moved_last(moved, last_accessed, node_count)

@@ -49,8 +49,6 @@ def follow_growth(batch: StoredBatch) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EnlargedAgent:
-    """An agent that is becoming large."""
-
     group_id: str
     agent_id: str
     large_from: int

@@ -98,7 +98,6 @@ class MemoryColumns:
         return np.fromiter(map(bool, self.tokens), np.bool_, len(self.tokens))
 
     def only(self, wanted: NDArray[np.bool_]) -> MemoryColumns:
-        """Some of the rows."""
         sizes = self._vector_bytes()
         ends = np.cumsum(sizes)
         places = np.flatnonzero(wanted).tolist()

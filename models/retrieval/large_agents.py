@@ -145,15 +145,9 @@ class _Search:
         weights = self._rare(tokens)
         if not weights:
             return []
-        asked = {
-            "terms": list(weights),
-            "weights": list(weights.values()),
-            "limit": max(WITH_WORDS, self._top_k),
-        }
-        with self._raw.cursor(binary=True) as cursor:
-            return [
-                row[0] for row in cursor.execute(_WITH_WORDS.format(self._where), self._parameters | asked)
-            ]
+        limit = max(WITH_WORDS, self._top_k)
+        asked = {"terms": list(weights), "weights": list(weights.values()), "limit": limit}
+        return self._first_column(_WITH_WORDS.format(self._where), asked)
 
     def of_days(self, days: Sequence[Span], vector: Float32 | None) -> list[UUID]:
         """Those of some days: the nearest, then the newest of what has no vector to compare."""
@@ -177,13 +171,9 @@ class _Search:
     def around(self, node_ids: Sequence[UUID]) -> list[UUID]:
         """What came right before and after in the same session, or without one."""
         furthest = len(NEIGHBOUR_SHARES)
-        parameters = {
-            "ids": list(node_ids),
-            "distances": list(range(-furthest, furthest + 1)),
-            **self._parameters,
-        }
-        with self._raw.cursor(binary=True) as cursor:
-            return [row[0] for row in cursor.execute(_AROUND.format(self._where), parameters)]
+        distances = list(range(-furthest, furthest + 1))
+        asked = {"ids": list(node_ids), "distances": distances}
+        return self._first_column(_AROUND.format(self._where), asked)
 
     def containing(self, tokens: Iterable[str]) -> Mapping[str, int]:
         """In how many of the agent's texts each term occurs; ``ALL_TERMS`` gives all occurrences of all."""
@@ -238,10 +228,12 @@ class _Search:
 
     def _not_folded_yet(self, vector: Float32, limit: int) -> list[UUID]:
         """Of those whose vector is still beside them, while a move to another model comes to its end."""
-        query = _BESIDE.format(self._where)
-        parameters = {"model": self._key.model, "vector": vector, "limit": limit, **self._parameters}
+        asked = {"model": self._key.model, "vector": vector, "limit": limit}
+        return self._first_column(_BESIDE.format(self._where), asked)
+
+    def _first_column(self, query: sql.Composed, asked: Parameters) -> list[UUID]:
         with self._raw.cursor(binary=True) as cursor:
-            return [row[0] for row in cursor.execute(query, parameters)]
+            return [row[0] for row in cursor.execute(query, self._parameters | asked)]
 
     def _ids(self, more: sql.Composable, order: sql.Composable, limit: int, **parameters: Any) -> list[UUID]:
         query = _IDS.format(self._where, more, order)

@@ -32,7 +32,7 @@ from models.db.connection import unit_of_work
 from models.db.rows import page
 from models.db.scope import whole_service
 from models.db.valkey import valkey
-from models.memory.agents import key_of, no_agent
+from models.memory.agents import known_agent
 
 #: Days after which a note is deleted.
 KEPT_DAYS = 7
@@ -109,14 +109,8 @@ def flush() -> int:
     while waiting := cast("list[bytes] | None", valkey().lpop(valkey_keys.RETRIEVALS, BATCH)):
         with whole_service(), unit_of_work() as connection:  # the notes are everybody's
             agents = connection.execute(_WRITE, {"rows": f"[{b','.join(waiting).decode()}]"}).all()
-            connection.execute(
-                _DROP,
-                {
-                    "groups": [agent.group_id for agent in agents],
-                    "agents": [agent.agent_id for agent in agents],
-                    "kept": kept,
-                },
-            )
+            groups, names = [agent.group_id for agent in agents], [agent.agent_id for agent in agents]
+            connection.execute(_DROP, {"groups": groups, "agents": names, "kept": kept})
         written += len(agents)
         if len(waiting) < BATCH:
             break
@@ -127,11 +121,8 @@ def listed(
     connection: Connection, group_id: str, agent_id: str | None, before: UUID | None, limit: int
 ) -> list[RetrievalRecord]:
     """The group's retrievals, or an agent's, newest first; those before an id."""
-    rows = (
-        connection.execute(_LISTED, {"group": group_id, "agent": agent_id, "before": before, "limit": limit})
-        .mappings()
-        .all()
-    )
+    asked = {"group": group_id, "agent": agent_id, "before": before, "limit": limit}
+    rows = connection.execute(_LISTED, asked).mappings().all()
     ids = list({node_id for row in rows for node_id in row["node_ids"]})
     excerpts = {
         row.node_id: row.excerpt
@@ -177,12 +168,8 @@ def list_retrievals(context: Context, request: OfAgents) -> Rows[RetrievalRecord
     rows = listed(
         context.connection, context.group_id, request.agent_id, request.place(BY_ID), request.limit + 1
     )
-    if (
-        not rows
-        and request.agent_id is not None
-        and key_of(context.connection, context.group_id, request.agent_id) is None
-    ):
-        raise no_agent(context.group_id, request.agent_id)
+    if not rows and request.agent_id is not None:
+        known_agent(context.connection, context.group_id, request.agent_id)
     return page(rows, request.limit, lambda last: last.retrieval_id)
 
 
@@ -218,8 +205,6 @@ def asked_lately(limit: int) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Memories that were accessed together."""
-
     #: 16 bytes each.
     node_ids: list[bytes]
     #: Epoch seconds.
@@ -240,7 +225,6 @@ class Cursor:
         self.missed = False
 
     def read(self) -> list[Access]:
-        """What is new since the last call."""
         accesses: list[Access] = []
         news = cast(
             "list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}")
@@ -248,9 +232,8 @@ class Cursor:
         for place, fields in news:
             self._place = place.decode()
             entry = from_json(fields[b"touch"])
-            accesses.append(
-                Access([bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]], entry["at"])
-            )
+            ids = [bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]]
+            accesses.append(Access(ids, entry["at"]))
         away, self._read_at = time.monotonic() - self._read_at, time.monotonic()
         # Entries bear the server's time, which may differ from a writer's by less than the look back.
         self.missed |= away > KEPT_SECONDS - LOOK_BACK or len(accesses) >= KEPT

@@ -216,8 +216,6 @@ def _refusal(error: JiyiError) -> tuple[None, None, bytes]:
 
 @dataclass(slots=True)
 class _Group:
-    """What one group has and had."""
-
     running: int = 0
     #: Calls that wait for their turn, in order.
     waiting: deque[threading.Event] = field(default_factory=deque)
@@ -264,11 +262,9 @@ class Turns:
 
     @property
     def running(self) -> int:
-        """How many calls compute."""
         return self._running
 
     def waiting(self, group_id: str) -> int:
-        """How many calls of a group wait for their turn."""
         group = self._waiting.get(group_id)
         return 0 if group is None else len(group.waiting)
 
@@ -318,7 +314,6 @@ class Turns:
         self._next()
 
     def _next(self) -> None:
-        """Give free turns to who waits."""
         now = time.monotonic()
         while self._running < self._at_once:
             ready = [
@@ -336,7 +331,6 @@ class Turns:
                 del self._waiting[name]
 
     def _most(self, group: _Group, now: float) -> int:
-        """How many of its calls may compute at a time."""
         if self._is_over(group, now):
             return 1
         return max(1, self._at_once - KEPT_FREE)

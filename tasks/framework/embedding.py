@@ -66,8 +66,6 @@ def in_use(connection: Connection) -> tuple[Embedder, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Embedded:
-    """Texts with the vectors that a model made of them."""
-
     model: str
     spec: str
     vectors: list[tuple[TextWithoutVector, Float32]]

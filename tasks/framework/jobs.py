@@ -56,8 +56,6 @@ class BeatEntry(TypedDict):
 
 @dataclass(slots=True)
 class Run:
-    """One run of a job."""
-
     job: str
     now: datetime
     #: Only this group; None: the whole service.
@@ -70,15 +68,12 @@ class Run:
 
     @property
     def actor(self) -> str:
-        """For the audit log."""
         return f"job:{self.job}"
 
     def scope(self) -> AbstractContextManager[None]:
-        """Whose rows it may see."""
         return whole_service() if self.group_id is None else for_groups(self.group_id)
 
     def count(self, **numbers: float) -> None:
-        """Add to the summary's numbers."""
         for name, number in numbers.items():
             self.summary[name] = self.summary.get(name, 0) + number
 

@@ -113,7 +113,6 @@ class Batch:
 
     @property
     def group_id(self) -> str:
-        """Whose the subjects are."""
         (group_id,) = self.scope.groups
         return group_id
 
@@ -240,7 +239,6 @@ class BesideMemories:
 
     @contextmanager
     def enter(self, kind: str) -> Iterator[bool]:
-        """Whether it may run now."""
         with self._lock:
             entered = self._running < max(1, embedding_threads(get_settings()) // 2)
             if entered:

@@ -66,7 +66,6 @@ class Result:
 
 
 def focal_answer(text: str, result: Result, described: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """The fields of a :class:`FocalAnswer`."""
     if not result.ranked.kept.size:
         without = {**result.debug.left_out, "min_similarity": result.candidates}
         return nothing_found(text, "no memory is as similar as asked", result.debug, without=without)
@@ -85,7 +84,6 @@ def focal_answer(text: str, result: Result, described: dict[int, dict[str, Any]]
 
 
 def _nodes(result: Result, described: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The fields of each :class:`ScoredMemory`, best first."""
     best, scores = result.ranked.best, result.ranked.scores
     explained = zip(
         result.best_rows.tolist(),
@@ -153,7 +151,6 @@ def no_candidates(connection: Connection, question: ParsedQuestion, index: Agent
 
 
 def unknown_agent(question: ParsedQuestion, message: str) -> dict[str, Any]:
-    """The answer that there is no such agent, which ``message`` says."""
     debug = Debug(mode=question.weights.mode, relevance=question.relevance, embedding_model=question.model)
     return whole_answer(
         [nothing_found(text, message, debug, "unknown_agent") for text in question.request.texts]

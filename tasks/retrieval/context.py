@@ -93,9 +93,8 @@ def within(ranked: list[ScoredMemory], budget: int, language: Language, now: dat
             repeated.setdefault(Told.of(told.text or node.description, node), []).append((node, told))
     lines = [_line(nodes) for nodes in repeated.values()]
     prompt = compose([Section("", lines)], budget, Style(language, days="before", bullet="- "))
-    return RecalledContext(
-        text=prompt.text, tokens=prompt.tokens, memories=[_memory(one) for one in prompt.lines]
-    )
+    memories = [_memory(one) for one in prompt.lines]
+    return RecalledContext(text=prompt.text, tokens=prompt.tokens, memories=memories)
 
 
 def _line(nodes: list[tuple[ScoredMemory, Shown]]) -> Line:
@@ -117,9 +116,8 @@ def _line(nodes: list[tuple[ScoredMemory, Shown]]) -> Line:
 def _memory(written: Written) -> PromptLine:
     node, score, seen = written.line.item
     fields = {name: getattr(node, name) for name in MemoryBrief.model_fields}
-    return PromptLine(
-        **fields, superseded_at=node.superseded_at, score=score, tokens=written.tokens, seen=seen
-    )
+    fields |= {"superseded_at": node.superseded_at, "score": score, "seen": seen}
+    return PromptLine(**fields, tokens=written.tokens)
 
 
 #: Options of a record that are no fields of a request as they stand there.

@@ -37,8 +37,6 @@ POOL_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A request with nothing left open."""
-
     request: RetrievalRequest
     weights: Weights
     relevance: RelevanceMode
@@ -68,7 +66,6 @@ class ParsedQuestion:
 
     @property
     def wanted_memories(self) -> Wanted:
-        """Which memories may be candidates."""
         asked = self.request
         return of_question(
             asked.filters, self.now, user_id=asked.user_id, as_of=asked.as_of, original=self.original
@@ -104,7 +101,6 @@ class ParsedQuestion:
 
     @property
     def dialogue_texts(self) -> tuple[str, ...]:
-        """The texts whose vectors the dialogue is looked for with."""
         return texts_of(self.request.messages) if self.dialogue else ()
 
     def words(self, text: str) -> Words:
@@ -177,11 +173,9 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
         importance=pick("importance_w"),
         decay=pick("recency_decay"),
     )
-    kind = (
-        "dense"
-        if weights.mode == "stanford"
-        else request.relevance or get_settings().agent_defaults.relevance
-    )
+    kind = request.relevance or get_settings().agent_defaults.relevance
+    if weights.mode == "stanford":
+        kind = "dense"
     parts = parts_of(request.messages)
     dialogue = parts if len(parts) > 1 else ()
     now = by_clock(request.now or request.as_of, request.tz or fallback.tz)
@@ -251,20 +245,15 @@ def focal_vectors(
         return [None] * len(texts), ""
     if not comparable:
         return [None] * len(texts), "no memory is embedded yet: found by words only"
-    if (
-        given is None
-        and question.away is not None
-        and not question.original
-        and question.relevance != "dense"
-    ):
+    may_do_without = given is None and not question.original and question.relevance != "dense"
+    if may_do_without and question.away is not None:
         return [None] * len(texts), f"the embedder is away, found by words only: {question.away}"
     queries = _vectors(question)
     if not width:  # all that are stored have another size
         if given is not None:
             raise _sizes_differ(sizes, question.dimensions)
-        return [None] * len(
-            texts
-        ), f"no memory has a vector of {question.dimensions:,} values: found by words only"
+        note = f"no memory has a vector of {question.dimensions:,} values: found by words only"
+        return [None] * len(texts), note
     for query in queries:
         if query.size != width:
             raise _sizes_differ({width}, query.size)
@@ -272,7 +261,6 @@ def focal_vectors(
 
 
 def _vectors(question: ParsedQuestion) -> list[Float32]:
-    """Those that came with the request, or those that were made."""
     if question.request.vectors is not None:
         return [to_array(vector) for vector in question.request.vectors]
     if question.away is not None:

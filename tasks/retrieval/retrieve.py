@@ -73,16 +73,8 @@ def tell(
             [(node["node_id"], node["score"]) for node in group["retrieved_nodes"]]
             for group in answer["groups"]
         ]
-        records.note(
-            pipe,
-            actor,
-            request.agent_id,
-            request.texts,
-            records.options_of(request),
-            returned,
-            seconds,
-            answered_at,
-        )
+        options = records.options_of(request)
+        records.note(pipe, actor, request.agent_id, request.texts, options, returned, seconds, answered_at)
     touched = {node["node_id"] for group in answer["groups"] for node in group["retrieved_nodes"]}
     if not touched or not request.touch or request.as_of is not None:
         return None
@@ -97,8 +89,6 @@ def retrieve(request: RetrievalRequest) -> Answer:
 
 @dataclass(slots=True)
 class Search:
-    """What the search under an index's lock gives to the answer."""
-
     #: Of each focal text; empty without candidates, of which ``nothing`` is the answer.
     results: list[Result] = field(default_factory=list)
     nothing: dict[str, Any] | None = None
@@ -146,7 +136,6 @@ def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[st
 
 
 def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Search:
-    """The best candidates for each focal text, in their order."""
     with tracing.part("search"), _index(connection, question, agent) as index:
         rows = index.select(question.wanted_memories)
         if not rows.size:  # before the focal vectors are looked at, as the original does
@@ -170,9 +159,8 @@ def _leave_hidden_out(
 ) -> None:
     """What is shared may rest on what another user said in private, which is not even named."""
     shared = [fields for fields in memories if fields["filling"] and fields["user_id"] != request.user_id]
-    hidden = hidden_of(
-        connection, request.group_id, (entry for fields in shared for entry in fields["filling"])
-    )
+    entries = [entry for fields in shared for entry in fields["filling"]]
+    hidden = hidden_of(connection, request.group_id, entries)
     for fields in shared if hidden else ():
         fields["filling"] = [entry for entry in fields["filling"] if entry not in hidden]
 
@@ -213,32 +201,23 @@ def _fits(connection: Connection, key: IndexKey) -> bool:
 
 
 def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
-    """An index of a large agent's likely best memories."""
-    request = question.request
+    request, wanted = question.request, question.wanted_memories
     key = IndexKey(
         request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id
     )
-    sought = list(_sought(question))
-    return large_agents.candidates(
-        connection, key, agent.node_count, question.wanted_memories, sought, request.top_k, question.past
-    )
+    sought, count = list(_sought(question)), agent.node_count
+    return large_agents.candidates(connection, key, count, wanted, sought, request.top_k, question.past)
 
 
 def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:
     """The focal texts and their sentences, or the dialogue; without vectors if the embedder is away."""
     given, known = question.request.vectors, question.vectors
     if question.dialogue:
-        vector = (
-            to_array(given[0])
-            if given is not None
-            else vector_of(question.dialogue_texts, known)
-            if known
-            else None
-        )
+        vector = vector_of(question.dialogue_texts, known) if known else None
+        vector = vector if given is None else to_array(given[0])
         days = [span for part in question.dialogue for span in named_spans(part.text, question.now)]
-        yield CandidateSearch(
-            vector, [token for part in question.dialogue for token in tokens(part.text)], days[:MAX_SPANS]
-        )
+        words = [token for part in question.dialogue for token in tokens(part.text)]
+        yield CandidateSearch(vector, words, days[:MAX_SPANS])
         return
     for place, text in enumerate(question.request.texts):
         for part in [text, *question.sentences(text)]:
@@ -247,7 +226,6 @@ def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:
 
 
 def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Result]:
-    """Relevance and ranking: the best of the index's rows for each focal text."""
     vectors, note = focal_vectors(question, index.models, index.sizes, index.vectors.shape[1])
     debug = debug_of(question, index, rows, note)
     pool = index.candidates(rows, with_vectors=question.original)
@@ -314,11 +292,9 @@ def _superseded(
     if found.size >= question.request.top_k:
         rows = rows[relevance.total[rows] >= relevance.total[found].min()]
     least = question.request.min_probability
-    return (
-        int(rows.size)
-        if not least
-        else sum(likely >= least for likely in _probability(question, text, index, relevance, rows).values())
-    )
+    if not least:
+        return int(rows.size)
+    return sum(likely >= least for likely in _probability(question, text, index, relevance, rows).values())
 
 
 def _result(
@@ -336,9 +312,8 @@ def _result(
             "max_score": float(total.max()),
         }
         debug = debug.model_copy(update=scores | {"retrieved_count": int(ranked.best.size)})
-    return Result(
-        ranked, rows[ranked.kept[ranked.best]], relevance, debug, int(rows.size), probability=likely or {}
-    )
+    best = rows[ranked.kept[ranked.best]]
+    return Result(ranked, best, relevance, debug, int(rows.size), probability=likely or {})
 
 
 def _in_order(
@@ -346,9 +321,7 @@ def _in_order(
 ) -> Result:
     """The newer before the older and thoughts behind their evidence, cut to what was asked for."""
     # Erased meanwhile: not described, and nothing in the answer.
-    there = np.array(
-        [place for place, row in enumerate(result.best_rows.tolist()) if row in described], dtype=np.intp
-    )
+    there = np.flatnonzero([row in described for row in result.best_rows.tolist()])
     there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
     rows = result.best_rows[there]
     shown = [described[row] for row in rows.tolist()]
