@@ -138,9 +138,8 @@ def _note_events(connection: Connection, progress: Progress) -> bool:
     if not progress.names:
         return True
     after = progress.place.pop("events_after", 0)
-    last = matching.note_events(
-        connection, progress.erasure_id, progress.group_id, Names(progress.names), after
-    )
+    whose = (progress.erasure_id, progress.group_id)
+    last = matching.note_events(connection, *whose, Names(progress.names), after)
     if last is not None:
         progress.place["events_after"] = last
     return last is None
@@ -149,13 +148,12 @@ def _note_events(connection: Connection, progress: Progress) -> bool:
 def _note_memories(connection: Connection, progress: Progress) -> bool:
     if not progress.names:
         return True
+    whose, names = (progress.erasure_id, progress.group_id), Names(progress.names)
     agent_id, node_count = progress.place.pop("memories_after", ("", 0))
     if not agent_id:  # the first page; what other subjects have is less
         for part in parts():
-            part.note_named(connection, progress.erasure_id, progress.group_id, Names(progress.names))
-    after = matching.note_named(
-        connection, progress.erasure_id, progress.group_id, Names(progress.names), (agent_id, node_count)
-    )
+            part.note_named(connection, *whose, names)
+    after = matching.note_named(connection, *whose, names, (agent_id, node_count))
     if after is not None:
         progress.place["memories_after"] = list(after)
     return after is None
@@ -320,11 +318,8 @@ def _proof(progress: Progress) -> float | None:
         progress.place["tries"] = tries
         progress.restart()
         save(connection, progress)
-        note_report(
-            connection,
-            progress,
-            _completed(connection, progress, report, traces.backups_before(datetime.now(UTC))),
-        )
+        before = traces.backups_before(datetime.now(UTC))
+        note_report(connection, progress, _completed(connection, progress, report, before))
     return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 

@@ -162,9 +162,8 @@ def enlarge(batch: Batch) -> None:
 def _enlarge(agent: enlargement.EnlargedAgent) -> None:
     for first in range(0, agent.large_from + 1, MARKING_BATCH):  # later ones come marked
         with unit_of_work() as connection:
-            enlargement.mark(
-                connection, agent, range(first, min(first + MARKING_BATCH, agent.large_from + 1))
-            )
+            last = min(first + MARKING_BATCH, agent.large_from + 1)
+            enlargement.mark(connection, agent, range(first, last))
     with unit_of_work() as connection:
         enlargement.count_terms(connection, agent)
         models = enlargement.models_of(connection, agent)
@@ -206,9 +205,8 @@ def _embed_texts(batches: list[Batch]) -> None:
     made = engine.passages(list(missing.values())) if missing else None
     vectors = {} if made is None else dict(zip(missing, made, strict=True))
     for batch, items in zip(batches, wanted, strict=True):
-        batch.prepared = _Embedded(
-            items, vectors, engine.model, spec, None if made is None else made.shape[1]
-        )
+        dimensions = None if made is None else made.shape[1]
+        batch.prepared = _Embedded(items, vectors, engine.model, spec, dimensions)
 
 
 def _that_fit(items: list[TextToEmbed], chars: int) -> list[TextToEmbed]:
@@ -218,11 +216,8 @@ def _that_fit(items: list[TextToEmbed], chars: int) -> list[TextToEmbed]:
     ends = itertools.accumulate(
         min(len(item.embedding_key), MAX_CHARS) if item.reuse is None else 0 for item in items
     )
-    return [
-        item
-        for number, (item, end) in enumerate(zip(items, ends, strict=True))
-        if end <= chars or number == 0
-    ]
+    fits = [item for item, end in zip(items, ends, strict=True) if end <= chars]
+    return fits or items[:1]
 
 
 @work_task(EMBED, batch=texts_at_once(get_settings()), time_limit=TIME_LIMIT, prepare=_embed_texts)
@@ -278,13 +273,10 @@ def appraise_memories(batch: Batch) -> None:
     """
     waiting, answered, failures = batch.prepared
     failed = {node_id for node_id, _ in failures}
-    with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (
-        connection,
-        owed,
-    ):
-        nodes.write(
-            connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered}
-        )
+    done = Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed])
+    with done.finish() as (connection, owed):
+        made = {node_id: answered[node_id] for node_id in owed if node_id in answered}
+        nodes.write(connection, waiting, made)
     if not failures:
         return
     batch.subject_ids = list(failed)
@@ -320,9 +312,8 @@ def ask(
     with ThreadPoolExecutor(get_settings().llm_questions, thread_name_prefix="ask") as pool:
         results = dict(zip(waiting, pool.map(tracing.bound(one), waiting.values()), strict=True))
     answered = {node_id: result for node_id, result in results.items() if isinstance(result, Appraisal)}
-    return answered, [
-        (node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)
-    ]
+    failed = [(node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)]
+    return answered, failed
 
 
 def note_accesses(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
@@ -390,12 +381,8 @@ def expire_thoughts(run: Run) -> None:
             if _is_left_alone(connection, agent):
                 continue
             at = archiving.clock(connection, agent, run.now) or run.now
-        run.count(
-            agents=1,
-            expired=run.repeat(
-                partial(archiving.archive_expired, agent=agent, at=at, limit=BATCH, actor=run.actor), BATCH
-            ),
-        )
+        step = partial(archiving.archive_expired, agent=agent, at=at, limit=BATCH, actor=run.actor)
+        run.count(agents=1, expired=run.repeat(step, BATCH))
         if run.time_is_up():
             return
 
@@ -413,10 +400,5 @@ def archive(run: Run) -> None:
             if clock is None or _is_left_alone(connection, agent):
                 continue
             rules = Rules.of(clock, run.now, settings.archive_after_days, BELOW_POIGNANCY)
-        run.count(
-            agents=1,
-            archived=run.repeat(
-                partial(archiving.archive_faded, agent=agent, rules=rules, limit=BATCH, actor=run.actor),
-                BATCH,
-            ),
-        )
+        step = partial(archiving.archive_faded, agent=agent, rules=rules, limit=BATCH, actor=run.actor)
+        run.count(agents=1, archived=run.repeat(step, BATCH))

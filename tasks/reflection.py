@@ -150,11 +150,9 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
             ]
             looks = [look for look in begun_looks if look is not None]
             count = reflection.window(seen[1], original=whose.original)
-            statements = (
-                []
-                if only_looks
-                else reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
-            )
+            mode, statements = whose.settings.mode, list[Statement]()
+            if not only_looks:
+                statements = reflections.latest(connection, *name, count, mode=mode, now=whose.now)
     if name is None:  # erased since
         with batch.finish():
             return
@@ -164,27 +162,18 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         result, model = or_by_rules(llm, partial(_think, whose, statements, accessed))
         for look in looks:
             result.thoughts.extend(look.ask(llm if model == llm.model else Rules()))
+        evidence = [node_id for thought in result.thoughts for node_id in thought.evidence]
+        texts = [thought.description for thought in result.thoughts]
         with unit_of_work() as connection:
-            users = reflections.users_told(
-                connection, name[0], [node_id for thought in result.thoughts for node_id in thought.evidence]
-            )
-            known = reflections.already_thought(
-                connection, *name, [thought.description for thought in result.thoughts]
-            )
+            users = reflections.users_told(connection, name[0], evidence)
+            known = reflections.already_thought(connection, *name, [] if whose.original else texts)
         thoughts = reflection.told(result.thoughts, users)
-        if not whose.original:
-            thoughts = [
-                thought for thought in thoughts if (thought.description, thought.user_id) not in known
-            ]
-        result = Reflection(result.focal_points, thoughts)
+        new = [thought for thought in thoughts if (thought.description, thought.user_id) not in known]
+        result = Reflection(result.focal_points, new)
         events = events_of(result.thoughts, whose.origin(begun, model))
-    nothing = (
-        ""
-        if result.thoughts or any(look.anything for look in looks)
-        else NOTHING_NEW
-        if statements
-        else NOTHING_LATELY
-    )
+    nothing = NOTHING_NEW if statements else NOTHING_LATELY
+    if result.thoughts or any(look.anything for look in looks):
+        nothing = ""
     with _finishing(batch, name, begun, result, nothing) as connection:
         kept = store(connection, events, source=concluded(model))
         _tell(connection, *name, begun, kept)
@@ -240,13 +229,11 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
                 llm, lambda asked: reflection.reflect_on_conversation(*said, asked, original=whose.original)
             )
         with unit_of_work() as connection:
-            thoughts = reflection.told(
-                thoughts, reflections.users_told(connection, name[0], transcript.chat_ids)
-            )
+            users = reflections.users_told(connection, name[0], transcript.chat_ids)
+        thoughts = reflection.told(thoughts, users)
         events = events_of(thoughts, whose.origin(begun, model, ended.session_id))
-    with _finishing(
-        batch, name, begun, Reflection([], thoughts), "" if thoughts else transcript.nothing
-    ) as connection:
+    nothing = "" if thoughts else transcript.nothing
+    with _finishing(batch, name, begun, Reflection([], thoughts), nothing) as connection:
         _tell(connection, *name, begun, store(connection, events, source=concluded(model)))
 
 
@@ -347,9 +334,8 @@ def reflect_by_schedule(run: Run) -> None:
 
     def owe_some(connection: Connection) -> int:
         nonlocal found
-        due = reflections.due_by_schedule(
-            connection, run.group_id, run.now, min(AGENTS_BATCH, MOST_A_RUN - found)
-        )
+        limit = min(AGENTS_BATCH, MOST_A_RUN - found)
+        due = reflections.due_by_schedule(connection, run.group_id, run.now, limit)
         for agent_key, group_id, agent_id in due:
             reflections.ask(connection, group_id, agent_id, "schedule")
             pending_work.enqueue(connection, REFLECT, [(agent_key, group_id)])

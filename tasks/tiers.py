@@ -189,33 +189,20 @@ def _candidate(output: Output, vector: Float32 | None) -> Candidate:
 
 
 def _known(entry: Entry, model: str | None) -> KnownEntry:
-    return KnownEntry(
-        str(entry.entry_id), content_digest(entry.content), entry.vector if entry.model == model else None
-    )
+    vector = entry.vector if entry.model == model else None
+    return KnownEntry(str(entry.entry_id), content_digest(entry.content), vector)
 
 
 def _count(group_id: str, screened: _Screened) -> None:
-    reasons = Counter(f"rejected_{verdict.reason}" for _, verdict in screened.refused)
-    actions.screened(
-        group_id,
-        [entry.entry_id for entry in screened.accepted],
-        Counter(verdict.reason or "" for _, verdict in screened.refused),
-        len(screened.fallen_out),
-    )
-    working.count(
-        group_id,
-        accepted=len(screened.accepted),
-        rejected=len(screened.refused),
-        fallen_out=len(screened.fallen_out),
-        **reasons,
-    )
+    accepted, fallen_out = [entry.entry_id for entry in screened.accepted], len(screened.fallen_out)
+    reasons = Counter[str](verdict.reason or "" for _, verdict in screened.refused)
+    actions.screened(group_id, accepted, reasons, fallen_out)
+    counts = {f"rejected_{reason}": count for reason, count in reasons.items()}
+    counts |= {"accepted": len(accepted), "rejected": len(screened.refused), "fallen_out": fallen_out}
+    working.count(group_id, **counts)
 
 
 # The LLM's word
-
-
-def _question(output: Output) -> Consistency:
-    return Consistency(agent_id=output.agent_id, language=language_of(output.content), text=output.content)
 
 
 @work_task(CONSISTENCY, batch=CONSISTENCY_BATCH, time_limit=with_llm(900))
@@ -228,16 +215,17 @@ def consistency(batch: Batch) -> None:
     with unit_of_work() as connection:
         outputs = quarantine.load(connection, batch.subject_ids)
     provider = LeaseRenewingLLM(llm(), batch)
-    verdicts = {
-        output.entry_id: answer_or_rules(ForGroup(provider, output.group_id), _question(output))[0].verdict
-        for output in outputs
-    }
+    verdicts = {}
+    for output in outputs:
+        content = output.content
+        question = Consistency(agent_id=output.agent_id, language=language_of(content), text=content)
+        answer, _ = answer_or_rules(ForGroup(provider, output.group_id), question)
+        verdicts[output.entry_id] = answer.verdict
     refused: dict[str, list[UUID]] = defaultdict(list)
     with batch.finish() as (connection, owed):
         now = datetime.now(UTC)
-        for output in sorted(
-            (output for output in outputs if output.entry_id in set(owed)), key=lambda one: one.group_id
-        ):
+        mine = [output for output in outputs if output.entry_id in set(owed)]
+        for output in sorted(mine, key=lambda one: one.group_id):
             quarantine.lock_group(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
                 quarantine.mark_left(connection, output.group_id, [output.entry_id], now)

@@ -23,7 +23,7 @@ from jiyi.protocol.reflection import (
     WhyQuery,
 )
 from models.db.actions import Context, action, read
-from models.db.rows import columns, fetch, page
+from models.db.rows import columns, equal_if_given, fetch, page
 from models.memory.agents import key_of, no_agent
 from models.memory.reads import nodes_of
 from models.reflection import reflections
@@ -114,12 +114,9 @@ def reflection_page(
     wanted = select(_STATED)
     if self_reviews:
         wanted = wanted.where(or_(_STATED.c.findings.is_not(None), _STATED.c.trigger.in_(SELF_TRIGGERS)))
-    if agent_id is not None:
-        wanted = wanted.where(_STATED.c.agent_id == agent_id)
-    if state is not None:
-        wanted = wanted.where(_STATED.c.state == state)
-    if trigger is not None:
-        wanted = wanted.where(_STATED.c.trigger == trigger)
+    row = _STATED.c
+    given = equal_if_given((row.agent_id, agent_id), (row.state, state), (row.trigger, trigger))
+    wanted = wanted.where(*given)
     if before is not None:
         wanted = wanted.where(tuple_(_STATED.c.created_at, _STATED.c.reflection_id) < before)
     ordered = wanted.order_by(_STATED.c.created_at.desc(), _STATED.c.reflection_id.desc())

@@ -138,18 +138,13 @@ def build_index(model: str, dimensions: int) -> None:
         with driver(connection).cursor() as cursor:
             cursor.execute("SET statement_timeout = 0")
             vectors = connection.execute(_VECTORS, {"model": model, "dimensions": dimensions}).scalar_one()
-            cursor.execute(
-                sql.SQL("SET maintenance_work_mem = {}").format(
-                    sql.Literal(f"{build_mb(vectors, dimensions)}MB")
-                )
-            )
+            memory = sql.Literal(f"{build_mb(vectors, dimensions)}MB")
+            cursor.execute(sql.SQL("SET maintenance_work_mem = {}").format(memory))
             cursor.execute(drop)
             try:
                 cursor.execute(create)
-            except (
-                DiskFull,
-                OutOfMemory,
-            ) as error:  # several processes build in shared memory, of which containers have little
+            except (DiskFull, OutOfMemory) as error:
+                # Several processes build in shared memory, of which containers have little.
                 log.warning("the index of %s is built by one process: %s", model, error.diag.message_primary)
                 cursor.execute("SET max_parallel_maintenance_workers = 0")
                 cursor.execute(drop)
