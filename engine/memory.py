@@ -94,9 +94,9 @@ def derive(event: MemoryObserved, source: Source | None = None) -> Derived:
     expires_at = seen.expires_at
     if expires_at is None and seen.node_type == "thought":
         expires_at = event.occurred_at + THOUGHT_LIFETIME
-    keywords = (
-        keywords_of(seen.description, seen.subject, seen.object) if seen.keywords is None else seen.keywords
-    )
+    keywords = seen.keywords
+    if keywords is None:
+        keywords = keywords_of(seen.description, seen.subject, seen.object)
     return Derived(
         embedding_key=key,
         key_hash=text_digest(key),
@@ -195,11 +195,8 @@ def appraise(llm: LLM, memory: Unappraised, lacks: Missing) -> Appraisal:
     asked: dict[str, Mapping[str, str]] = {}
     if lacks.triple:
         facts = llm.ask(Triple(agent_id=memory.agent_id, language=language, text=memory.embedding_key))
-        subject, predicate, object_ = (
-            subject or facts.subject,
-            predicate or facts.predicate,
-            object_ or facts.object,
-        )
+        subject, predicate = subject or facts.subject, predicate or facts.predicate
+        object_ = object_ or facts.object
         idle = is_idle(memory.embedding_key, predicate, object_)
         asked["triple"] = _signature(llm, Triple)
     if lacks.keywords:

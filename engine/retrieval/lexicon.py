@@ -107,9 +107,9 @@ class Postings:
         late = np.flatnonzero(codes == code)
         if not late.size:
             return self._rows[start:end], self._counts[start:end]
-        return (
-            np.concatenate([self._rows[start:end], rows[late]]),
-            np.concatenate([self._counts[start:end], counts[late]]),
+        rows, counts = rows[late], counts[late]
+        return np.concatenate([self._rows[start:end], rows]), np.concatenate(
+            [self._counts[start:end], counts]
         )
 
     def _settle(self) -> None:

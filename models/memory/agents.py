@@ -247,10 +247,7 @@ def reflected(
 
 
 def _select_locked(connection: Connection, names: Sequence[AgentName]) -> dict[AgentName, AgentRow]:
-    parameters = {
-        "groups": [group_id for group_id, _ in names],
-        "agents": [agent_id for _, agent_id in names],
-    }
+    groups, agents = [group_id for group_id, _ in names], [agent_id for _, agent_id in names]
     return {
         (row.group_id, row.agent_id): AgentRow(
             row.group_id,
@@ -263,7 +260,7 @@ def _select_locked(connection: Connection, names: Sequence[AgentName]) -> dict[A
             row.importance_ele_n,
             row.large_from,
         )
-        for row in connection.execute(_SELECT_LOCKED, parameters)
+        for row in connection.execute(_SELECT_LOCKED, {"groups": groups, "agents": agents})
     }
 
 

@@ -107,9 +107,8 @@ def memories(
 
     ``most_chars``: to which their texts are cut. ``computed``: columns of a single one (:data:`OF_ONE`).
     """
-    cut = (
-        {} if most_chars is None else {name: func.left(getattr(MemoryNode, name), most_chars) for name in CUT}
-    )
+    texts = () if most_chars is None else CUT
+    cut = {name: func.left(getattr(MemoryNode, name), most_chars) for name in texts}
     accesses = {name: _access(getattr(NodeAccess, name)) for name in ("last_accessed", "access_count")}
     given: dict[str, Any] = {**dict.fromkeys(OF_ONE), **cut, **accesses, **(computed or {})}
     return select(*columns(Memory, MemoryNode, **given)).where(MemoryNode.group_id == group_id)

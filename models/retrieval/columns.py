@@ -89,9 +89,9 @@ class AccessOrder:
         if self._moved:
             moved = np.fromiter(self._moved, np.intp, len(self._moved))
             order = self._with_the_moved_last(moved, last_accessed, node_count)
-            self._order = (
-                _sorted(np.arange(last_accessed.size), last_accessed, node_count) if order is None else order
-            )
+            if order is None:
+                order = _sorted(np.arange(last_accessed.size), last_accessed, node_count)
+            self._order = order
             self._moved.clear()
         return self._order
 

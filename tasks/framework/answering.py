@@ -316,11 +316,7 @@ class Turns:
     def _next(self) -> None:
         now = time.monotonic()
         while self._running < self._at_once:
-            ready = [
-                (name, group)
-                for name, group in self._waiting.items()
-                if group.running < self._most(group, now)
-            ]
+            ready = [one for one in self._waiting.items() if one[1].running < self._most(one[1], now)]
             if not ready:
                 return
             name, group = min(ready, key=lambda one: (one[1].running, one[1].used_by(now)))

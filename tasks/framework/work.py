@@ -285,19 +285,13 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     if pending_work.leaves_more(claims, kind.batch):
         wake(kind.name)  # another worker may be free
     until = time.monotonic() + kind.time_limit
-    batches = [
-        Batch(
-            kind.name,
-            claim.subject_ids,
-            scope=Scope((claim.group_id,)),
-            traces=claim.traces,
-            until=until,
-            dues=[claim.due_at],
-        )
-        for claim in claims
-    ]
+    batches = []
+    for claim in claims:
+        scope, dues = Scope((claim.group_id,)), [claim.due_at]
+        batch = Batch(kind.name, claim.subject_ids, scope=scope, traces=claim.traces, until=until, dues=dues)
+        batches.append(batch)
     work = list(zip(claims, batches, strict=True))
-    first = [claim for claim in work if claim[0].attempts == 1]
+    first = [one for one in work if one[0].attempts == 1]
     traces = {
         (claim.group_id, subject_id): trace for claim in claims for subject_id, trace in claim.traces.items()
     }
