@@ -107,10 +107,8 @@ class Postings:
         late = np.flatnonzero(codes == code)
         if not late.size:
             return self._rows[start:end], self._counts[start:end]
-        rows, counts = rows[late], counts[late]
-        return np.concatenate([self._rows[start:end], rows]), np.concatenate(
-            [self._counts[start:end], counts]
-        )
+        rows = np.concatenate([self._rows[start:end], rows[late]])
+        return rows, np.concatenate([self._counts[start:end], counts[late]])
 
     def _settle(self) -> None:
         codes, rows, counts = self._united(self._late)
