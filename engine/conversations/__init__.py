@@ -1,3 +1,1 @@
-"""Conversations of a chat program: what is remembered of them, and what of that goes before the next
-answer.
-"""
+"""Conversations of a chat program: what is remembered of them, and what goes before the next answer."""

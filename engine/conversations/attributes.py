@@ -1,11 +1,9 @@
-"""What a statement says of whom, in words of a fixed list: ``home``, ``job``, ``diet``, ``likes:coffee``,
+"""What a statement says of whom, in words of a fixed list: ``home``, ``job``, ``likes:coffee``,
 ``time:dentist``.
 
 Of a single-valued attribute the latest statement holds, so two memories with the same subject and attribute
-contradict each other, however differently they are worded. Lists (children, pets, allergies) grow. The
-patterns are in ``attributes.txt``.
-
-By what a statement is told from what is none: words that say little, and the cues of ``cues.txt``.
+contradict each other, however they are worded. Lists (children, pets, allergies) grow. The patterns are in
+``attributes.txt``; the cues by which a statement is told from what is none are in ``cues.txt``.
 """
 
 from __future__ import annotations
@@ -30,8 +28,7 @@ _GENERAL = frozenset(
     家里 新家 新装 喂的 改签
     在家 我们""".split()
 )
-#: People whom anybody has one of: two statements about "my boss" are about the same one, unlike two about "my
-#: friend".
+#: People of whom anybody has one: "my boss" is one person, unlike "my friend".
 _ONE_OF = (
     "mom|mum|mother|dad|father|parents|sister|brother|son|daughter|wife|husband|partner|girlfriend|boyfriend|fiancée?|grandmother|grandma"
     "|grandfather|grandpa|boss|manager|landlord|supervisor|advisor|dog|cat"
@@ -87,9 +84,7 @@ _HEADER = re.compile(r"(?<![a-z ])([a-z ]+) (\d+) ?([a-z ]*)")
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """What is said. ``subject`` is ``user`` or a relation of theirs; ``over``: it only says that something is
-    no longer so.
-    """
+    """What is said of ``user`` or a relation of theirs; ``over``: that something is no longer so."""
 
     name: str
     subject: str = "user"
@@ -188,8 +183,7 @@ def _expanded(line: str) -> str:
     return line
 
 
-#: Words of chat that name nothing: feelings about what somebody said, encouragement, and what any sentence
-#: may hold.
+#: Words of chat that name nothing: feelings, encouragement, and what any sentence may hold.
 _EMPTY = """good great nice cool awesome amazing wonderful fantastic incredible lovely super sweet beautiful
 gorgeous glad happy excited
     thrilled proud stoked pumped thank thanks appreciate support supportive help helpful grateful thankful
@@ -239,9 +233,7 @@ WORDS_KEPT = 4_096
 
 @remembered(WORDS_KEPT)
 def subject_words(text: str) -> frozenset[str]:
-    """What a text is about: its telling words, and Chinese words of two characters or more; no fillers, days
-    or feelings.
-    """
+    """What a text is about: telling words and Chinese words; no fillers, days or feelings."""
     latin = {word for word in telling(text) if not _CHINESE.match(word) and len(word) > 1}
     chinese = {word for run in segmented(text) for word in run if len(word) > 1} | set(
         single_characters(text)

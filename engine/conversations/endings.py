@@ -3,14 +3,12 @@
 Structure decides what may end what; how sure is learned. A part of an earlier message ends
 
 - where the newer one names it and says that it is over ("Osk brought the wrench back", 木耳肉丝…撤掉);
-- where both say the same single-valued thing of the same person, with another value ("I live in Lisbon" after
-  "I live in Porto");
-- where the newer one corrects it: by its own words ("sorry, 241"), and with another value of the same kind.
+- where both give the same single-valued attribute of a person another value ("I live in Lisbon" after Porto);
+- where the newer one corrects it by its words ("sorry, 241") with another value of the same kind.
 
-News about other people in the same words ends nothing, nor does what is only similar. The head of endings
-judges the pairs that pass, and never makes one: it reads how the two are alike, what the heads of changes and
-facts say of them, and how much else was said in the same words. Health of somebody ends only by what names
-that very thing.
+What is said of other people ends nothing, nor does what is only similar. The head of endings judges the pairs
+that pass: by how the two are alike, what the heads of changes and facts say of them, and how much else was
+said in the same words. Health of somebody ends only by what names that very thing.
 """
 
 from __future__ import annotations
@@ -38,25 +36,21 @@ from jiyi.text.words import CJK
 
 #: Least probability, by the head of changes, that a message took the place of an earlier one.
 TOOK_ITS_PLACE = 0.3
-#: The same, that it is over, of a part with which the newer one has nothing but somebody's name in common.
+#: The same, that it is over, of a part that shares only somebody's name with the newer one.
 PERSON_IS_OVER = 0.6
-#: The same of a part of whose attribute there is one value, and the newer one says another: that it takes it
-#: back.
+#: The same, that it is taken back, of a part whose single-valued attribute gets another value.
 REPLACED = 0.2
 #: Messages back that a correction without a name may be of.
 CORRECTED_BACK = 2
 #: Characters from which on a part, a sentence and a message are long.
 LONG_PART, LONG_SENTENCE, LONG_MESSAGE = 80, 160, 300
-#: Texts whose parts are kept at hand: a session's messages are held against each other again and again.
+#: Texts whose parts are kept: a session's messages are compared again and again.
 TEXTS_KEPT = 1024
-#: Parts of a message that may end something: one that says more is a text. Parts of earlier messages, the
-#: latest, that it is held against.
+#: Parts of a message that may end something: one with more is a text. Earlier parts it is compared with.
 NEWER_PARTS, EARLIER_PARTS = 20, 1_000
-#: Pairs that are judged, those of the latest messages: a message has some three, and a judgement of a pair
-#: takes 10 kB.
+#: Pairs that are judged, of the latest messages; a message has some three, and a judgement takes 10 kB.
 MOST_PAIRS = 400
-#: Share of common letters (2 * common / all) from which on one name is another spelling of the other:
-#: Halloran, Hanlon have .71.
+#: Share of common letters (2 * common / all) from which on a name is respelled: Halloran, Hanlon have .71.
 RESPELLED = 0.6
 #: People take back one thing at a time, and what follows from it.
 MOST_ENDED = 3
@@ -106,7 +100,7 @@ class Said:
 class Ended:
     """Part ``span`` of message number ``old``, ended by ``by`` of the newer one.
 
-    ``corrected``: it never was so, and the newer part says what is; ``sure``: else it only may have ended.
+    ``corrected``: it never was so; not ``sure``: it only may have ended.
     """
 
     old: int
@@ -157,9 +151,7 @@ class Part:
 
     @cached_property
     def headed(self) -> bool:
-        """Whether the part itself begins with somebody else: "even the boss has a new
-        phone", 连老板都换手机了.
-        """
+        """Whether the part itself begins with somebody else ("even the boss", 连老板都换手机了)."""
         head = _HEAD.match(self.clause.text)
         return bool(_first_name(self.clause.text)) or (head is not None and bool(relations_in(head[0])))
 
@@ -215,26 +207,22 @@ def _is_question(text: str, span: Span) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A part that structure lets a newer message end, and what the head of endings reads of the two
-    (:data:`FEATURES`).
-    """
+    """A part that a newer message may end, and what the head of endings reads of it (:data:`FEATURES`)."""
 
     old: int
     span: Span
     by: Span
     corrected: bool
     vital: bool
-    #: By its form alone: another value of what has one, an illness denied in its own words, "not 241", "*23",
-    #: "no more …".
+    #: By its form alone: a replaced value, an illness denied in its own words, "not 241", "no more …".
     certain: bool
     features: tuple[float, ...]
 
 
 def ended(older: Sequence[Said], newer: Said, heads: Heads | None) -> list[Ended]:
-    """The parts of earlier messages, oldest first, that the newer message ends, the surest first; without
-    ``heads`` none.
+    """The parts of earlier messages, oldest first, that the newer one ends, the surest first.
 
-    What is vital ends only where that is sure.
+    None without ``heads``; what is vital ends only where that is sure.
     """
     possible = candidates(older, newer, heads) if heads is not None else []
     if not possible or heads is None:
@@ -379,9 +367,7 @@ def _possible(older: Sequence[Said], newer: Said, new_parts: Sequence[Part]) -> 
 
 
 def _of_slips(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Without the numbers of a message that were right: of "17th May, 32 people" the newer "*23" corrects
-    only the second.
-    """
+    """Without numbers that were right: of "17th May, 32 people" "*23" corrects only the second."""
     slips = {
         (pair.old, pair.newer.span)
         for pair in pairs
@@ -408,7 +394,7 @@ def _latest_parts(messages: Sequence[Said]) -> Iterator[tuple[int, Part]]:
 def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> Iterator[_Pair]:
     """Of a message that takes up again what was before: what had taken its place.
 
-    That is what a message in between says, if it ended something of an earlier one by the head of changes.
+    That is a message in between which ended something earlier, by the head of changes.
     """
     resuming = [part for part in new_parts if _RESUMES.search(part.clause.text)]
     if not resuming or len(older) < 2:
@@ -436,9 +422,9 @@ def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> 
 
 
 def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: bool) -> str:
-    """Whether, and in which way, structure lets one part end another; empty if not.
+    """In which way one part may end another; empty if it may not.
 
-    ``corrects``: the newer message corrects something by its words; ``last``: the older one is one of the
+    ``corrects``: the newer message corrects something by its words; ``last``: the older message is one of the
     last before it; ``just_said``: of the same session, too.
     """
     shared = part.words & newer.words
@@ -474,9 +460,7 @@ def _by_words(part: Part, newer: Part, shared: frozenset[str]) -> str:
 
 
 def _of_others(part: Part, newer: Part) -> bool:
-    """Whether two parts are of different people: of other relations, or in sentences that begin with other
-    names.
-    """
+    """Whether two parts are of different people: of other relations, or with other first names."""
     if part.relations and newer.relations:
         return part.relations.isdisjoint(newer.relations)
     if part.first_name and newer.first_name:

@@ -1,15 +1,12 @@
-"""What the new messages of a conversation tell: memories, experiences (a problem, the steps against it, how
-it ended), profile signals.
+"""What the new messages of a conversation tell: memories, experiences (a problem and its end), profile
+signals.
 
 What a message states is one memory, or several where it says different things of the user, each with the
 weaker statements that follow it. Every memory stands alone: who said it, days as dates, and the question that
-a short answer answers. A problem without an end is no experience yet; with what solved it, it names both
-turns.
+a short answer answers.
 
-Which memories say that an earlier one no longer holds.
-
-Two memories with the same subject and single-valued attribute contradict each other. Where the heads can be
-asked they judge every pair of memories of one subject; without them only the same attribute counts.
+Two memories with the same subject and single-valued attribute contradict each other. With the heads every
+pair of memories of one subject is judged; without them only the same attribute counts.
 """
 
 from __future__ import annotations
@@ -70,8 +67,7 @@ _PRONOUN = re.compile(r"\b(?:he|she|his|her)\b|[他她](?!们)", re.IGNORECASE)
 
 
 def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtraction:
-    """The memories, experiences and signals in the messages from ``question.since`` on; what an assistant
-    says is no fact of the user.
+    """The memories, experiences and signals in the messages from ``question.since`` on.
 
     With ``heads`` these judge what is worth keeping, of which kind it is, and what it does to what is known.
     """
@@ -96,7 +92,7 @@ def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtract
 
 
 def _of_kinds(memories: list[ExtractedMemory], heads: Heads | None) -> list[ExtractedMemory]:
-    """With the kind and, where the list of attributes has none, the attribute that the heads are sure of."""
+    """With the kind, and the attribute where the list has none, that the heads are sure of."""
     if heads is None:
         return memories
     contents = [("", said_of(memory.content)) for memory in memories]
@@ -130,9 +126,7 @@ def _person_before(messages: Sequence[Message], turn: int) -> str | None:
 def _groups(
     statements: list[Statement], person: str | None
 ) -> list[tuple[Attribute | None, list[Statement]]]:
-    """Statements of one message by what they say; the ones that say nothing of the list belong to the one
-    before.
-    """
+    """Statements of one message by what they say; those without an attribute belong to the one before."""
     groups: list[tuple[Attribute | None, list[Statement]]] = []
     for part in (part for statement in statements for part in _parts(statement, person)):
         attribute = attribute_of(part.text, person)
@@ -180,9 +174,7 @@ def _without_and(clause: str) -> str:
 def _own(
     clause: str, sentence: str, before: Attribute | None, person: str | None
 ) -> tuple[str, Attribute | None]:
-    """What a clause says of the user, if they speak in it or in the sentence ("I live here and work there",
-    then with its pronoun).
-    """
+    """What a clause says of the user, if they speak in it or in its sentence ("I live and work here")."""
     stripped = _without_and(clause)
     if FIRST_PERSON.match(stripped):
         return clause, attribute_of(stripped, person)
@@ -249,9 +241,7 @@ def category_of(attribute: Attribute | None, text: str, *, preference: bool) -> 
 
 
 def one_value(attribute: Attribute, text: str) -> bool:
-    """Whether the latest statement of the attribute is the one that holds; what somebody likes changes by a
-    word of change only.
-    """
+    """Whether the latest statement holds; what somebody likes changes by a word of change only."""
     return attribute.single_valued and (
         not attribute.name.startswith("likes:") or CHANGE.search(text) is not None
     )
@@ -380,9 +370,7 @@ _CHINESE = re.compile(f"[{CJK}]")
 def linked(
     memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads | None = None
 ) -> list[ExtractedMemory]:
-    """The memories with the attributes of what they change, and the numbers of the known facts that they
-    supersede.
-    """
+    """The memories with the numbers of the known facts that they supersede."""
     if heads is not None:
         return _judged(memories, known, heads)
     result: list[ExtractedMemory] = []
@@ -396,10 +384,10 @@ def linked(
 def _judged(
     memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads
 ) -> list[ExtractedMemory]:
-    """As :func:`linked`, by what the heads say of each new memory after each earlier one of the same subject.
+    """As :func:`linked`, by what the heads say of each new memory after each earlier one of its subject.
 
-    Of the same single-valued attribute the newer is the likelier to replace the older: less is enough, and
-    another value in the same words ("I live in Lisbon" after "I live in Porto") always does.
+    Of the same single-valued attribute less is enough, and another value in the same words ("I live in
+    Lisbon" after "I live in Porto") always is.
     """
     chances = _chances(memories, known, heads)
     result: list[ExtractedMemory] = []
@@ -422,9 +410,7 @@ def _judged(
 
 
 def _ended_by(memory: ExtractedMemory, known: Sequence[KnownFact], heads: Heads) -> list[int]:
-    """Numbers of the known facts of the same subject that a memory surely ends, as messages do
-    (:mod:`engine.conversations.endings`).
-    """
+    """Numbers of the known facts of the same subject that a memory surely ends, as messages do."""
     numbers = [number for number, fact in enumerate(known) if fact.subject == memory.subject]
     older = [Said(_key(known[number])) for number in numbers]
     ends = ended(older, Said(_key(memory)), heads)
@@ -435,9 +421,7 @@ def _ended_by(memory: ExtractedMemory, known: Sequence[KnownFact], heads: Heads)
 def _chances(
     memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads
 ) -> dict[tuple[str, int], float]:
-    """How likely each new memory (by its place) retires each earlier one (by what it says), where it may at
-    all.
-    """
+    """How likely each new memory (by its place) retires each earlier one (by what it says) of its subject."""
     pairs, places = [], []
     for place, memory in enumerate(memories):
         earlier: list[ExtractedMemory | KnownFact] = [*known, *memories[:place]]
@@ -456,9 +440,7 @@ def _key(memory: ExtractedMemory | KnownFact) -> str:
 def _unless_repeated(
     memory: ExtractedMemory, earlier: Sequence[ExtractedMemory], known: Sequence[KnownFact]
 ) -> ExtractedMemory:
-    """Without a word of change, what says something else of the same attribute, or the same again,
-    contradicts nothing.
-    """
+    """Without a word of change, what says something else of the attribute, or the same, ends nothing."""
     if not (memory.single_valued and memory.attribute) or _is_news(memory.content):
         return memory
     # A value that comes back is compared with what was said last.

@@ -1,6 +1,4 @@
-"""Orders to forget: "forget what I told you about my mondays", 把昨晚说的全删掉, and which sentences of
-earlier
-messages they are about.
+"""Orders to forget ("forget what I told you about my mondays", 把昨晚说的全删掉), and what they mean.
 
 An order is known by a list of wordings (``forgetting.txt``), or by the head of ``keeping``; what is meant by
 words and topics in common.
@@ -84,28 +82,20 @@ def forgets(text: str) -> list[Order]:
 
 
 def may_order(text: str) -> bool:
-    """Whether a message can be an order to forget at all: not what is about reminders, or says not to
-    forget.
-    """
+    """Whether a message can be an order to forget: not what is about reminders, or says not to forget."""
     return _CUES["no_order"].search(text[:READ_CHARS]) is None
 
 
 def says_what_to_do(sentence: str) -> bool:
-    """Whether a sentence has a word for what is to happen, as orders do: "erased", 抹掉; "the e-mail can
-    stay"
-    has none.
-    """
+    """Whether a sentence has a word for what is to happen, such as "erased" or 抹掉."""
     return _CUES["verb"].search(sentence) is not None
 
 
 def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]]:
-    """Which sentences of earlier messages an order is about, for each thing that it names; none where that is
-    not clear.
+    """Which sentences of earlier messages (oldest first) an order means, for each thing that it names.
 
-    Args:
-        text: the message with the order; empty if it stands for itself, and can only mean what it names.
-        order: the order.
-        earlier: the user's earlier messages, oldest first.
+    None where that is not clear. ``text`` is the message with the order; empty if the order can only mean
+    what it names.
     """
     named, ordered, stays = _parts(order.text)
     if not named:  # "That about the rent was wrong of me. Please delete it."
@@ -132,8 +122,7 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
 
 
 def _parts(order: str) -> tuple[list[str], str, str]:
-    """What an order names ("my phone number and the hint"), its words up to the clause that says what is to
-    happen, and what is to stay.
+    """What an order names, its words up to the clause that says what is to happen, and what is to stay.
 
     What is named stands in that clause, or else before it.
     """
@@ -152,8 +141,7 @@ def _subject(order: str) -> str:
 
 
 def _fitting(thing: str, texts: Sequence[str]) -> list[int]:
-    """The places of the sentences that say what is to be forgotten, or share the most words and topics with
-    it.
+    """Places of the sentences that say what is to be forgotten, or share most words and topics with it.
 
     Half of its words have to be in the sentence, or of a topic of it, and not only what many things have: "my
     tax number" is no phone number.

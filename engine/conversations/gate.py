@@ -1,8 +1,7 @@
 """What of an LLM's answer can be used: it says what it was shown, not what stands in our prompts.
 
-Whether an answer has the right form, providers know. Whether it has anything to do with what was asked, is
-looked at here, for every prompt in the same way: by the words that it shares with the data, and, of
-summaries, by their length and the names, numbers and dates in them.
+Providers check the form of an answer. Here its words are compared with the data, and, of summaries, their
+length and the names, numbers and dates in them.
 """
 
 from __future__ import annotations

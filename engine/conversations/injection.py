@@ -1,7 +1,4 @@
-"""What goes before an answer: the memories that were found, each once, as sections of a prompt with a floor
-for each kind.
-
-What a query asks for: its intent, its keywords, and words of the same meaning.
+"""What goes before an answer: what a query asks for, and the memories found as sections of a prompt.
 
 The intent is told with the context and shown to people. It changes what is searched only where it is
 ``identity_recall``: weights and kinds by intent were measured, and find no more or less (docs/decisions.md).
@@ -32,10 +29,9 @@ from jiyi.text.prompt import PLACE, Line, Over, Section, Style, Written
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.words import Language, normalise, tokens
 
-#: Shares of the budget that each kind gets first (500, 800 and 700 of 2,000); what it leaves goes to the best
-#: of any kind.
+#: Shares of the budget that each kind gets first; what it leaves goes to the best of any kind.
 FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experience": 0.35}
-#: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
+#: From this share of a memory's words in its turn on the turn is shown in its place.
 SAID_IN_TURN = 0.7
 #: … unless the turn has more than so many times its tokens, and more than people usually say at a time.
 LONGER, SHORT_TOKENS = 2.0, 150
@@ -64,11 +60,10 @@ class Candidate:
     turn_ids: tuple[UUID, ...] = ()
     superseded_by: UUID | None = None
     superseded_at: datetime | None = None
-    #: When a newer memory of the same answer says anew what this one said, as far as can be told without a
-    #: model.
+    #: When a newer memory of the same answer says the same in other words, as far as rules can see.
     renewed_at: datetime | None = None
     session_id: str | None = None
-    #: Of whom, from whom and for whom it is: what two people say stands beside each other.
+    #: Of whom, from whom and for whom it is.
     subject: str | None = None
     user_id: str | None = None
     visibility: str | None = None
@@ -97,9 +92,7 @@ class Chosen:
 
 
 def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
-    """The candidates, best first, with the text to be shown: a memory and its turns once, at the better place
-    of the two.
-    """
+    """The candidates, best first: a memory and its turns once, at the better place, with the text shown."""
     turns = {candidate.node_id: candidate for candidate in ranked if candidate.kind == "session"}
     told: dict[UUID, Candidate] = {}
     statements: dict[UUID, list[str]] = {}
@@ -144,9 +137,7 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
 
 
 def _ended_once(choices: Iterable[Chosen]) -> Iterator[Chosen]:
-    """Each part that has ended with the first of those who say it: several statements are taken from one
-    turn.
-    """
+    """Each part that has ended with the first of those who say it."""
     shown: set[Over] = set()
     for choice in choices:
         ended = tuple(part for part in choice.candidate.ended if part not in shown)
@@ -191,13 +182,11 @@ def _says_all(turn: Candidate, memory: Candidate, text: str) -> bool:
 def _told(
     memory: Candidate, sources: Iterable[Candidate], ranked: Candidate, says_more: Collection[UUID]
 ) -> tuple[str, tuple[UUID, ...]]:
-    """What is shown of a memory: its turn's words where they say all of it, else its own; and whose they are,
-    too.
+    """What is shown of a memory: its turn's words where they say all of it, else its own; ids of its turns.
 
-    A turn that was found before the memory, and is longer, may have been found for the rest of it: it is
-    shown at any length, and the question that the memory answers is no part of what it has to say. Where a
-    memory is one turn's alone in other words, and the turn ``says_more`` than all that was found of it, the
-    turn is shown, too: one fact of a message must not hide the others.
+    A turn that was found before the memory, and is longer, is shown at any length, and the question that the
+    memory answers does not count. A turn that ``says_more`` than all that was found of it is shown, too: one
+    fact of a message must not hide the others.
     """
     others = tuple(turn.node_id for turn in sources)
     if memory.kind == "session" or ranked.superseded_at is not None:
@@ -314,7 +303,6 @@ TARGETS: dict[Intent, list[Kind]] = {
     "general": list(KINDS),
 }
 _WEAK = re.compile(r"我|咱|俺|\b(?:i|i'm|i've|i'd|me|my|mine|myself|we|our|us)\b")
-#: Code keeps its identifiers whole: ``load_config``, ``fetchData``, ``app.py`` (§4.16).
 #: What only code is called: ``fetchData``, ``main()``; not iPhone.
 _CALLED = re.compile(r"\b[a-z]{3,40}[A-Z][a-z]\w{0,40}\b|\b\w{1,60}\(\)")
 _IDENTIFIER = re.compile(
@@ -337,12 +325,7 @@ class QueryAnalysis(BaseModel, frozen=True):
 
 
 def analyse(query: str, industry: Mapping[str, Sequence[str]] | None = None) -> QueryAnalysis:
-    """What the query asks for.
-
-    Args:
-        query: the user's words.
-        industry: the group's own keywords, each with words of the same meaning.
-    """
+    """What a query asks for; ``industry``: the group's own keywords, each with words of the same meaning."""
     read = query[:READ_CHARS]
     text = normalise(read)
     intent = intent_of(read)
@@ -359,9 +342,7 @@ def analyse(query: str, industry: Mapping[str, Sequence[str]] | None = None) -> 
 
 
 def intent_of(query: str) -> Intent:
-    """The first intent whose words are in a query; "general" for what asks for nothing, as small talk and
-    orders.
-    """
+    """The first intent whose words are in a query; "general" for small talk, orders and the like."""
     text = normalise(query)
     if union("engine.conversations", "identity.txt", "").search(text):
         return "identity_recall"

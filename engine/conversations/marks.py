@@ -1,9 +1,8 @@
 """Parts of a memory's text that no longer stand for themselves, as they are kept with it and shown.
 
-A part that was *ended* or *corrected* by something newer, that is *earlier* than something by which it may
-have ended, that holds only *until* a day, or that is somebody *else*'s words. The text itself stays as it was
-said: what is shown of it is what still stands (:func:`live`), and below it what has ended, or may have,
-marked as such.
+A part *ended* or was *corrected*, is *earlier* than something by which it may have ended, holds only *until*
+a day, or is somebody *else*'s words. The text itself stays: shown is what still stands (:func:`live`), and
+below it what has ended, or may have, marked as such.
 """
 
 from __future__ import annotations
@@ -30,16 +29,13 @@ MOST_OFFSET = 24 * 60 - 1
 SAME_WORDS = 0.6
 
 Why = Literal["ended", "corrected", "earlier", "until", "else"]
-#: What something newer does to a part: it ended, never was so, or something newer was said of it, by which it
-#: may have ended.
+#: What something newer does to a part.
 ENDS = ("ended", "corrected", "earlier")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Characters ``start`` to ``end`` of a text; ``day`` is when it ended, or the last day on which it holds;
-    ``by`` a memory's id.
-    """
+    """Some characters; ``day``: when it ended, or the last on which it holds; ``by``: a memory's id."""
 
     start: int
     end: int
@@ -61,9 +57,7 @@ _MARK: TypeAdapter[Mark] = TypeAdapter(Mark)
 
 
 def marks_of(provenance: Mapping[str, Any], on: date | None = None) -> list[Mark]:
-    """The marks of a memory; those that count ``on`` a day, if one is given: what ended later was still so,
-    what lasts longer is so.
-    """
+    """The marks of a memory; ``on`` a day those that count then: it had ended, or held no longer."""
     entries = provenance.get(MARKS)
     found = []
     for entry in entries if isinstance(entries, list) else ():
@@ -78,9 +72,7 @@ def marks_of(provenance: Mapping[str, Any], on: date | None = None) -> list[Mark
 
 
 def local(at: datetime, provenance: Mapping[str, Any], zone: tzinfo | None) -> datetime:
-    """A time by the clock of the speaker: by the offset that it came with, else in the zone given, else in
-    UTC.
-    """
+    """A time by the clock of the speaker: by the offset that it came with, else in the zone given or UTC."""
     offset = provenance.get(UTC_OFFSET)
     if isinstance(offset, int) and abs(offset) <= MOST_OFFSET:
         return at.astimezone(timezone(timedelta(minutes=offset)))
@@ -95,9 +87,7 @@ def live(text: str, marks: Iterable[Mark]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of a memory: what stands of it, by the speaker's clock, and what of it has ended or may
-    have.
-    """
+    """What is shown of a memory: what stands of it, by the speaker's clock, and what may have ended."""
 
     text: str
     at: datetime
@@ -107,9 +97,7 @@ class Shown:
 
 
 def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime) -> Shown:
-    """A memory as a prompt shows it ``now``, by the clock of who asks. What was corrected, and somebody
-    else's words, are not shown.
-    """
+    """A memory as a prompt shows it ``now``: without what was corrected, and others' words."""
     said_at = local(at, provenance, now.tzinfo)
     marks = marks_of(provenance, now.date())
     if not marks:
@@ -143,9 +131,7 @@ def spans_in(statement: str, text: str) -> list[tuple[int, int]]:
 
 
 def span_of_part(part: str, statement: str) -> tuple[int, int] | None:
-    """Where a part of a message stands in the text of a statement, days that were worked out for it left
-    aside.
-    """
+    """Where a part of a message stands in a statement, in which days may have been worked out."""
     start = statement.find(part)
     if start >= 0:
         return start, start + len(part)

@@ -1,9 +1,4 @@
-"""Turns, extracted memories and experiences as the events that they become; experiences of the same problem
-are one.
-
-A user's profile: what messages tell of them in general, by rules, what that adds to what is known, and how it
-is shown.
-"""
+"""Turns, extracted memories and experiences as events; a user's profile, read by rules, merged and shown."""
 
 from __future__ import annotations
 
@@ -51,8 +46,7 @@ from jiyi.text.words import CJK, Language, content_digest, is_filler, language_o
 
 #: Less certain experiences are dropped.
 LEAST_CONFIDENCE = 0.6
-#: Share of words from which on a text says the same as one that was injected: that comes back, and is nothing
-#: new.
+#: Share of words from which on a text only repeats one that was injected.
 SAME_WORDS = 0.85
 
 
@@ -108,8 +102,7 @@ def of_user(extraction: CombinedExtraction, messages: Sequence[Message]) -> Comb
 
 
 def event_of(memory: ExtractedMemory, source: Source) -> Event:
-    """The memory as an event like any other. Its id follows from its turns and its content: the same in each
-    attempt.
+    """The memory as an event; its id follows from its turns and content, so each attempt gives the same.
 
     Raises:
         InvalidEvent: it holds what cannot be stored.
@@ -161,9 +154,7 @@ def experience_event(
     user_id: str | None = None,
     visibility: Visibility | None = None,
 ) -> MemoryObserved:
-    """An experience of (group, agent) with a user as the event of its memory, at the address of its
-    problem.
-    """
+    """An experience as the event of its memory, at the address of its problem."""
     event = wire.build(
         {
             "type": "memory.observed",
@@ -200,9 +191,7 @@ def said_at(messages: Sequence[Message], turns: Sequence[int]) -> datetime:
 
 
 def waves(memories: Sequence[ExtractedMemory]) -> list[list[ExtractedMemory]]:
-    """Memories in parts that are stored one after the other: what is said of the same attribute again comes
-    in a later one.
-    """
+    """Memories in parts that are stored in turn: a later value of the same attribute in a later part."""
     parts: list[list[ExtractedMemory]] = []
     seen: dict[tuple[str, str], int] = {}
     for memory in memories:
@@ -241,9 +230,7 @@ def pattern_hash(pain_pattern: str, user_id: str | None = None) -> bytes:
 
 
 def merged(known: StoredExperience | None, told: ExtractedExperience | StoredExperience) -> StoredExperience:
-    """All steps of both in the order in which they came, the better outcome; told again, it was used
-    again.
-    """
+    """All steps of both in order, the better outcome; an experience that is told again was used again."""
     if known is None:
         return StoredExperience(**told.model_dump(include=set(_TOLD)))
     return StoredExperience(
@@ -259,9 +246,7 @@ def merged(known: StoredExperience | None, told: ExtractedExperience | StoredExp
 
 
 def text_of(experience: StoredExperience) -> str:
-    """The experience in one text, in the language of its problem: what it is found by, and what is
-    injected.
-    """
+    """The experience in one text, in the language of its problem: what is found and injected."""
     labels = _LABELS[language_of(experience.pain_pattern)]
     parts = [experience.pain_pattern]
     if experience.context:
@@ -278,12 +263,10 @@ def text_of(experience: StoredExperience) -> str:
 def experience_of(
     description: str, given: JsonMapping, before: StoredExperience | None = None
 ) -> StoredExperience:
-    """The experience that a memory tells, however it came: its text as :func:`text_of` writes it, or any
-    text, which is then the problem.
+    """The experience of a memory's text, as :func:`text_of` writes it; any other text is the problem.
 
-    Fields that were given with it count before those of the text. A correction (``before``: what it replaces)
-    is its text, which changes what it says; the rest stays. How it ended counts as partial where nothing says
-    so.
+    Fields of ``given`` count before those of the text. A correction keeps what ``before`` says and it does
+    not. An unknown outcome is partial.
     """
     problem, *parts = description.split(" | ")
     labels = next(
@@ -343,9 +326,7 @@ def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
 
 
 def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
-    """The memory that the event becomes. A turn does not bring a reflection nearer; what is extracted from it
-    will.
-    """
+    """The memory that the event becomes. A turn brings no reflection nearer; what is extracted will."""
     if isinstance(event, MemoryObserved):
         return event
     turn = event.payload
@@ -376,8 +357,7 @@ _HERE, _SIGNALS = "engine.conversations", "signals.txt"
 
 
 def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSignals:
-    """The signals in the user's messages from ``since`` on, the newest first in lists: only of what users say
-    of themselves.
+    """The signals in the user's messages from ``since`` on, newest first: only what users say of themselves.
 
     Topics are candidates: one message makes no topic (:func:`supported`).
     """
@@ -435,11 +415,7 @@ SUPPORTED_WORDS = 0.6
 
 
 def supported(profile: Profile, texts: Sequence[str]) -> Profile:
-    """What of a profile stands as long as the user's messages say no more than ``texts``: what still stands
-    of each, newest first.
-
-    A value in nobody's words goes, whoever found it. A role that goes leaves an older one that still stands.
-    """
+    """What of a profile the user's ``texts`` (newest first) still say, or an older role that they say."""
     lowered = [normalise(text[:READ_CHARS]) for text in texts]
     own = [sentence for text in lowered for sentence in sentences(text) if not cue.IMAGINED.search(sentence)]
     role = profile.role
@@ -477,8 +453,7 @@ def _newest(words: list[str]) -> list[str]:
 
 #: Topics that one message gives.
 TOPICS = 2
-#: An English question to the assistant itself ("did you sleep well?") is about something if it has as many
-#: telling words.
+#: Telling words of an English question to the assistant ("did you sleep well?") that is about something.
 ASKED_WORDS = 2
 
 #: Jieba's parts of speech: things and names; what is done.
@@ -514,9 +489,7 @@ def topics(messages: Sequence[Message], since: int = 0) -> list[str]:
 
 
 def keywords(text: str, most: int) -> list[str]:
-    """What a memory names, the most telling first: things, people, places; without any, what is done. No
-    pronouns, no days, no "user".
-    """
+    """What a memory names (things, people, places), the most telling first; without any, what is done."""
     naming, doing = _keywords(text)
     alone = [
         word

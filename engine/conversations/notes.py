@@ -1,10 +1,10 @@
 """What an LLM is asked about new messages, and what of its answer becomes a memory.
 
 An LLM proposes statements; structure decides, as it does for the rules. A statement is kept if it shares
-words, or meaning, with what the user says of their own in the messages that it names; what is known helps to
-say it. Of whom and what it is, and whether there is one value of that, is read from these messages. Where
-structure agrees that a known statement is over, it is; else it is shown as earlier, with the newer one.
-Health is never concluded, and ends only by what names that very thing (:mod:`engine.conversations.standing`).
+words, or meaning, with what the user says of their own in the messages that it names. Subject, kind and
+attribute are read from these messages. Where structure agrees that a known statement is over, it is; else it
+is shown as earlier, with the newer one. Health is never concluded, and ends only by what names that very
+thing.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ from jiyi.protocol.numbered import LineNumber, StatementNumber
 MOST_NOTES, MOST_EXPERIENCES, MOST_ENDS = 60, 5, 3
 #: Known statements that an LLM is shown with new messages.
 MOST_SHOWN = 12
-#: Share of a statement's words that messages have, with what is known, from which on they say it; and by
-#: these alone, if some are theirs.
+#: Share of a statement's words that messages have, with what is known or alone, if they say it.
 SAME_WORDS, SOME_WORDS = 0.5, 0.3
-#: Words, at least, that a statement has from the user's own messages: where most of the others are known,
-#: where they are not, of health.
+#: Words, at least, that a statement has from the user's messages: of others known, unknown, of health.
 OWN_WORD, OWN_WORDS, OWN_WORDS_OF_HEALTH = 1, 2, 3
-#: From this probability on a statement and a message are of different things, by the head of changes.
+#: Probability of being of different things, by the head of changes, from which on they are.
 UNRELATED = 0.5
 #: A shorter answer is understood by the question before it. Telling words.
 ANSWER_WORDS = 3
@@ -157,12 +155,10 @@ class Experiences(AboutLines[LivedThrough]):
 
 
 def most_touched(known: Sequence[KnownFact], said: Sequence[Message], heads: Heads | None) -> list[int]:
-    """Numbers of the known facts, at most :data:`MOST_SHOWN`, that users' messages are likeliest to repeat or
-    end.
+    """Numbers of at most :data:`MOST_SHOWN` known facts that users' messages are likeliest to repeat or end.
 
-    First those with an attribute of a part of the messages, then in turn those that share most words with
-    them and those that mean most nearly the same: what is over is seldom said in the words in which it was
-    so.
+    First those with an attribute of the messages, then in turn those that share most words and those that
+    mean most nearly the same: what is over is seldom said in the words in which it was so.
     """
     if len(known) <= MOST_SHOWN:
         return list(range(len(known)))
@@ -186,9 +182,7 @@ def most_touched(known: Sequence[KnownFact], said: Sequence[Message], heads: Hea
 
 
 def tells_of_a_problem(messages: Sequence[Message], since: int) -> bool:
-    """Whether an LLM is to be asked for experiences: somebody had trouble, and a new message says how it
-    ended.
-    """
+    """Whether to ask for experiences: somebody had trouble, and a new message says how it ended."""
     trouble = any(cue.TROUBLE.search(message.text) for message in messages if message.role == "user")
     new = [message.text for message in messages[since:] if message.role == "user"]
     return trouble and any(ends.search(text) for text in new for ends in (cue.SOLVED, cue.FAILED, cue.PARTLY))
@@ -204,7 +198,7 @@ def kept(
     """What of an LLM's answers becomes memories and experiences, and how many of the entries do not.
 
     ``shown``: numbers of the known facts that the LLM was shown, in that order; None: all. The profile is
-    what the rules read of the messages: it holds nothing but the users' words anyway.
+    read by the rules.
     """
     messages, since = question.messages, question.since
     memories, shadows = list[ExtractedMemory](), list[ExtractedMemory]()
@@ -220,8 +214,7 @@ def kept(
         if (part := _said_in(note, lines, seen, heads)) is not None:
             memory = _memory(note, lines, part, messages[lines[-1]])
             memories.append(memory)
-            # As the rules would have it, in the user's words: these are what structure and the heads can
-            # read.
+            # As the rules would have it, in the user's words: these structure and the heads can read.
             shadows.append(memory.model_copy(update={"content": f"User: {part.context}"[:MAX_CONTENT_CHARS]}))
             ends.append((part, [numbers[number] for number in note.ends if 0 <= number < len(numbers)]))
     left = MOST_ENDS
@@ -336,9 +329,7 @@ _USER = frozenset({"user", "the user", "用户", "me", "i", "我"})
 
 
 def _takes_back(memory: ExtractedMemory, fact: KnownFact) -> bool:
-    """Whether a statement takes back a known one because an LLM says so: it is of the same subject and
-    attribute, and not of health.
-    """
+    """Whether an LLM may take back a known statement: of its subject and attribute, and not of health."""
     same = memory.attribute is not None and (fact.subject, fact.attribute) == (
         memory.subject,
         memory.attribute,
@@ -347,8 +338,7 @@ def _takes_back(memory: ExtractedMemory, fact: KnownFact) -> bool:
 
 
 def _may_end(memory: ExtractedMemory, part: Part, fact: KnownFact, speaker: str) -> bool:
-    """Whether a known statement is shown as earlier because an LLM says that it is over: it is of nobody
-    else, and not of health.
+    """Whether a statement that an LLM ends is shown as earlier: it is of nobody else, and not of health.
 
     Of health it is if the user's message names that very thing, other than whom it is about.
     """

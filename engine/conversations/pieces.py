@@ -1,9 +1,8 @@
 """What an LLM is asked about at once: as much of a conversation as it reads, and as its answer has room for.
 
-A conversation falls into pieces of whole messages; a message that is longer than that falls into parts at
-ends of sentences. Nothing of it is left out. A piece that is refused, or answered with nothing that can be
-used, is halved, down to one message; that one is left to the rules. So no message keeps the others from being
-looked at.
+A conversation falls into pieces of whole messages; a longer message falls into parts at ends of sentences. A
+piece that is refused, or answered with nothing usable, is halved, down to one message; that one is left to
+the rules. So no message keeps the others from being looked at.
 """
 
 from __future__ import annotations
@@ -22,19 +21,17 @@ from jiyi.text.splitting import LEAST_SIZE, split
 
 T = TypeVar("T")
 
-#: Lines before a piece that it is understood by, and characters of each: of these only the beginning is
-#: shown.
+#: Lines before a piece that it is understood by, and characters of each that are shown.
 CONTEXT_LINES, CONTEXT_CHARS = 6, 400
-#: Tokens of a line beside its text: its number, speaker, role and day.
+#: Tokens of a line beside its text: number, speaker, role and day.
 LINE_TOKENS = 16
 #: Characters of a token: no text has more of them.
 TOKEN_CHARS = 4
-#: Tokens of an answer for each message of a user: what it says again at most, and the fields around it.
+#: Tokens of an answer for each message of a user: what it repeats at most, and the fields around it.
 SAID_AGAIN, FIELDS = 300, 60
 #: Share of the longest answer that is planned for: estimates are not exact.
 PLANNED = 0.9
-#: Unusable answers of one run after which the rest of it is left to the rules; and the same while no answer
-#: was usable.
+#: Unusable answers of one run after which the rules do the rest; the same while none was usable.
 MOST_BAD, BAD_AT_FIRST = 16, 3
 
 
@@ -68,9 +65,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Lines that are asked about, and those before them that they are understood by; ``known``: what is known
-    is shown with it.
-    """
+    """Lines that are asked about, and those before them; ``known``: what is known is shown with it."""
 
     before: tuple[Line, ...]
     new: tuple[Line, ...]
@@ -107,17 +102,14 @@ class Piece:
         )
 
     def apart(self) -> list[Piece]:
-        """It without what else is shown, or its halves without that: it may be what is refused. None of a
-        single line.
-        """
+        """It, or its halves, without what else is shown, which may be refused. None of one line."""
         if self.before or self.known:
             return [Piece((), self.new)]
         return [Piece((), half.new) for half in self.halves()]
 
 
 def in_pieces(messages: Sequence[Message], since: int, room: Room, *, known: bool = False) -> list[Piece]:
-    """The messages from number ``since`` on in pieces that fit, in order; pieces without a user's message are
-    left out.
+    """The messages from number ``since`` on in pieces that fit, in order; none without a user's message.
 
     ``known``: whether something that is known is shown with them, for which there is room.
     """
@@ -191,9 +183,7 @@ def _context(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[T]):
-    """What a piece came to. ``by_rules``: the rules answered it; ``refusal``: why the LLM has no answer to
-    this one message.
-    """
+    """What a piece came to, by the rules or not; ``refusal``: why the LLM has no answer to this message."""
 
     piece: Piece
     answer: T
@@ -203,10 +193,7 @@ class Answered(Generic[T]):
 
 @dataclass(slots=True)
 class Patience:
-    """How often an LLM answered in one run: whether it is worth being asked again.
-
-    ``refused``: times that it did not let a question through, which says nothing of others.
-    """
+    """How often an LLM answered in one run; ``refused`` questions say nothing of others."""
 
     good: int = 0
     bad: int = 0
@@ -231,13 +218,13 @@ def ask_about(
     patience: Patience,
     alone: bool = False,
 ) -> list[Answered[T]]:
-    """What each piece came to, in order.
+    """What each piece came to, in order; ``rules`` answer in the place of an LLM that cannot.
 
     Args:
         pieces: as :func:`in_pieces` makes them.
         ask: asks the LLM.
         rules: answers in its place.
-        patience: of this run; an LLM that answers nothing usable at first is not asked about the rest.
+        patience: of this run.
         alone: whether a single message without an answer is no matter for the rules.
 
     Raises:

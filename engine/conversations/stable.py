@@ -1,9 +1,7 @@
-"""The part of a prompt that stays the same through a session, so that a model's provider can keep it in its
-prompt cache.
+"""The part of a prompt that stays the same through a session, so that prompt caches can keep it.
 
-What it is made of comes from several subjects as sections. It may have half of the budget. The rest of the
-budget is for what is recalled for one message; what was recalled for earlier ones is a part of the
-conversation by then, and may have twice the budget.
+It may have half of the budget, and what is recalled for one message the rest. What was recalled for earlier
+messages is a part of the conversation by then, and may have twice the budget.
 """
 
 from __future__ import annotations
@@ -23,17 +21,14 @@ from jiyi.text.words import Language, text_digest
 
 #: Shares of the budget that the stable part may have, and what is recalled for a message that asks nothing.
 STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 24
-#: So many budgets may all have that stands in a session's prompt; beyond that what was recalled for earlier
-#: messages makes room.
+#: Budgets that all of a session's prompt may have; then what was recalled earlier makes room.
 MOST_BUDGETS = 3
-#: Up to so many tokens a session begins with what matters most: a cache has them for all its later prompts.
+#: Up to so many tokens a session begins with what matters most, which a cache then has.
 OPENING_TOKENS = 1_600
-#: Tokens that vital statements (health and diet) may have together: about a dozen. They get them before all
-#: else.
+#: Tokens that vital statements (health and diet) may have, before all else: about a dozen.
 VITAL_TOKENS = 200
 VITAL: dict[Language, str] = {"en": "Health and diet", "zh": "健康与饮食"}
-#: Attributes of statements that tell of health; one of another has its words by chance ("I love vegan
-#: ramen").
+#: Attributes of health; others have its words by chance ("I love vegan ramen").
 _VITAL_ATTRIBUTES = frozenset({"allergy", "diet", "health", "family"})
 VITAL_FACT = "vital:"
 #: Fields of a profile that change from day to day.
@@ -42,9 +37,7 @@ _PASSING = frozenset({"recent_topics"})
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a line of the stable part rests on: it is written again when one of these facts no longer
-    holds.
-    """
+    """What a line of the stable part rests on: it is written again when one of these facts ceases to hold."""
 
     facts: tuple[str, ...]
     #: Of a memory: its id and its turns', which are not recalled beside it.
@@ -78,7 +71,7 @@ def stable_of(prompt: Prompt) -> Stable:
 
 
 def vital_section(known: Iterable[Candidate], language: Language) -> Section:
-    """What is vital of what is known, the newest first: a line each, whatever the message is about."""
+    """What is vital of what is known, the newest first, whatever the message is about."""
     lines = [
         Line(memory.text, item=Basis((), (memory.node_id, *memory.turn_ids)))
         for memory in known
@@ -97,9 +90,7 @@ def is_vital_fact(text: str) -> bool:
 
 
 def vital_fact(section: Section) -> str:
-    """A fact for all vital statements, with room or without: another one as soon as one comes, ends or is
-    marked.
-    """
+    """A fact that changes as soon as a vital statement comes, ends or is marked, with room or without."""
     lines = (f"{line.item.node_ids[0]} {line.text}" for line in section.lines)
     return VITAL_FACT + text_digest("\n".join(lines)).hex()[:32]
 
@@ -117,9 +108,7 @@ def profile_lines(profile: Profile, language: Language) -> tuple[Line, ...]:
 
 
 def recall_room(budget: int, stable: int, earlier: int, *, tells: bool) -> int:
-    """Tokens that may be recalled for a message: with the stable part at most the budget, for a mere
-    statement a small share of it.
-    """
+    """Tokens that may be recalled for a message: what the budget leaves; for a statement a small share."""
     return max(
         0,
         min(

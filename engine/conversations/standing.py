@@ -1,7 +1,6 @@
 """What new messages do to what was said before, and what in them does not stand for itself.
 
-Asked once for the new messages of a session, with or without an LLM: what an LLM says is over comes with the
-statements that it proposes (:mod:`engine.conversations.notes`).
+Asked once for the new messages of a session, with or without an LLM.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from jiyi.text.kept import NOT_KEPT, may_be_kept
 
 #: Characters of the messages that the head of ``keeping`` has learned from, but for one in twenty.
 LEARNED_CHARS = 200
-#: Probability of asking nothing from which on a known wording of an order is taken for none.
+#: Probability of asking nothing from which on a known wording of an order is none.
 SURELY_NOTHING = 0.8
 
 
@@ -123,9 +122,7 @@ def _is_one(turns: Sequence[SaidTurn], fits: Sequence[Fit]) -> bool:
 
 
 def _is_elses(turn: SaidTurn, found: Standing) -> bool:
-    """Whether a message is, or has, somebody else's words, or is not to be kept: then so is the answer to
-    it.
-    """
+    """Whether a message is somebody else's words, or not to be kept: then so is the answer to it."""
     marks = [*turn.marks, *found.marks[turn.node_id]]
     gone = turn.message.text.startswith(tuple(NOT_KEPT.values())) or any(
         part.node_id == turn.node_id for part in found.forgotten
@@ -134,8 +131,7 @@ def _is_elses(turn: SaidTurn, found: Standing) -> bool:
 
 
 def _wishes(heads: Heads, texts: Sequence[str]) -> dict[str, str]:
-    """What each message surely asks of the memory, by the head of ``keeping``: surely nothing, too; empty if
-    that is not clear.
+    """What each message surely asks of the memory, by the head of ``keeping``; empty if that is not clear.
 
     In a long message a sentence has to ask it.
     """
@@ -164,9 +160,7 @@ def _wish(heads: Heads, judged: Sequence[Judged]) -> str:
 
 
 def _order(heads: Heads, text: str) -> list[Order]:
-    """The order that a message gives in words that are on no list: its likeliest sentence of those that say
-    what is to happen.
-    """
+    """The order that a message gives in unknown words: its likeliest sentence that says what is to happen."""
     spans = sentences(text)
     judged = heads.keeping([text[slice(*span)] for span in spans])
     likely = [
@@ -178,9 +172,7 @@ def _order(heads: Heads, text: str) -> list[Order]:
 
 
 def _confidences(heads: Heads, text: str) -> list[Span]:
-    """What a message does not want to have kept: all but what it says may be, if the rest still asks for
-    something.
-    """
+    """What a message wants not to have kept, if the rest asks for something: all that may not be."""
     kept = may_be_kept(text)
     rest = list(_without(sentences(text), kept))
     left = " ".join(text[slice(*span)] for span in rest)
@@ -198,9 +190,7 @@ def _without(spans: Iterable[Span], kept: Collection[Span]) -> Iterator[Span]:
 def _forget(
     turn: SaidTurn, orders: Iterable[Order], older: Sequence[SaidTurn], result: Standing, *, certain: bool
 ) -> None:
-    """Carry out the orders of a message; one that fits nothing goes as well, unless it is not ``certain`` to
-    be one.
-    """
+    """Carry out the orders of a message; one that fits nothing goes too, if it is ``certain`` to be one."""
     text = turn.message.text
     for order in orders:
         things = to_forget(text, order, [one.message.text for one in older])
@@ -214,17 +204,13 @@ def _forget(
 
 
 def own(turn: SaidTurn, changes: Standing) -> Message:
-    """A message with what its writer says of their own and wants to have kept, at the places at which they
-    said it.
-    """
+    """A message with what its writer says of their own and wants to have kept, in its places."""
     left = _left(turn, changes, "else")
     return turn.message if left == turn.message.text else turn.message.model_copy(update={"text": left})
 
 
 def _left(turn: SaidTurn, changes: Standing, why: Why | None = None) -> str:
-    """A turn's text with spaces in the place of what is marked, or only of what is marked so, and of what is
-    forgotten.
-    """
+    """A turn's text with spaces in place of what is marked (only so, if ``why`` is given) or forgotten."""
     spans = [
         (mark.start, mark.end)
         for mark in (*turn.marks, *changes.marks[turn.node_id])

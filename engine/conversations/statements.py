@@ -1,5 +1,4 @@
-"""What the user states in their messages, sentence by sentence: no questions, requests, guesses, quotations
-or acting.
+"""What the user states in their messages: no questions, requests, guesses, quotations or acting.
 
 A sentence counts by its strength: its telling words, and more for a first person, a past tense, a name, a
 number. What is strong enough carries the weaker statements of its message along. Of a question only those
@@ -21,27 +20,25 @@ from jiyi.protocol.conversations import Message
 from jiyi.text.splitting import sentences
 from jiyi.text.words import CJK, Language, is_filler, language_of, telling
 
-#: What each thing in a sentence adds to the number of its telling words; "you" takes away: it answers
-#: somebody.
+#: What each thing in a sentence adds to the number of its telling words; "you" takes away.
 FIRST_PERSON, THIRD_PERSON, PAST, NAME, NUMBER, TO_YOU, ANSWER = 1.5, 1.0, 0.5, 1.0, 1.0, -2.5, 1.0
-#: From here on a message has something to keep: of five long chats .59 of the turns, with .90 of those that
-#: questions rest on; from 3 on .63 and .91.
+#: From here on a message has something to keep: .59 of the turns of five long chats, .90 of those asked
+#: about.
 STRONG = 3.5
-#: What says less is never worth keeping, whatever the heads make of it: of 1,143 lasting rows of nine writers
-#: three are as weak.
+#: What says less is never kept, whatever the heads say: of 1,143 lasting rows three are as weak.
 TELLING = 2.0
-#: A statement about oneself in words that say little is carried along if it is as long as this.
+#: A statement about oneself in words that say little is carried along from this length on.
 CARRIED, CARRIED_WORDS = 0.5, 3
 #: Chinese pairs of characters overlap: as many make one word.
 PAIRS_A_WORD = 2.0
-#: A text of more characters is a document, of which the user says nothing: only its first sentences are read.
+#: Characters of a message that are read: a longer one is a document.
 READ_CHARS = 4_000
 #: An answer with fewer telling words cannot be understood without its question.
 ANSWER_WORDS = 4
 MAX_ASKED_CHARS = 200
 #: How often a weak statement should be worth keeping that the list of attributes knows.
 OF_ATTRIBUTE = 0.8
-#: What is less likely worth keeping by itself is not looked at as news of something known: thanks, requests.
+#: What is less likely worth keeping by itself ends nothing either: thanks, requests.
 LEAST_LASTING = 0.05
 
 _CODE = re.compile(r"(?s:```.*?(?:```|\Z))|^(?: {4}|\t|> ?|\$ |>>> |Traceback).*$", re.MULTILINE)
@@ -58,9 +55,8 @@ _NOT_SPACE = re.compile(r"\S")
 class Statement:
     """Sentences of one message that belong together.
 
-    ``asked`` is the question that it answers, if it cannot be understood without; ``lasting`` a wish for how
-    to be answered; ``trouble`` a problem with a tool or a task, which is no fact of the user; ``vital`` what
-    is said of somebody's health for long.
+    ``asked``: the question without which it cannot be understood; ``lasting``: a wish for how to be answered;
+    ``trouble``: a problem with a tool or task, no fact of the user; ``vital``: of somebody's health for long.
     """
 
     turn: int
@@ -76,11 +72,10 @@ class Statement:
 def statements(
     messages: Sequence[Message], since: int = 0, heads: Heads | None = None, known: Sequence[str] = ()
 ) -> list[list[Statement]]:
-    """Of each message from ``since`` on that the user wrote, what it states that is worth keeping; messages
-    without it are left out.
+    """Of each message of the user from ``since`` on, what it states that is worth keeping; none without.
 
-    With ``heads`` these judge what is worth keeping; without, the strength of each sentence does. ``known``
-    is what was kept of earlier messages: what takes back any of it is worth keeping, too.
+    With ``heads`` these judge that; without, the strength of each sentence does. ``known`` was kept of
+    earlier messages: what takes back any of it is worth keeping, too.
     """
     acting = played(messages)
     called = _called({message.name for message in messages if message.name})
@@ -107,11 +102,9 @@ def _worth_keeping(
     known: Sequence[str],
     called: re.Pattern[str] | None,
 ) -> list[list[Statement]]:
-    """Of each message the statements that are lasting by themselves; if it is only as a whole, the likeliest
-    one of them.
+    """Of each message its lasting statements; if it is lasting only as a whole, the likeliest one of them.
 
-    And those that take back a statement that is kept: "I gave up Spanish" matters to whom it is known that
-    they learn it.
+    And those that take back a statement that is kept: "I gave up Spanish".
     """
     before = [_said_before(messages, group[0].turn) for group in by_message]
     said = [[_without_address(statement.text, called) for statement in group] for group in by_message]
@@ -148,8 +141,7 @@ def _worth_keeping(
 def _taking_back(
     left: Sequence[Statement], kept: Sequence[Statement], heads: Heads, known: Sequence[str]
 ) -> dict[int, Statement]:
-    """The statements, by their ``id()``, that take back something known, or something that is kept of an
-    earlier message.
+    """The statements, by their ``id()``, that take back something known, or kept of an earlier message.
 
     What does so is no problem with a tool: "I gave up Spanish".
     """
@@ -164,11 +156,9 @@ def _taking_back(
 
 
 def _chance(judged: Judged | None, statement: Statement, of_attribute: float) -> float:
-    """How likely a statement is worth keeping.
+    """How likely a statement is worth keeping; wishes for answers, health and known attributes surely are.
 
-    A wish for how to be answered, what is said of one's health, and what the list of attributes knows are not
-    left to chance; of a weak statement that the list knows, to less of it (``of_attribute``): "I like pears
-    very much."
+    A weak statement with a known attribute needs only ``of_attribute``: "I like pears very much."
     """
     chance = 0.0 if judged is None else judged.probabilities[LASTING]
     if statement.lasting or statement.vital:
@@ -336,9 +326,7 @@ def _count(text: str, language: Language) -> float:
 
 
 def _others_words(sentence: str, masked: str) -> bool:
-    """Whether the sentence hardly says more than what somebody said of themselves ("she texted me 'I'm
-    moving' out of nowhere").
-    """
+    """Whether it is hardly more than somebody's words of themselves ("she texted me 'I'm moving'")."""
     told = any(cue.FIRST_PERSON.search(quoted) for quoted in cue.QUOTED.findall(sentence))
     return told and _count(masked, language_of(masked)) < ANSWER_WORDS
 

@@ -1,8 +1,7 @@
 """What holds for a day, a week, a trip only: an exception has an end of its own, and ends nothing.
 
-"It's the 7:35 till Saturday", 这周改成周三: told by a cue of limited time beside a word of exception
-(``temporary.txt``). The end is read from the cue where it names one; of a vague one ("these days", 暂时) it
-is :data:`VAGUE`.
+Known by a cue of limited time beside a word of exception (``temporary.txt``): "it's the 7:35 till Saturday",
+这周改成周三. A vague cue ("these days", 暂时) lasts :data:`VAGUE`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a new model is asked before it answers anything of the service: short questions with known answers.
 
 What it cannot do is left to the rules, prompt by prompt (:mod:`engine.providers.verdicts`). A model that is
-away has not failed: what it was not asked it is asked when it is needed next.
+away has not failed: it is asked when it is needed next.
 """
 
 from __future__ import annotations

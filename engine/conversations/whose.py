@@ -2,8 +2,7 @@
 
 Quoted and forwarded texts, samples and test data, verses, parts that somebody plays, irony that is taken
 back: they stand in the turn, and are found there, but nothing is taken from them for a fact, and no prompt
-shows them as one. Told by marks, line ends and closed lists of wordings (``whose.txt``): whoever writes to an
-assistant says what a text is.
+shows them as one. Known by marks, line ends and closed lists of wordings (``whose.txt``).
 """
 
 from __future__ import annotations
@@ -64,9 +63,7 @@ def played(messages: Sequence[Message]) -> set[int]:
 
 
 def _quoted(text: str) -> list[Span]:
-    """Quotations in which somebody speaks of themselves; what is said *to* the writer ("he said 'you have
-    asthma'") concerns them.
-    """
+    """Quotations in which somebody speaks of themselves; what is said *to* the writer concerns them."""
     return [
         match.span()
         for match in _QUOTES.finditer(text)
@@ -82,9 +79,7 @@ def _is_long(text: str) -> bool:
 
 
 def _handed(text: str) -> list[Span]:
-    """What follows "translate this:", "here's what Sam wrote:", to the end of the message or the next empty
-    line.
-    """
+    """What follows "translate this:", "here's what Sam wrote:", to an empty line or the end."""
     found = []
     for pattern in (_HANDED, _SAID):
         match = pattern.search(text)

@@ -1,7 +1,4 @@
-"""Which words of a text matter, in Chinese and in English alike: keywords of memories, tokens of questions.
-
-What of a text was searched for: the places to mark, and the part to show of a long one.
-"""
+"""Which words of a text matter (keywords, tokens of questions), and where a text has what is searched for."""
 
 from __future__ import annotations
 
@@ -69,9 +66,7 @@ def keywords_of(description: str, subject: str | None, object: str | None) -> li
 
 
 def _naming(segment: str) -> list[str]:
-    """A name or an object as it is; of a phrase with function words (me to the hospital) the words that name
-    something.
-    """
+    """A name or an object as it is; of a phrase (me to the hospital) the words that name something."""
     words = normalise(segment).split()
     if any(word in ENGLISH_STOP_WORDS or _CONTRACTION.search(word) for word in words):
         return _telling(words_of(segment))
@@ -92,8 +87,8 @@ def _verbs() -> frozenset[str]:
 def keywords_ranked(text: str) -> list[str]:
     """All keywords of a text, the most telling first.
 
-    What is repeated comes before what is not, then names, identifiers and numbers with letters, then longer
-    words (two Chinese characters say about as much as six letters); equals stand as in the text.
+    Repeated ones first, then names, identifiers and numbers with letters, then longer words (two Chinese
+    characters say about as much as six letters); equals in the text's order.
     """
     counts = Counter(_telling(words_of(text)))
     names = {match.group().lower() for match in _NAME.finditer(nfkc(text[:MAX_CHARS]))}
@@ -114,9 +109,7 @@ def segmented(text: str) -> list[list[str]]:
 
 
 def single_characters(text: str) -> list[str]:
-    """The Chinese words of one character in a text that mean something alone: 猫 in 我家的猫呢. Each once, in
-    order.
-    """
+    """The Chinese words of one character in a text that mean something alone (猫 in 我家的猫呢), in order."""
     words = (word for run in segmented(text) for word in run)
     return list(
         dict.fromkeys(word for word in words if len(word) == 1 and word not in SINGLE_STOP_CHARACTERS)
@@ -124,9 +117,7 @@ def single_characters(text: str) -> list[str]:
 
 
 def idle_pairs(text: str) -> set[str]:
-    """The pairs of Chinese characters in a text that lie wholly in function words: 我现 and 现在
-    in 我现在住哪里.
-    """
+    """The pairs of Chinese characters wholly in function words: 我现 and 现在 in 我现在住哪里."""
     idle: set[str] = set()
     telling: set[str] = set()
     for run in segmented(text):
@@ -163,9 +154,7 @@ def words_of(text: str) -> list[str]:
 
 
 def asked_tokens(text: str) -> list[str]:
-    """The tokens of a question: those of any text without pairs of function words (unless there is nothing
-    else), and its Chinese words of one character, which stand within pairs.
-    """
+    """The tokens of a question: without pairs of function words, with Chinese words of one character."""
     words = tokens(text)
     if text.isascii():
         return words
@@ -178,7 +167,7 @@ def asked_tokens(text: str) -> list[str]:
 SHOWN_CHARS, LEAD_CHARS = 400, 80
 #: Characters of a text in which matches are looked for.
 LOOKED_AT_CHARS = 4_000
-#: Characters of what was searched for that are marked: each pair of them is looked for.
+#: Characters of what was searched for that are marked.
 MAX_WORDS = 200
 
 #: A piece of text, and whether it was searched for.
@@ -207,9 +196,7 @@ def pieces(text: str, words: str, shown: int = SHOWN_CHARS) -> list[Piece]:
 
 
 def marks(text: str, words: str) -> list[tuple[int, int]]:
-    """Where the text has what was searched for: as typed, a pair of its Chinese characters, a word of the
-    same stem.
-    """
+    """Where the text has what was searched for: as typed, a Chinese pair, a word of the same stem."""
     words = words.strip()[:MAX_WORDS]
     spans = [match.span() for match in re.finditer(re.escape(words), text, re.IGNORECASE)]
     for run in _CJK_RUN.findall(words):

@@ -1,12 +1,8 @@
-"""Of what, and what of it, a plain statement speaks: "我表姐的工作地是杭州" of the 工作地 of 我表姐.
+"""Of what a plain statement speaks ("我表姐的工作地是杭州": the 工作地 of 我表姐), of whom, in which topics.
 
-Two statements of one form about different things stand beside each other, however much they are alike. And
-whom a text speaks of: the user's relations, in either language, and names.
-
-What a text is about, in topics of everyday life: two statements of one topic may contradict each other
-without a common word.
-
-Words by which people say that something is no longer as it was (``changes.txt``).
+Two statements of one form about different things stand beside each other, however much they are alike; two of
+one topic may contradict each other without a common word. ``changes.txt`` has the words by which people say
+that something is no longer as it was.
 """
 
 from __future__ import annotations
@@ -49,9 +45,7 @@ class Statement:
 
 
 def statement_of(text: str) -> Statement | None:
-    """What a text begins to speak of; None where it is no plain statement about somebody or something with a
-    name.
-    """
+    """What a text begins to speak of; None where it is no plain statement about something with a name."""
     statement = _SPEAKER.sub("", text[:READ_CHARS], count=1).lstrip()
     match = _CHINESE.match(statement) or _ENGLISH.match(statement)
     if match is None or _NO_THING.match(match["thing"]):
@@ -60,9 +54,7 @@ def statement_of(text: str) -> Statement | None:
 
 
 def stand_beside(one: str, other: str) -> bool:
-    """Whether two statements are of different things, or of different attributes of a thing, so that both may
-    hold.
-    """
+    """Whether two statements are of different things, or attributes of one, so that both may hold."""
     first, second = statement_of(one), statement_of(other)
     if (
         first is not None
@@ -135,8 +127,7 @@ _NAME = re.compile(
     # or beside Chinese
     r"|(?<![A-Za-z])[A-Z][a-z]+(?=[\u3400-\u9fff])|(?<=[\u3400-\u9fff])[A-Z][a-z]+(?![A-Za-z])"
 )
-#: Somebody whom the text begins with, after its speaker, and whether a thing of theirs follows ("Daniel's
-#: phone", 妈妈的手机).
+#: Somebody whom the text begins with, after its speaker, and a thing of theirs ("Daniel's phone").
 _SPEAKER_OF_PEOPLE = re.compile(r"\A[^:：\n]{1,40}[:：] ?")
 _POSSESSIVE = re.compile(r"'s (?!(?:been|got|not|a|an|the|\w+ing)\b)|的")
 _MINE = re.compile(r"(?:my|our|我(?:们|家)?的?) ?")
@@ -149,9 +140,7 @@ _OWN = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|we're|our|us)\b|[我�
 
 
 def people_in(text: str) -> frozenset[str]:
-    """The relations that a text speaks of ("mother", "brother"), the same in either language, and the names
-    in it.
-    """
+    """The relations that a text speaks of ("mother", the same in either language), and the names in it."""
     return relations_in(text) | set(_NAME.findall(text[:PEOPLE_CHARS]))
 
 
@@ -165,9 +154,7 @@ def relations_in(text: str) -> frozenset[str]:
 
 
 def may_be_of(asked: frozenset[str], text: str) -> bool:
-    """Whether a text may speak of those whom a question is about: of the user themselves, where it names
-    nobody.
-    """
+    """Whether a text may speak of those whom a question is about: of the user where it names nobody."""
     statement = _SPEAKER_OF_PEOPLE.sub("", text[:PEOPLE_CHARS], count=1)
     relations = asked & _RELATIONS.keys()
     if not relations:

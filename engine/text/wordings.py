@@ -1,4 +1,4 @@
-"""Whether two statements are one, told in other words: "I really like tea." and "I like tea".
+"""Whether two statements are one in other words: "I really like tea." and "I like tea".
 
 Neither vectors nor shared words can tell that: "Anna beat Emma" and "Emma beat Anna" are nearer to each other
 than most paraphrases (docs/decisions.md). So what may differ is listed here, and whatever is not listed keeps
@@ -54,8 +54,7 @@ _SPELLINGS = [
         ("喜爱", "喜欢"),
     )
 ]
-#: What only lends weight, or how a language puts it; where something is denied or compared it may carry all
-#: of the meaning ("not really", 很少).
+#: What only lends weight; where something is denied or compared it may carry the meaning (很少).
 _WEIGHTS = [
     (re.compile(pattern, re.IGNORECASE), by)
     for pattern, by in (
@@ -123,9 +122,7 @@ class Told(NamedTuple):
 
     @classmethod
     def of(cls, text: str, source: Source) -> Told:
-        """Where the text names whom it is about their name says no more; "I like tea" of two people are two
-        statements.
-        """
+        """What is compared. "I like tea" of two people are two statements, unless the text names them."""
         subject = source.subject
         if subject is not None and (subject == "user" or subject.lower() in text.lower()):
             subject = None

@@ -1,7 +1,7 @@
-"""Stages around each answer of a chat program, in the order of their priorities.
+"""Stages around each answer of a chat program, in the order of their priorities; after it the other way
+round.
 
-Before an answer the stages come in order (100 compaction, 150 memory, 500 loop guard), after it the other way
-round, so that what a later stage drops an earlier one never records.
+So what a later stage (100 compaction, 150 memory, 500 loop guard) drops an earlier one never records.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class Exchange:
         return self.room is None or estimate_tokens(text) <= self.room
 
     def told(self, text: str) -> Exchange:
-        """With a paragraph at the end of the prompt, or before the user's message, cut to the room that is
-        left.
-        """
+        """With a paragraph at the end of the prompt, or before the user's message, cut to the room."""
         fitting = text if self.room is None else cut_to_tokens(text, self.room)
         if not fitting:
             return self
@@ -117,9 +115,7 @@ class Chain:
         return {stage.name: stage.missing() for stage in self.stages}
 
     def before(self, exchange: Exchange) -> Exchange:
-        """Run the stages in order. Never raises, nor waits past the deadline: a stage that fails changes
-        nothing.
-        """
+        """Run the stages in order. Never raises, nor waits past the deadline: a failed stage is left out."""
         for stage in self.stages:
             exchange = self._run(stage.name, stage.before, exchange)
         return exchange

@@ -69,9 +69,8 @@ def compact(
 ) -> Compacted:
     """The conversation as short as it has to be; as it was while it is not too long.
 
-    System prompts stay. Long outputs of tools are cut; what is older than the latest messages becomes a
-    summary, by ``summarise`` or by rules; past the hard limit (emergency) fewer of the latest stay. A tool's
-    call and its result are never parted.
+    System prompts stay. Long outputs of tools are cut; older messages become a summary, by ``summarise`` or
+    by rules; past the hard limit fewer of the latest stay. A tool's call and its result are never parted.
     """
     before = conversation_tokens(messages)
     urgency = check(messages, limits).urgency
@@ -114,9 +113,7 @@ def compact(
 
 
 def summary_message(summary: str) -> ChatMessage:
-    """The message that stands for what was left out: a system message, so what people said is quoted in it,
-    line by line.
-    """
+    """The system message for what was left out: what people said is quoted in it, line by line."""
     language = language_of(summary)
     section = Section("", [Line(line) for line in summary.splitlines()])
     prompt = compose([section], MAX_BUDGET, Style(language, first=SUMMARY[language]))
@@ -124,9 +121,7 @@ def summary_message(summary: str) -> ChatMessage:
 
 
 def by_rules(messages: Sequence[ChatMessage], previous: str, most: int) -> str:
-    """The beginning of what each said, within ``most`` tokens, after what the previous summary said (at most
-    half of it).
-    """
+    """The beginning of what each said, within ``most`` tokens, after the previous summary (at most half)."""
     lines = []
     room = most
     if previous:
@@ -181,8 +176,7 @@ class _Cached:
 
 
 class CompactionStage:
-    """Shortens conversations past the limits; what was said is recorded first, so that nothing is lost.
-    Thread-safe.
+    """Shortens conversations past the limits; what was said is recorded first. Thread-safe.
 
     Between two compactions of a session lie ``cooldown_seconds`` and ``min_new_messages``; meanwhile its
     summary stands for the messages that it was made of.
@@ -190,8 +184,7 @@ class CompactionStage:
     Args:
         limits: when, and how much stays.
         flush: called before messages are left out: records what was said.
-        ask: has the service compact the same conversation, in the background: its LLM's summary then takes
-        the place of the rules'.
+        ask: has the service's LLM make a better summary, in the background.
         clock: monotonic seconds.
     """
 

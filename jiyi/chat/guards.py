@@ -1,8 +1,6 @@
 """Signs that a workflow runs in circles or out of hand: what it says then must not fill working memory.
 
-Pure: the caller gives a session's latest outputs. The original names the four signs, but its breaker was
-never built. Nothing stays shut: an output has the guard's flags while its session shows a sign, and the first
-one without a sign has none.
+An output has the guard's flags while its session's latest outputs show a sign.
 """
 
 from __future__ import annotations
@@ -82,8 +80,7 @@ def sign_of_runaway(steps: Sequence[Step], limits: GuardLimits | None = None) ->
 
 
 def guarded(flags: Sequence[str], steps: Sequence[Step], limits: GuardLimits | None = None) -> list[str]:
-    """The flags of the last of a session's outputs: ``runaway`` and the sign are set if it shows one, else
-    cleared.
+    """The flags of the last of a session's outputs: ``runaway`` and the sign if it shows one.
 
     ``runaway`` without a sign is somebody else's, and stays; what somebody has vouched for is not looked at.
     """

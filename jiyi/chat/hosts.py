@@ -1,8 +1,7 @@
 """What programs around a model write in their users' names, and what the users wrote themselves.
 
-Coding agents and chat interfaces put reminders, files, and the output of commands into a message of the
-user's, and send requests of their own: a title, a summary, a test of the quota. None of it was said by
-anybody. Only the standard library is needed, since hooks use this.
+Reminders, files, output of commands, requests for a title or a summary: none of it was said by anybody. Only
+the standard library is needed, since hooks use this.
 """
 
 from __future__ import annotations

@@ -133,9 +133,7 @@ class ConversationLoop:
         return self._memory.injected
 
     def readiness(self) -> dict[str, str]:
-        """Each stage with what it is not connected to; empty texts for those that are ready. Asks the
-        service, for a second at most.
-        """
+        """Each stage with what it is not connected to; empty if ready. Asks the service, for a second."""
         missing = self.chain.readiness()
         try:
             self._client.within(self._seconds).agents.list(limit=1)
@@ -152,11 +150,9 @@ class ConversationLoop:
         session_id: str | None = None,
         user_id: str | None = None,
     ) -> str:
-        """The prompt with what is remembered; as it was if nothing is, or the service does not answer in
-        time.
+        """The prompt with what is remembered, or as it was if nothing is found in time.
 
-        ``user_id`` of an agent that talks with several people: who of them it is. What others told it in
-        private stays out of the prompt.
+        ``user_id``: with which of several people the agent talks. What others told it in private stays out.
         """
         return self.before(
             agent_id, system_prompt, user_input, session_id=session_id, user_id=user_id
@@ -173,12 +169,10 @@ class ConversationLoop:
         messages: Sequence[Mapping[str, Any] | Message] = (),
         split: bool = False,
     ) -> Exchange:
-        """The same for programs that pass their messages, too: ``chat`` of what comes back may be shorter
-        than they are.
+        """The same for programs that pass their messages, too: ``chat`` of what comes back may be shorter.
 
-        With ``split`` the system prompt stays the same through the session, and what is recalled now stands
-        before the user's message:
-        :mod:`jiyi.chat.shapes` has both in the forms of chat APIs.
+        With ``split`` the system prompt stays the same through the session, and what is recalled stands
+        before the user's message: :mod:`jiyi.chat.shapes` has both in the forms of chat APIs.
         """
         until, recalled = time.monotonic() + self._seconds, "" if split else None
         asked = Exchange(agent_id, system_prompt, user_input, session_id, user_id, recalled=recalled)
@@ -194,9 +188,7 @@ class ConversationLoop:
         return ready
 
     def cache_share(self, agent_id: str, session_id: str, *, user_id: str | None = None) -> float | None:
-        """The share of a session's tokens that a provider's prompt cache can keep, from its second prompt
-        with ``split`` on; else None.
-        """
+        """The share of a session's tokens that a prompt cache can keep, from its second split prompt on."""
         return self._cache.share((agent_id, session_id, user_id))
 
     def after_completion(
@@ -207,12 +199,10 @@ class ConversationLoop:
         *,
         user_id: str | None = None,
     ) -> None:
-        """Record what was said: the new messages, or the whole conversation so far. What is known already is
-        recorded once.
+        """Record what was said: the new messages, or the whole conversation; what is known once.
 
-        ``user_id`` as in :meth:`before_completion`: what the conversation tells is told that user alone from
-        now on. Each message has a ``role``, a ``content`` (or ``text``), and perhaps a ``name`` and ``at``,
-        when it was said.
+        Of a ``user_id`` it is told that user alone. Each message has a ``role``, a ``content`` (or ``text``),
+        and perhaps a ``name`` and ``at``, when it was said.
         """
         try:
             told = list(messages)
@@ -230,11 +220,9 @@ class ConversationLoop:
             self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> None:
-        """Record a step between a request and its answer that the messages do not show, such as a call of a
-        tool.
+        """Record a step that the messages do not show, such as a call of a tool. Never raises, never waits.
 
-        ``fields`` are ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``. Never raises, never waits;
-        texts are masked and cut.
+        ``fields`` are ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``; texts are masked and cut.
         """
         try:
             self._steps.step(agent_id, session_id, step_type, **fields)
@@ -243,14 +231,11 @@ class ConversationLoop:
             self._outbox.fail("refused", 1, f"a step is not recorded: {error}")
 
     def tools(self, agent_id: str) -> list[JsonObject]:
-        """The agent's enabled workflows as functions that a model can call: those for all of whose tools
-        ``functions`` has one.
-        """
+        """The agent's enabled workflows as functions for a model, if ``functions`` has all their tools."""
         return self._workflows.schemas(agent_id)
 
     def call(self, agent_id: str, name: str, arguments: str | JsonMapping) -> JsonObject:
-        """Run a workflow that the model calls, with ``functions``; its success, or failure, counts into its
-        trust.
+        """Run a workflow that the model calls; its success, or failure, counts into its trust.
 
         Raises:
             InvalidRequest: no such workflow is enabled, or the arguments are wrong: nothing was run.
@@ -389,9 +374,7 @@ class MemoryStage:
 
 
 class GuardStage:
-    """Keeps an assistant that runs in circles from filling memory (priority 500): what it says then is not
-    recorded.
-    """
+    """Keeps what an assistant that runs in circles says from being recorded (priority 500)."""
 
     name, priority = "loop_guard", 500
 

@@ -68,9 +68,9 @@ def from_yaml(text: str) -> Workflow:
         raise InvalidRequest(problems_of(error)) from None
 
 
-#: Seconds that one step may take, unless told otherwise; and the most that can be asked for.
+#: Seconds that one step may take, by default and at most.
 STEP_SECONDS, MAX_SECONDS = 30.0, 3_600.0
-#: What a step's function gets as this argument, if it takes it, is what the step before it gave.
+#: As this argument a step's function gets what the step before it gave.
 PREVIOUS = "previous"
 
 Tool = Callable[..., Any]

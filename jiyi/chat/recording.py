@@ -1,6 +1,4 @@
-"""A chat program's messages as ``turn.recorded`` events, each with an id that follows from what it says and
-where.
-"""
+"""A chat program's messages as ``turn.recorded`` events, with ids by what they say and where."""
 
 from __future__ import annotations
 
@@ -42,8 +40,8 @@ ROLES = {
 
 
 def messages_of(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message]:
-    """Messages as chat APIs have them (``role``, ``content`` or ``text``, perhaps ``name``, ``at``); those
-    without text are left out.
+    """Messages as chat APIs have them (``role``, ``content`` or ``text``, perhaps ``name``, ``at``), without
+    empty ones.
 
     Raises:
         InvalidEvent: with a sentence per wrong field.
@@ -62,8 +60,8 @@ def messages_of(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message
 class Recorder:
     """Makes events of messages. Thread-safe.
 
-    Whether a program passes the whole conversation each time or only what is new: each message has one id. A
-    message that is passed again, by any process, is an event that is known.
+    Whether a program passes the whole conversation each time or only what is new, each message has one id:
+    passed again, by any process, it is an event that is known.
     """
 
     def __init__(self) -> None:
@@ -79,8 +77,7 @@ class Recorder:
         user_id: str | None = None,
         tz: str | None = None,
     ) -> list[JsonObject]:
-        """Events of the messages of people and of the agent, oldest first; ``user_id``: whose conversation it
-        is, in which time zone.
+        """Events of what people and the agent said, oldest first, of ``user_id``, in the zone ``tz``.
 
         Raises:
             InvalidEvent: with a sentence per wrong field.
@@ -136,8 +133,7 @@ def _said(message: Message) -> str:
 
 
 def turn_event(session: tuple[str, ...], message: Message, event_id: UUID, now: datetime) -> JsonObject:
-    """The event of one message, cut to what an event may hold; ``session``: group, agent, session, and
-    perhaps the user.
+    """The event of one message, cut to what one may hold; ``session``: group, agent, session, perhaps user.
 
     Raises:
         InvalidEvent: with a sentence per wrong field.
@@ -174,9 +170,7 @@ def _event_id(session: tuple[str, ...], digest: bytes, number: int) -> UUID:
 
 
 def with_text(message: Mapping[str, Any]) -> JsonObject:
-    """The message with its ``text``: its ``content``, which may be parts some of which are texts; and with
-    our name of its role.
-    """
+    """The message with its ``text``, joined of the texts of its ``content``, and our name of its role."""
     fields = dict(message)
     content = fields.get("text", fields.get("content"))
     if isinstance(content, list):

@@ -1,6 +1,8 @@
-"""Secrets in what people say: keys, passwords, card and identity numbers. Masked wherever a text is to become
-a memory (:data:`jiyi.protocol.base.Description`), so in a client before it leaves the program, and in the
-service whoever sends it.
+"""Secrets in what people say: keys, passwords, card and identity numbers, masked wherever a text becomes a
+memory.
+
+So :data:`jiyi.protocol.base.Description` masks them in a client, before a text leaves the program, and in the
+service.
 """
 
 from __future__ import annotations
@@ -10,8 +12,7 @@ from collections.abc import Callable, Iterable
 
 MASK = "[…]"
 
-#: Vendors' keys by their prefixes, JSON Web Tokens, and private keys. Of words with hyphens
-#: (``sk-based-approach``) one is a key only with a digit soon.
+#: Vendors' keys by their prefixes (of words with hyphens one with a digit soon), tokens, private keys.
 _KEYS = re.compile(
     r"\b(?:(?:sk|pk|rk)[-_](?=[A-Za-z0-9_\-]{0,80}\d|[A-Za-z0-9]{15})|gh[opsur]_|github_pat_|glpat-|xox[abeprs]-)[A-Za-z0-9_\-]{15,}"
     r"|\b(?:(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[A-Za-z0-9_\-]{15,}|hf_[A-Za-z0-9]{15,}|jiyi_[a-z0-9]{8,}_[A-Za-z0-9_\-]{15,})"
@@ -32,8 +33,7 @@ _IDENTITY = re.compile(r"(?<![0-9A-Za-z])\d{17}[0-9Xx](?![0-9A-Za-z])")
 _SSN = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 _CHECKS = "10X98765432"
-#: Digits of a payment card, and how its issuers begin: what counts milliseconds or numbers orders, as a rule,
-#: begins otherwise.
+#: Digits of a payment card, and how its issuers begin: times and numbers of orders begin otherwise.
 CARD_DIGITS = range(13, 20)
 _ISSUERS = re.compile(r"3[0-689]|4|5[0-8]|6|2[2-7]")
 #: Characters of the shortest of these: 密码:1234.

@@ -34,9 +34,7 @@ def turn_of(exchange: Exchange) -> int:
 
 
 def openai(exchange: Exchange, *, prefixed: bool = False) -> list[JsonObject]:
-    """Messages for APIs like OpenAI's: what is recalled is a system message before the user's, or
-    ``prefixed`` to its text.
-    """
+    """Messages for APIs like OpenAI's: what is recalled before the user's, or ``prefixed`` to its text."""
     messages: list[JsonObject] = (
         [{"role": "system", "content": exchange.system_prompt}] if exchange.system_prompt else []
     )
@@ -51,9 +49,7 @@ def openai(exchange: Exchange, *, prefixed: bool = False) -> list[JsonObject]:
 
 
 def anthropic(exchange: Exchange) -> JsonObject:
-    """``system`` and ``messages`` for Anthropic's API, with marks for its cache after the system text and
-    after the last message.
-    """
+    """``system`` and ``messages`` for Anthropic's API, with marks for its cache after both."""
     system = [
         exchange.system_prompt,
         *(message.content or "" for message in exchange.chat if message.role == "system"),
@@ -76,8 +72,7 @@ def anthropic(exchange: Exchange) -> JsonObject:
 
 
 def cache_share(prompts: Sequence[str | Sequence[Mapping[str, Any]]]) -> float:
-    """The share of the tokens of a session's prompts, from the second one on, that a cache of prefixes has
-    from the one before.
+    """The share of a session's tokens, from its second prompt on, that a cache of prefixes can keep.
 
     A prompt is one text, or messages. 1.0 for less than two.
     """
@@ -90,15 +85,12 @@ class CacheShares:
     """:func:`cache_share` of each of the latest sessions, prompt by prompt. Thread-safe."""
 
     def __init__(self) -> None:
-        #: Session → its last prompt; tokens of its prompts from the second one on; tokens of these that a
-        #: cache has.
+        #: Session → its last prompt; tokens from the second prompt on; tokens of these that a cache has.
         self._sessions: OrderedDict[Hashable, tuple[str, int, int]] = OrderedDict()
         self._lock = Lock()
 
     def note(self, session: Hashable, prompt: Sequence[Mapping[str, Any]]) -> None:
-        """Count a prompt. Of more than ``SESSIONS`` sessions the one that was noted longest ago is
-        forgotten.
-        """
+        """Count a prompt."""
         text = _text_of(prompt)
         with self._lock:
             before, tokens, kept = self._sessions.get(session, (None, 0, 0))

@@ -1,9 +1,4 @@
-"""Stages of a chat besides the guards and compaction: steps recorded as ``turn.step`` events, the hint, and
-appointments.
-
-Events of steps have ids that follow from what happened. The hint tells the model of one pending candidate, so
-that it may ask its user. What a message asks of an agent's appointments is done, and confirmed.
-"""
+"""Stages of a chat: steps recorded as ``turn.step`` events, the hint at a candidate, and appointments."""
 
 from __future__ import annotations
 
@@ -35,7 +30,7 @@ from jiyi.zones import ZoneOf, zone_of_user
 STEPS = UUID("c2f7a0de-88f1-5f63-9a3c-0b6f7de0a6b1")
 #: Sessions of which is kept how far their steps are.
 SESSIONS = 1_000
-#: Characters of a text that are looked at: the summary is shorter, whatever comes after.
+#: Characters of a text that are looked at.
 READ_CHARS = 2_000
 MAX_TOOL_CHARS = 200
 
@@ -53,9 +48,7 @@ class _Session:
 
 
 class StepRecorder:
-    """Makes events of steps. Thread-safe. What was done several times has several numbers; what is told again
-    has the same.
-    """
+    """Makes events of steps, with ids by what happened and its number. Thread-safe."""
 
     def __init__(self, group_id: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._group_id, self._clock = group_id, clock
@@ -80,7 +73,7 @@ class StepRecorder:
     def answered(
         self, agent_id: str, session_id: str, messages: Sequence[Message], chat: Sequence[ChatMessage]
     ) -> list[JsonObject]:
-        """Requests, calls of tools, their results and answers that were not told before.
+        """Requests, calls of tools, results and answers that were not told before.
 
         Takes the new messages or the whole conversation so far.
         """
@@ -110,16 +103,12 @@ class StepRecorder:
             return events
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> JsonObject:
-        """One step that the program tells by itself: ``tool``, ``input``, ``output``, ``ok``, ``ms``,
-        ``tokens``.
-        """
+        """One step of the program's own: ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``."""
         with self._lock:
             return self._event(agent_id, session_id, self._session(agent_id, session_id), step_type, **fields)
 
     def compacted(self, agent_id: str, session_id: str) -> None:
-        """The conversation is compacted now: the next step says so, and what came before it is compressed at
-        once.
-        """
+        """The conversation is compacted: the next step says so, what came before is compressed."""
         with self._lock:
             session = self._session(agent_id, session_id)
             session.compacted = session.index > 0
@@ -280,11 +269,10 @@ def _retrieved(injected: InjectedContext | None) -> str:
 
 
 class SkillStage:
-    """Tells of the skills that memory has put into the prompt (priority 200), so that what comes of the
-    answer counts for or against them.
+    """Records the skills that memory put into the prompt (priority 200), for the votes that follow.
 
     Args:
-        step: records a step: of an agent, of a session, what it is, with ``tool`` and ``input``.
+        step: records a step of an agent, of a session, with ``tool`` and ``input``.
     """
 
     name, priority = "skills", 200
@@ -313,7 +301,7 @@ HINT_TOKENS = 150
 _NAME_TOKENS, _DESCRIPTION_TOKENS = 30, 45
 #: … or so much of that, if it does not fit.
 _SHARES = (1.0, 0.5, 0.2, 0.0)
-#: Sessions that are remembered as having had theirs; and seconds between two questions for one.
+#: Sessions that are remembered as having had theirs; seconds between two questions for one.
 SESSIONS, ASK_SECONDS = 1_000, 60.0
 
 _SAYS: dict[Language, str] = {
@@ -333,9 +321,7 @@ _KINDS: dict[Language, dict[ArtifactKind, str]] = {
 
 
 def hint(kind: ArtifactKind, name: str, description: str) -> str:
-    """What is put into a prompt of a candidate: its name and what it is about, quoted, at most
-    ``HINT_TOKENS`` tokens.
-    """
+    """A hint at a candidate, by its name and what it is about, of at most ``HINT_TOKENS`` tokens."""
     language = language_of(name + description)
     text = ""
     for share in _SHARES:
@@ -415,12 +401,10 @@ ANSWERED_WITHIN = 600.0
 
 
 class ScheduleStage:
-    """Before an answer: what a message asks of the agent's appointments is done (priority 140, before memory
-    fills the prompt).
+    """Does what a message asks of the agent's appointments (priority 140, before memory fills the prompt).
 
-    The service judges whether it asks for something. ``reply`` of the exchange is the confirmation, or the
-    question that asks back; the prompt has it, too, so that the model says so. A request that was asked back
-    goes along with the user's next message, which may be the time that it lacked.
+    ``reply`` of the exchange is the confirmation, or the question that asks back; the prompt has it, too. A
+    request that was asked back goes along with the user's next message, which may be the time that it lacked.
     """
 
     name, priority = "schedules", 140

@@ -1,6 +1,4 @@
-"""An agent's enabled workflows as tools of its model: function schemas, and calls that run them with the
-program's own functions.
-"""
+"""An agent's enabled workflows as tools of its model, run with the program's own functions."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.proposals import SkillProposal
 from jiyi.text.prompting import one_line, quoted_to_tokens
 
-#: Approved workflows that are looked at, the newest; those that are offered; characters of the arguments of a
-#: call, and of what it answers.
+#: Approved workflows that are looked at, and offered; characters of arguments, and of an answer.
 LOOKED_AT, MAX_TOOLS, MAX_CHARS = 100, 20, 100_000
 #: Tokens of a trigger in a description, and triggers that it names.
 _TRIGGER_TOKENS, _TRIGGERS = 30, 3
@@ -61,8 +58,7 @@ class WorkflowTools:
         return [self._schema(state) for state in runnable]
 
     def call(self, agent_id: str, name: str, arguments: str | JsonMapping) -> JsonObject:
-        """What a call of the model comes to: ``completed``, ``output`` of the last step, ``steps``, and
-        ``error`` where one ended it.
+        """What a call comes to: ``completed``, ``output`` of the last step, ``steps``, perhaps ``error``.
 
         Raises:
             InvalidRequest: no such workflow is enabled, or the arguments are none: nothing was run.

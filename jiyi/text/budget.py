@@ -1,8 +1,8 @@
 """How many tokens a text is about, and as much of a text as a budget allows.
 
-The estimate is high on purpose: 1.5 for a Chinese, Japanese or Korean character, 1.3 for a word, and for what
-tokenizers break up into small pieces (numbers, other scripts, emoji) as much as its pieces. What is injected
-then keeps within the budget by a model's own count, too.
+The estimate is high on purpose, so that what is injected keeps within the budget by a model's own count: 1.5
+for a Chinese, Japanese or Korean character, 1.3 for a word; numbers, other scripts and emoji as much as their
+pieces.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ import re
 
 from jiyi.text.remembering import remembered
 
-#: Costs are whole hundredths of a token: a sum of floats may be a little above a whole token, and would be
-#: rounded up.
+#: Costs are whole hundredths of a token: sums of floats would be rounded up.
 TOKEN = 100
 #: Hundredths of a token for a CJK character, a word, any other mark.
 CJK_COST, WORD_COST, MARK_COST = 150, 130, 100
-#: Hundredths of a token for a letter of a word too long to be a single token (encoded data, compounds): four
-#: letters a token.
+#: Hundredths of a token for a letter of a word too long to be one token.
 LETTER_COST = 25
-#: The same for a digit (Qwen, DeepSeek and Gemma count each), and for letters of two bytes in UTF-8 (é,
-#: Cyrillic, Arabic) and of three or four (Thai, Devanagari): a byte-level tokenizer never makes more tokens
-#: than bytes, and seldom so many.
+#: The same for a digit (Qwen, DeepSeek and Gemma count each), and for letters of two bytes in UTF-8 and of
+#: more: a byte-level tokenizer never makes more tokens than bytes.
 DIGIT_COST, TWO_BYTE_COST, MORE_BYTES_COST = 100, 50, 100
 #: Hundredths of a token for an emoji, or another mark of four bytes.
 FOUR_BYTE_MARK_COST = 300
@@ -34,8 +31,7 @@ _CJK = (
 )
 _CJK_CHAR = re.compile(f"[{_CJK}]")
 _WORD = rf"[^\W_{_CJK}]"
-#: What tokenizers join: the end of a contraction with its apostrophe, the end of a sentence with a quotation
-#: mark, a heading's marks.
+#: What tokenizers join: ends of contractions, a mark with a quotation mark, a heading's marks.
 _JOINED = f"'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL]{{2}})(?!{_WORD})|[.!?]+\"?|#+"
 #: That, a word or any other mark; and any unit at all.
 _OTHER = re.compile(rf"{_JOINED}|{_WORD}+|[^\s{_CJK}]")
@@ -48,7 +44,7 @@ _ENDS = (re.compile(r"[。！？；\n]|[.!?;](?=\s)"), re.compile(r"[，、]|[,:
 def estimate_tokens(text: str) -> int:
     """Rather too many than too few; 0 for a blank text.
 
-    Texts joined by white space, or by nothing, are at most the sum of their estimates.
+    The estimate of joined texts is at most the sum of theirs.
     """
     return -(-cost_of(text) // TOKEN)  # rounded up
 
@@ -60,9 +56,7 @@ def cost_of(text: str) -> int:
 
 
 def cut_to_tokens(text: str, most: int) -> str:
-    """The beginning of a text, of at most so many tokens with its …; it ends with a sentence, a clause or a
-    word if it can.
-    """
+    """The beginning of a text, at most so many tokens with its …, if possible to an end of something."""
     if estimate_tokens(text) <= most:
         return text
     room = most * TOKEN - MARK_COST

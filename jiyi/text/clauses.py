@@ -1,8 +1,7 @@
 """A message in the parts that can each be so, or no longer be so, by themselves.
 
-"I'm allergic to peanuts and shellfish, and Leo can't have dairy." has three: what ends one of them leaves the
-others as they are. Parts are spans of the text, so that whatever is left of it can be shown in the speaker's
-own words.
+"I'm allergic to peanuts and shellfish, and Leo can't have dairy." has three. Parts are spans of the text, so
+that whatever is left of it can be shown in the speaker's own words.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from dataclasses import dataclass
 from jiyi.text.remembering import remembered
 from jiyi.text.words import CJK
 
-#: Characters of a message that are told apart, and parts of them at most: what follows is a document.
+#: Characters of a message that are read, and parts of them, at most.
 READ_CHARS, MOST_PARTS = 20_000, 300
-#: Messages of which the sentences are remembered: each part of a message asks for its own.
+#: Messages of which the sentences are remembered: each part asks for its own.
 SENTENCES_REMEMBERED = 16
 #: Words of an English item, and characters of a Chinese one, of a list at most.
 ITEM_WORDS, ITEM_CHARS = 3, 8
@@ -58,9 +57,7 @@ _CHINESE_LEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """``text`` is the message's ``[start:end]``; ``lead`` is what stands before it in its sentence and goes
-    for it too.
-    """
+    """The message's ``[start:end]``; ``lead`` stands before it in its sentence and belongs to it too."""
 
     start: int
     end: int
@@ -101,10 +98,10 @@ def _sentences(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """What is left of a message without some of its parts, and without the marks and words that joined them.
+    """What is left of a message without some of its parts, and the marks and words that joined them.
 
-    A part goes where most of it lies in one of the spans; a list that loses all of its items loses what they
-    share, too.
+    A part goes where most of it lies in one of the spans; a list that loses all of its items loses its lead,
+    too.
     """
     gone = sorted(spans)
     parts = clauses(text)
@@ -235,9 +232,7 @@ def _is_item(part: str) -> bool:
 
 
 def _lead(text: str, start: int, first: int, last: int) -> str:
-    """What the items of a list share: "I'm allergic to" of "I'm allergic to peanuts", "my tickets:"; empty
-    where that is not clear.
-    """
+    """What the items of a list share ("I'm allergic to", "my tickets:"); empty where that is not clear."""
     before = text[start:first].rstrip()
     part = text[first:last]
     if before.endswith(_HEADS) and _is_item(part):

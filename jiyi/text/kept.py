@@ -1,8 +1,7 @@
 """What somebody asks not to have kept: "don't save this", 别存.
 
-What such a message says stays out of the memory, but for what it marks as to be kept ("what you can save:
-…"). Known by a closed list of wordings (``kept.txt``): it is asked of each message as it comes, in clients
-too. What is asked in other words is found later (``engine.conversations.standing``).
+Known by a closed list of wordings (``kept.txt``), in clients too. What is asked in other words is found later
+(``engine.conversations.standing``).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ READ_CHARS = 4_000
 #: In a message of more characters only the first and the last so many say what is to become of it.
 MOST_CHARS, EDGE_CHARS = 1_000, 200
 
-#: Characters of a message, from the first to the one behind the last.
+#: Where in a message: the first character, and the one behind the last.
 Span = tuple[int, int]
 
 _CUES = unions("jiyi.text", "kept.txt")
@@ -33,10 +32,9 @@ _ASKS_HOW = re.compile(
 
 
 def to_keep(text: str, *, assistant: bool = False) -> str:
-    """The message without what is asked not to be kept.
+    """The message without what is asked not to be kept: all but sentences that say what may be.
 
-    That is all of it but for sentences after one that says what may be kept. An assistant that says it will
-    not keep something (``assistant``) has just repeated it.
+    An ``assistant`` that says it will not keep something has just repeated it.
     """
     # Within a document such words are for its own readers; what is asked of us stands before or behind it.
     asked = text if len(text) <= MOST_CHARS else f"{text[:EDGE_CHARS]}\n{text[-EDGE_CHARS:]}"
@@ -53,9 +51,7 @@ def to_keep(text: str, *, assistant: bool = False) -> str:
 
 
 def may_be_kept(text: str, wish: re.Pattern[str] = _PRIVATE) -> list[Span]:
-    """Of a message that asks not to be kept, what it says may be: from where it says so up to a "but not", or
-    the next ``wish``.
-    """
+    """Of a message that asks not to be kept, what may be: up to a "but not", or the next ``wish``."""
     kept: list[Span] = []
     keeps = False
     for begin, end in sentences(text):

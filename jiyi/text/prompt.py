@@ -1,9 +1,9 @@
-"""Text for a model, made of sections of lines: the one place where lines are chosen within a budget, quoted,
-dated and marked as ended.
+"""Text for a model, made of sections of lines, which are chosen within a budget, quoted, dated and marked
+here.
 
-Callers give :class:`Section` objects to :func:`compose` and write no text of a prompt themselves. Lines of
-memories are quoted (:mod:`jiyi.text.prompting`) below the preface, so that none can pass for the prompt
-around it. The same sections and the same budget always give the same text.
+Callers give :class:`Section` objects to :func:`compose`. Lines of memories are quoted
+(:mod:`jiyi.text.prompting`) below the preface, so that none can pass for the prompt around it. The same
+sections and budget give the same text.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ BUDGET = 2_000
 MAX_BUDGET = 1_000_000
 #: Tokens below which the beginning of a line says nothing, and is left out.
 LEAST_TOKENS = 12
-#: Only so many of the best lines have a right to their section's floor: a floor is no reason to show what is
-#: beside the point.
+#: Only so many of the best lines have a right to their section's floor.
 FLOOR_PLACES = 5
 #: The places of a template: ``{{name of a section}}``, and the one of the preface.
 PLACE, PREFACE_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}"), "preface"
@@ -35,8 +34,7 @@ PLACE, PREFACE_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}"), "preface"
 EARLIER: dict[Language, str] = {"en": "earlier; no longer so since {day}", "zh": "早先；{day} 起已改变"}
 RENEWED: dict[Language, str] = {"en": "earlier; newer {day}", "zh": "早先；{day} 有新说法"}
 CONCLUDED: dict[Language, str] = {"en": "concluded", "zh": "推断"}
-#: A day without and with its year; in English in words: a tokenizer counts each digit (8 May 2023 is two
-#: thirds of 2023-05-08).
+#: A day without and with its year; in English in words, because a tokenizer counts each digit.
 _DAYS: dict[Language, tuple[str, str]] = {
     "en": ("{0.day} {0:%B}", "{0.day} {0:%B %Y}"),
     "zh": ("{0:%m-%d}", "{0:%Y-%m-%d}"),
@@ -56,12 +54,11 @@ class Line:
     """A text that may stand in a prompt, and what is to be said of it."""
 
     text: str
-    #: Lower gets room first among the lines of its section's priority; those of one rank in the order given.
-    #: 0: it is not ranked.
+    #: Lower gets room first among lines of one priority; 0: it is not ranked.
     rank: int = 0
     #: When it was said, by the speaker's clock.
     at: datetime | None = None
-    #: Since when it is no longer so; since when there is something newer.
+    #: Since when it is no longer so, or there is something newer.
     ended: date | None = None
     renewed: date | None = None
     #: Parts of it that have ended, or may have.
@@ -84,11 +81,10 @@ class Line:
 class Section:
     """Lines below a title, in the order in which they are shown."""
 
-    #: A line of its own, complete; empty for none. Of what stands by days, neighbours of one title are one.
+    #: A line of its own; empty for none. By days, neighbours of one title are one.
     title: str
     lines: Sequence[Line]
-    #: Shares of the budget, 0 … 1: its best lines get so much before all others, and all of them never more
-    #: than that.
+    #: Shares of the budget, 0 … 1: what its best lines get first, and the most of all of them.
     least: float = 0.0
     share: float = 1.0
     #: What templates, JSON and accounts call it. Sections of one name have one share together.
@@ -101,8 +97,7 @@ class Section:
     own: bool = False
     #: … which stand before the program's own prompt.
     opens: bool = False
-    #: The first line that does not fit is shortened, and ends the section. Else it is left out, and shorter
-    #: ones may follow.
+    #: The first line that does not fit is shortened, and ends the section; else it is left out.
     shortens: bool = False
     #: The line below the last one.
     end: str = ""
@@ -155,16 +150,14 @@ class Written:
     line: Line
     text: str
     tokens: int
-    #: It had room before better ones, as one of the best of its section; it has less than its text.
+    #: It had room before better ones; it has less than its text.
     floor: bool = False
     shortened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The text, in two halves where sections open the program's own prompt, and what is in it, in its
-    order.
-    """
+    """The text, in two halves where sections open the program's own prompt, and what is in it, in order."""
 
     opening: str
     body: str
@@ -192,11 +185,11 @@ def joined(*parts: str) -> str:
 
 
 def compose(sections: Sequence[Section], budget: int, style: Style = Style()) -> Prompt:
-    """The sections within ``budget`` tokens, as :func:`jiyi.text.budget.estimate_tokens` counts; empty if no
-    line fits.
+    """The sections within ``budget`` tokens (:func:`jiyi.text.budget.estimate_tokens`); empty if no line
+    fits.
 
-    Room goes to floors, then to the sections by priority and to their lines by rank. A line costs what it
-    adds: its section's title and its day are paid by the first line that needs them.
+    Room goes to floors, then to sections by priority and to lines by rank. A title and a day are paid by the
+    first line that needs them.
     """
     composer = _Composer(sections, budget, style)
     composer.choose()
@@ -208,7 +201,7 @@ class _Composer:
     sections: Sequence[Section]
     budget: int
     style: Style
-    #: Hundredths of a token that are left, what sections took by name, and what stands already around their
+    #: Hundredths of a token that are left; what sections took by name; what already stands around their
     #: lines.
     left: int = 0
     taken: Counter[str] = field(default_factory=Counter)
@@ -413,9 +406,7 @@ class _Composer:
                 yield self.sections[of_block[0]], lines
 
     def _lines(self, section: Section, lines: Sequence[Written]) -> Iterator[str]:
-        """Each line, below its day; of days of one year the first says it, because its digits cost most of a
-        day.
-        """
+        """Each line, below its day; the first of a year says it, because its digits cost most."""
         day = year = None
         for number, one in enumerate(lines, 1):
             at = one.line.at
@@ -457,7 +448,7 @@ class _Composer:
         return visible(json.dumps(content, ensure_ascii=False))
 
     def _filled(self) -> str:
-        """In one pass: what stands in a memory is not filled in again. Unknown places stay as they are.
+        """In one pass: what stands in a memory is not filled in again. Unknown places stay.
 
         A template that has no place for the preface has it above its first line.
         """

@@ -1,6 +1,4 @@
-"""What a process remembers of texts, so that it does not work them out again, and the one way to forget all
-of it.
-"""
+"""What a process remembers of texts, and the one way to forget all of it."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ _forgetting: list[Callable[[], None]] = []
 
 
 def remembered(texts: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Keep the answers for the latest ``texts`` texts. Whatever is asked of people's texts is kept by this,
-    because erasures clear it.
-    """
+    """Keep the answers for the latest ``texts`` texts: by this alone, because erasures clear it."""
 
     def keep(function: Callable[_P, _T]) -> Callable[_P, _T]:
         kept = lru_cache(texts)(function)

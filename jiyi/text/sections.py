@@ -1,6 +1,4 @@
-"""Text files of patterns beside the modules that use them: ``[section]`` lines, and below each its patterns,
-one a line.
-"""
+"""Text files of patterns beside the modules that use them: ``[section]`` lines, then patterns, one a line."""
 
 from __future__ import annotations
 
@@ -10,13 +8,12 @@ from functools import cache
 from importlib.resources import files
 
 _HEADER = re.compile(r"\[([\w: -]+)\]")
-#: What was meant for one, and would be a pattern that finds nearly everything: its letters, each by itself.
+#: What was meant for one, and would be a pattern of single letters.
 _NO_HEADER = re.compile(r"\[[a-z]+\W[^\]]*\]")
 
 
 def parsed(text: str) -> dict[str, list[str]]:
-    """The lines of each section, in order, without comments and blank lines. What stands before the first is
-    of section ``''``.
+    """The lines of each section, without comments and blank lines; those before the first are of ``''``.
 
     Raises:
         ValueError: a line looks like the name of a section, and has signs that a name cannot have.
@@ -37,9 +34,7 @@ def parsed(text: str) -> dict[str, list[str]]:
 
 @cache
 def sections(package: str, name: str) -> dict[str, list[str]]:
-    """The lines of each section of a file below a package (``cues.txt``), in order; a file without sections
-    is one, ``''``.
-    """
+    """The lines of each section of a file below a package (``cues.txt``), in order."""
     return parsed(files(package).joinpath(name).read_text(encoding="utf-8"))
 
 

@@ -1,9 +1,8 @@
 """Long texts in pieces that can each be embedded and read by themselves.
 
-A piece ends at the coarsest end there is in the second half of its room: a paragraph's, a line's, a
-sentence's (。！？；.!?;), a clause's, a word's; only a text without any is cut between characters. Each piece
-begins with the end of the one before, from the start of a sentence or a word. Lengths are characters, as
-Python counts them.
+A piece ends at the coarsest end in the second half of its room: a paragraph's, a line's, a sentence's, a
+clause's, a word's; only a text without any is cut between characters. Each piece begins with the end of the
+one before. Lengths are characters.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class Piece:
 def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Piece]:
     """The pieces of a text, in order; none of a blank one.
 
-    Between the pieces there is nothing but white space, each has at most ``size`` characters, repeats at most
-    ``overlap`` of the one before, and says something that the ones before it do not.
+    Each has at most ``size`` characters, repeats at most ``overlap`` of the one before, and says something
+    new.
 
     Raises:
         ValueError: ``size`` is out of bounds, or ``overlap`` is not below half of it.
@@ -96,9 +95,7 @@ def _windows(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
 
 
 def _end(text: str, start: int, size: int, last: int) -> int:
-    """Where the piece from ``start`` ends: never in its first half, so that the next one begins further
-    on.
-    """
+    """Where the piece from ``start`` ends: never in its first half."""
     most, least = start + size, start + size // 2
     if most >= last:
         return last
@@ -114,9 +111,7 @@ def _end(text: str, start: int, size: int, last: int) -> int:
 
 
 def _start(text: str, end: int, overlap: int) -> int:
-    """Where the piece after ``end`` begins: as much before it as the overlap allows, at the start of
-    something.
-    """
+    """Where the next piece begins: as far before ``end`` as the overlap allows, at the start of something."""
     least = end - overlap
     for level in LEVELS[_SENTENCE:] if overlap else ():
         matches = level.finditer(text, max(least - 1, 0), end + LOOK_AHEAD)

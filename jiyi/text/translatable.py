@@ -1,7 +1,6 @@
-"""Sentences for people that are made where something is judged, in English, and translated where they are
-shown.
+"""Sentences for people that are made where something is judged, and translated where they are shown.
 
-``tools.translations`` collects what stands in ``Translatable("…")`` together with the messages of the pages.
+``tools.translations`` collects ``Translatable("…")`` together with the messages of the pages.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ from typing import Self
 
 
 class Translatable(str):
-    """A sentence in English. ``pattern`` is what is translated, ``values`` are put into it: text, numbers,
-    Translatable themselves.
-    """
+    """A sentence in English: ``pattern`` is translated, then ``values`` are put into it."""
 
     __slots__ = ("pattern", "values")
     pattern: str

@@ -1,9 +1,8 @@
-"""What a text is made of, in Chinese and in English alike: its language, its normal form, its tokens, and
-what counts as idle.
+"""What a text is made of, in Chinese and in English alike: language, normal form, tokens, and what is idle.
 
 Tokens are the same for memories and questions: NFKC and lower case; Latin words stemmed; runs of Chinese,
-Japanese and Korean characters as overlapping pairs, which find more than segmented words do once there is
-noise; identifiers whole and in parts; numbers without leading zeros; emoji one by one.
+Japanese and Korean characters as overlapping pairs, which find more than segmented words do in noise;
+identifiers whole and in parts; numbers without leading zeros; emoji one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from jiyi.text.remembering import remembered
 
 Language = Literal["zh", "en"]
 
-#: A text is looked at up to here: longer ones repeat themselves, and an index entry must stay small.
+#: Characters of a text that are looked at: an index entry must stay small.
 MAX_CHARS = 20_000
 
 CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -29,8 +28,7 @@ CJK_RUN = re.compile(rf"[{CJK}]+")
 #: Words with inner marks stay whole: it's, INV-2093, a.b@example.org.
 LATIN_WORD = re.compile(rf"[^\W_{CJK}]+(?:[-'’_.@/][^\W_{CJK}]+)*")
 
-#: A short statement that some object is idle, and nothing else. "An idle thought", "the kiln is idle too
-#: often" and 我下午空闲 (I am free) are memories like any other: a wrong match hides a memory.
+#: A short statement that some object is idle, and nothing else: a wrong match hides a memory.
 _IDLE = re.compile(
     r"^\s*(?:(?:\S+\s+){1,6}(?:is|are)\s+)?idle[.!]?\s*$"
     r"|^[^,，。;；\s]{1,12}(?:闲置(?:着|中|状态)?|处于空闲(?:状态)?|空闲(?:中|状态))[。.!！]?\s*$",
@@ -59,15 +57,14 @@ FILLER_WORDS = frozenset(
     sweet thank thanks thx totally true ty ugh uh um welcome well wonderful wow yay yeah yep
     yes yup""".split()
 )
-#: Chinese characters that small talk is made of: a text with no others says nothing (嗯嗯, 好的好的, 哈哈,
-#: 早上好).
+#: Chinese characters of small talk: a text with no others says nothing (嗯嗯, 好的好的, 早上好).
 FILLER_CHARACTERS = frozenset(
     "嗯啊哦噢呃哈嘿呵呀哎唉嗨哇嘻嘛吧呢啦喔嘞了吗么的是对行好谢多再见拜早晚上午安您你客气辛苦没事收到明白知道"
 )
 
 
-#: Marks in a row on one letter; more are put apart, as in Unicode's stream-safe text format (UAX 15).
-#: Normalisation sorts each row in time that grows with its square: 80,000 of two kinds took it four seconds.
+#: Marks in a row on one letter; more are parted, as in Unicode's stream-safe text format (UAX 15):
+#: normalisation sorts each row in time that grows with its square.
 MAX_MARKS = 30
 
 
@@ -92,16 +89,12 @@ def nfkc(text: str) -> str:
 
 @remembered(8)  # hash, tokens and keywords of a memory each ask for the same text, one after the other
 def normalise(text: str) -> str:
-    """NFKC and lower case: full-width and half-width forms, and upper and lower case, become the same
-    text.
-    """
+    """NFKC and lower case: full-width and half-width forms, upper and lower case become the same."""
     return nfkc(text).lower()
 
 
 def beginning(text: str) -> str:
-    """As much of a text, normalised, as words are looked for in. Some characters become eighteen (ﷺ), so it
-    is cut twice.
-    """
+    """As much of a text as words are looked for in. Some characters become eighteen (ﷺ): cut twice."""
     return normalise(text[:MAX_CHARS])[:MAX_CHARS]
 
 
@@ -126,9 +119,7 @@ def storable(text: str) -> str:
 def language_of(text: str) -> Language:
     """``zh`` if more Chinese characters than words in other letters are in the text, else ``en``.
 
-    Characters against words, not against letters: 她在读 Neuromancer is Chinese, though most of its letters
-    are
-    not.
+    Words, not letters: 她在读 Neuromancer is Chinese.
     """
     if text.isascii():
         return "en"
@@ -199,9 +190,7 @@ _stemmers = _Stemmers()
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens of a text, in order, with repetitions. Function words are left out, unless there is nothing
-    else.
-    """
+    """The tokens of a text, in order, with repetitions; function words only if there is nothing else."""
     text = beginning(text)
     find = _in_ascii if text.isascii() else _in_any_script
     return find(text, TELLING) or find(text, ALL)
@@ -259,7 +248,7 @@ def _in_any_script(text: str, which: int) -> list[str]:
 def _word_tokens(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of one word ALL tokens, and the TELLING ones, which are no function words.
 
-    A plain word gives its stem, anything with marks or digits inside itself and its parts.
+    A plain word gives its stem, another itself and its parts.
     """
     word = _POSSESSIVE.sub("", word)
     if word.isalpha() or word.isdecimal():

@@ -1,6 +1,4 @@
-"""YAML of others, read within bounds: of its length, of how deep it is nested, and without what makes a small
-text endless.
-"""
+"""YAML of others, read within bounds of length and depth, and without aliases, which can grow endlessly."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ MAX_DEPTH = 50
 
 
 class YamlError(ValueError):
-    """A text that is no YAML, or too large, too deep, or with aliases; the message is a sentence for
-    people.
-    """
+    """A text that is no YAML, too large, too deep, or with aliases; the message is a sentence for people."""
 
 
 def read_yaml(text: str, max_chars: int) -> Any:
@@ -38,9 +34,7 @@ def read_yaml(text: str, max_chars: int) -> Any:
 
 
 def _check(text: str) -> None:
-    """Events come one by one, before anything is built: a text that is refused costs no more than its
-    beginning.
-    """
+    """Events come one by one, before anything is built: a bad text costs no more than its beginning."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):

@@ -1,8 +1,4 @@
-"""Actions on conversations: what is remembered of them by id (``memory_…``) and address (``viking_…``),
-injection, extraction, compaction.
-
-Several names that programs of the seeds call are the same action.
-"""
+"""Actions on conversations: what is remembered by id and address, injection, extraction, compaction."""
 
 from __future__ import annotations
 
@@ -193,9 +189,7 @@ def add(context: Context, request: MemoryEntryInput) -> Added:
 
 
 def erase(context: Context, what: Erasure | None, count: int, target: str) -> Deletion:
-    """Ask for an erasure, which a worker does. None: there is nothing to erase at ``target``; that it was
-    asked for is recorded.
-    """
+    """Ask for an erasure, which a worker does; None: nothing is there, and only the request is recorded."""
     if what is None:
         context.audit(target, count=0, erasure_id=None)
         return Deletion(count=0, erasure_id=None)

@@ -1,6 +1,4 @@
-"""Memories of conversations: by address, by id, by text, with their summaries; and the lists that the admin
-shows of them.
-"""
+"""Memories of conversations: by address, by id, by text, with their summaries; and the lists of the admin."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ from models.memory.tables import MemoryNode
 
 #: Characters by which a question and a turn are known as the same.
 COMPARED_CHARS = 200
-#: Tokens of what is made of a deeper level where one is missing; keywords of an abstract.
+#: Tokens of an overview, and keywords of an abstract, that is made of the text.
 OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
 _N = MemoryNode
 _IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
@@ -221,9 +219,7 @@ def injections(
 def injections_for(
     connection: Connection, name: AgentName, session_id: str, said: Mapping[UUID, str]
 ) -> dict[UUID, InjectionRow]:
-    """For each turn of a session, by its id and text, what was put before the answer to it; of several the
-    last.
-    """
+    """For each turn of a session, by id and text, the last that was put before the answer to it."""
     beginnings = {node_id: text[:COMPARED_CHARS] for node_id, text in said.items()}
     parameters = {"group": name[0], "agent": name[1], "session": session_id, "chars": COMPARED_CHARS}
     rows = fetch(connection, InjectionRow, _INJECTIONS_FOR, **parameters, said=list(set(beginnings.values())))
@@ -300,9 +296,7 @@ def judgements(connection: Connection, group_id: str, turns: Iterable[UUID]) -> 
 def remembered_of(
     connection: Connection, name: AgentName, turns: Mapping[UUID, int]
 ) -> dict[UUID, list[Memory]]:
-    """What was remembered of each of an agent's turns, which are given with their numbers; turns of which
-    nothing was are left out.
-    """
+    """What was remembered of each of an agent's turns, given with their numbers; none without."""
     if not turns:
         return {}
     near = _N.node_count.between(min(turns.values()), max(turns.values()) + SOON_AFTER)

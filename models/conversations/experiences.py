@@ -1,6 +1,4 @@
-"""Experiences: a problem, what was done about it, how that ended. One row and one memory in force for each
-problem, however it came.
-"""
+"""Experiences (a problem, what was done, how that ended): one row and memory in force for each problem."""
 
 from __future__ import annotations
 
@@ -82,7 +80,7 @@ def keep(
     visibility: Visibility | None = None,
     source: Origin = DEFAULT,
 ) -> Stored:
-    """Store it, or merge it with what is known of the user's same problem; the memory that said less is
+    """Store it, or merge it with what is known of the user's problem; the memory that said less is
     superseded.
 
     Merged, it is told others only if both are. Call it under the agent's lock.
@@ -125,8 +123,8 @@ def keep_extracted(
 
 @after_events
 def keep_observed(batch: StoredBatch) -> None:
-    """Give memories of experiences that did not come by :func:`keep` (observed, stored at an address,
-    imported, corrected) their rows.
+    """Give memories of experiences that did not come by :func:`keep` (observed, imported, corrected) their
+    rows.
     """
     observed = [event for event in batch.of_type(MemoryObserved) if event.payload.kind == "experience"]
     new = {(group_id, node_id) for group_id, _, node_id in batch.nodes} if observed else set()
@@ -142,9 +140,7 @@ def keep_observed(batch: StoredBatch) -> None:
 
 
 def _observed(connection: Connection, name: AgentName, event: MemoryObserved) -> None:
-    """A corrected one replaces what its older version said; one of a problem that is known is merged with
-    that.
-    """
+    """A corrected one replaces what its older version said; one of a known problem is merged with that."""
     now, older, user_id = datetime.now(UTC), event.payload.provenance.get(REPLACES), event.payload.user_id
     replaced = None if older is None else _of_node(connection, name, UUID(str(older)))
     before = None if replaced is None else _stored(replaced)
@@ -252,9 +248,7 @@ def versions_of(connection: Connection, group_id: str, node_id: UUID) -> list[UU
 
 
 def current_of(connection: Connection, group_id: str, node_id: UUID) -> UUID:
-    """The version in force of an experience that a memory tells, or told before it was superseded; itself if
-    there is none.
-    """
+    """The version in force of an experience that a memory tells or told; itself if there is none."""
     found: UUID | None = connection.execute(_CURRENT, {"group": group_id, "id": node_id}).scalar_one_or_none()
     return found or node_id
 

@@ -1,6 +1,4 @@
-"""When each agent's new turns are due to be looked through: owed by whoever stores a turn, and again by
-whoever has looked.
-"""
+"""When each agent's new turns are due to be looked through: noted as a turn is stored, and after a look."""
 
 from __future__ import annotations
 
@@ -48,8 +46,8 @@ def _orders(event: TurnRecorded) -> bool:
 def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> None:
     """Owe extraction for agents whose rows this transaction has locked.
 
-    Work that is in hand is left alone: whoever has it looks once more under the agent's lock before it ends.
-    So this waits for nobody, and neither a turn nor the end of a session is forgotten.
+    Work that is in hand is left alone: its worker looks once more under the agent's lock before it ends. So
+    this waits for nobody, and neither a turn nor the end of a session is forgotten.
     """
     now = datetime.now(UTC)
     for name in sorted({*spoke, *ended}):
@@ -114,7 +112,7 @@ _SOONER = text("""
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An agent's turns that were not looked through yet: how many, and since when the first of them waits."""
+    """An agent's turns that were not looked through yet: how many, and since when the first waits."""
 
     count: int
     since: datetime | None

@@ -1,6 +1,4 @@
-"""Extraction: what it starts from, and what it leaves, stored in one transaction: memories, experiences, the
-profile, the cursor.
-"""
+"""Extraction: what it starts from, and what it leaves, stored in one transaction."""
 
 from __future__ import annotations
 
@@ -33,15 +31,13 @@ from models.queue import pending_work
 log = logging.getLogger(__name__)
 #: Earlier turns of a session that the new ones are understood by.
 CONTEXT_TURNS = 6
-#: Facts in force that new turns may take back: the newest, and as many more, so many of each turn, that are
-#: nearest to what it says.
+#: Newest facts in force that new turns may take back, and as many more, so many nearest to each turn.
 KNOWN_FACTS, NEAREST_OF_TURN = 40, 5
 #: Turns of the user's that new ones may end parts of.
 EARLIER_TURNS = 40
-#: The newest facts that are compared with the turns' vectors: some hundredths of a second.
+#: Newest facts compared with the turns' vectors: some hundredths of a second.
 FACTS_COMPARED = 5_000
-#: The role of what nobody said themselves, tools' results and documents: no facts of a user are taken from
-#: it.
+#: The role of tools' results and documents: no facts of a user are taken from it.
 HANDED_OVER: Role = "tool"
 #: Memories injected lately, which are not to be told again.
 INJECTED = 100
@@ -61,8 +57,7 @@ class StoredTurn:
     #: In whose conversation with the agent it was said, if it has several users.
     user_id: str | None
     message: Message
-    #: What of its text does not stand for itself, and how many characters of the stored text stand before it
-    #: (the speaker's name).
+    #: What of its text does not stand for itself, and the length of the speaker's name before it.
     marks: Sequence[Mark] = ()
     prefix: int = 0
 
@@ -129,8 +124,7 @@ def context_of(
 def known_facts(
     connection: Connection, name: AgentName, turns: Iterable[UUID] = (), user_id: str | None = None
 ) -> list[StoredFact]:
-    """What is in force of the user's preferences and knowledge: the newest, and what is nearest to turns that
-    have vectors.
+    """What is in force of the user's preferences and knowledge: the newest, and what is nearest to turns.
 
     Newest first; without what may have ended altogether.
     """
@@ -154,9 +148,7 @@ def known_facts(
 def earlier_turns(
     connection: Connection, name: AgentName, turns: Sequence[StoredTurn], user_id: str | None
 ) -> list[StoredTurn]:
-    """The user's own turns before these: the newest, and those that are nearest to what these say. Oldest
-    first.
-    """
+    """The user's own turns before these: the newest, and the nearest to what these say, oldest first."""
     if not turns:
         return []
     ids = [turn.node_id for turn in turns]
@@ -185,19 +177,18 @@ def injected_lately(connection: Connection, name: AgentName, user_id: str | None
 
 
 def supersede_same_attribute(connection: Connection, name: AgentName, node_id: UUID, now: datetime) -> None:
-    """Of what is in force with the memory's subject and attribute, what is older than the last that has it as
-    its one value goes.
+    """Of what is in force with the memory's attribute, what is older than its last one value goes.
 
-    What says something else of the attribute (where somebody works, what as) has no one value: it takes
-    nothing back. What is dated ahead of ``now`` counts as said before everything that is not.
+    What has no one value (where somebody works, what as) takes nothing back. What is dated ahead of ``now``
+    counts as said before everything that is not.
     """
     connection.execute(_SAME_ATTRIBUTE, {"group": name[0], "agent": name[1], "node": node_id, "now": now})
     standing.mark_turns(connection, name, [node_id])
 
 
 def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node_id: UUID) -> None:
-    """The memories are no longer so, as the newer one says, nor is what was said of them; what was said later
-    than it stays.
+    """The memories, and what was said of them, are no longer so, but for what was said later than the newer
+    one.
     """
     ids = [older for older in old if older != node_id]
     if ids:
@@ -206,9 +197,7 @@ def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node
 
 
 def as_turns(connection: Connection, name: AgentName, rows: Iterable[Row[Any]]) -> list[StoredTurn]:
-    """Rows of id, number, session, user, role, name, text, time, trust and provenance; times by the speakers'
-    clocks.
-    """
+    """Rows of :data:`_TURN`; times by the speakers' clocks."""
     zone = by_clock(None, time_zone(connection, *name)).tzinfo
     return [_turn(row, zone) for row in rows]
 
@@ -226,9 +215,7 @@ def _turn(row: Row[Any], zone: tzinfo | None) -> StoredTurn:
 
 
 def said(turns: Iterable[StoredTurn]) -> list[StoredTurn]:
-    """Without what tools and documents say: what is asked of an LLM about somebody's words shows it nobody
-    else's.
-    """
+    """Without what tools and documents say: an LLM that is asked of somebody's words sees nobody else's."""
     return [turn for turn in turns if turn.message.role != HANDED_OVER]
 
 

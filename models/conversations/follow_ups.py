@@ -1,5 +1,4 @@
-"""What follows from conversations in other subjects: each registers it here, and it is done in the
-transaction that it follows from.
+"""What follows from conversations in other subjects, in the same transaction: each registers it here.
 
 ``models.event_handlers`` lists the modules that register.
 """

@@ -25,16 +25,14 @@ from models.memory.agents import AgentName, bind_name
 
 #: Turns of a user, the newest, that their profile rests on.
 TURNS_READ = 500
-#: Kinds of memories that may tell of somebody's health, and so many of them, the newest, that are read: far
-#: more than have room.
+#: Kinds of memories that may tell of health, and how many, the newest, are read.
 HEALTH_KINDS: list[Kind] = ["preference", "knowledge"]
 HEALTH_READ = 200
 #: Injections of an agent that are kept, the newest.
 KEPT = 200
 #: Characters of a query that are kept with them.
 MAX_QUERY_CHARS = 2_000
-#: Stands for a user where a key needs one and none is named: no user has this name, and an agent's own name
-#: is a user's like any other.
+#: Stands for a user where a key needs one and none is named: no user has this name.
 NO_USER = ""
 _FIND = select(*columns(Profile, UserProfile)).where(
     UserProfile.group_id == bindparam("group"),
@@ -53,10 +51,9 @@ def most_important(
     *,
     beside_session: bool = True,
 ) -> list[Candidate]:
-    """What is in force, told the user and trusted enough, by importance, then by recency, but for what was
-    said in this session.
+    """What is in force, told the user and trusted enough, by importance, then by recency.
 
-    For who asks what is known of them at all.
+    Without what was said in this session, unless ``beside_session`` is off.
     """
     session_id = request.session_id if beside_session else None
     asked = {**_asks(name, request), "session": session_id, "kinds": list(kinds), "limit": limit}
@@ -78,9 +75,7 @@ def of_ids(
 
 
 def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[Candidate]:
-    """What is in force, visible to the user and trusted enough, and has words of health: the newest
-    :data:`HEALTH_READ`, newest first.
-    """
+    """What is in force, visible, trusted enough and has words of health, newest first."""
     asked = {**_asks(name, request), "kinds": HEALTH_KINDS, "limit": HEALTH_READ}
     return _candidates(connection.execute(_OF_HEALTH, asked).all(), request)
 
@@ -126,9 +121,7 @@ def in_force(
     kinds: Sequence[Kind],
     node_ids: Sequence[UUID],
 ) -> Sequence[UUID]:
-    """Which of these memories are among those that :func:`most_important` may give, however many are more
-    important.
-    """
+    """Which of these memories :func:`most_important` may give, however many are more important."""
     return (
         connection.execute(_IN_FORCE, {**_asks(name, request), "kinds": list(kinds), "ids": list(node_ids)})
         .scalars()
@@ -141,9 +134,7 @@ def _least_trust(request: ContextRequest) -> float:
 
 
 def keywords_and_zone(connection: Connection, name: AgentName) -> tuple[dict[str, list[str]] | None, str]:
-    """The words of the agent's group with those of the same meaning, of all its industries (None if there is
-    no such agent); its time zone, or the deployment's.
-    """
+    """The words of all industries of the agent's group (None without an agent); its time zone."""
     rows = connection.execute(_KEYWORDS, {"group": name[0], "agent": name[1]}).all()
     keywords: dict[str, list[str]] = {}
     for row in rows:
@@ -164,8 +155,8 @@ def note(
     node_ids: Sequence[UUID],
     reasons: Sequence[JsonMapping],
 ) -> UUID:
-    """Note what was injected, and that its experiences were used again; drops the oldest notes. Returns the
-    note's id.
+    """Note what was injected, and that its experiences were used again; drops the oldest. Gives the note's
+    id.
     """
     injection_id = uuid7()
     whose = {"group": name[0], "agent": name[1]}
@@ -208,9 +199,7 @@ def update_profile(
 
 
 def renew_profile(connection: Connection, name: AgentName, user_id: str | None, now: datetime) -> None:
-    """Leave in the profile what the user's turns still say. Call it under the agent's lock, once they have
-    been marked.
-    """
+    """Leave in the profile what the user's turns, with their marks, still say. Under the agent's lock."""
     known = find_profile(connection, name, user_id)
     if known is None:
         return

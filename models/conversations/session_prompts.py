@@ -1,5 +1,4 @@
-"""What stays the same of a session's prompts, kept so that every process writes the same bytes, and what was
-recalled message by message.
+"""What stays the same of a session's prompts, for every process the same bytes, and what was recalled.
 
 Subjects add to prompts with :func:`stable_source` (sections of the stable part) and :func:`recalled_source`
 (texts that fit a message); ``models.event_handlers`` lists their modules.
@@ -36,12 +35,12 @@ from models.db.connection import unit_of_work
 from models.memory.agents import AgentName
 from models.operations import numbers
 
-#: The kind of memories that a session's prompt begins with, and what a fact is called that is one.
+#: The kind of memories that a session's prompt begins with; what a fact begins with that is one.
 STANDING: Kind = "preference"
 MEMORY = "memory:"
 #: Preferences that are looked at, the most important: more than fit.
 PREFERENCES = 200
-#: Most of the stable part that they, and the profile, may have: what a question needs is recalled for it.
+#: Most of the stable part that they, and the profile, may have.
 PREFERENCES_SHARE, PROFILE_SHARE = 0.3, 0.2
 #: Days after which a session's prompt is made anew.
 KEPT_DAYS = 7
@@ -89,7 +88,7 @@ class Recalled:
     """What was recalled for one message of a session."""
 
     turn: int
-    #: Of the message: another one in its place (an edited one, or an answer made anew) has its own memories.
+    #: Of the message: an edited one in its place has its own memories.
     digest: str
     text: str
     tokens: int
@@ -98,9 +97,7 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A session's stable part, what was recalled for earlier messages, and ``same``: for this one, if it was
-    asked before.
-    """
+    """A session's stable part, what was recalled for earlier messages, and for the ``same`` one."""
 
     stable: Stable
     earlier: list[Recalled] = field(default_factory=list)
@@ -120,8 +117,7 @@ class Prepared:
 
 
 def prepare(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Prepared:
-    """The session's prompt as it was; made anew where asked for, where something in it was withdrawn, and
-    where it is over the budget.
+    """The session's prompt as it was; made again where asked for, out of date, or over the budget.
 
     The first of several processes makes it, in a transaction: the others wait for that, and find it.
     """
@@ -164,9 +160,7 @@ def _kept(
 def keep(
     connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: Recalled
 ) -> Recalled:
-    """Keep what was recalled for a message; gives what another process has kept for it meanwhile, if one
-    has.
-    """
+    """Keep what was recalled for a message; gives what another process has kept for it meanwhile."""
     whose = _whose(name, request)
     entries = [asdict(entry) for entry in (*prepared.earlier, recalled)]
     this = {"turn": recalled.turn, "digest": recalled.digest}
@@ -222,9 +216,7 @@ def _vital(connection: Connection, name: AgentName, request: ContextRequest, lan
 def _in_force(
     connection: Connection, name: AgentName, request: ContextRequest, language: Language, facts: Sequence[str]
 ) -> set[str]:
-    """Of these facts those that still hold: each memory is looked up by its id, which is far less than to
-    choose all anew.
-    """
+    """Of these facts those that still hold: to look up each memory is far less than to choose all again."""
     sections = _beside_memories(connection, name, request, language)
     memories = [UUID(fact.removeprefix(MEMORY)) for fact in facts if fact.startswith(MEMORY)]
     still = injections.in_force(connection, name, request, [STANDING], memories) if memories else ()

@@ -50,14 +50,13 @@ ACTOR = "conversation"
 _REST_OF = "rest of "
 #: In a turn's provenance: what it tells was extracted from the turn that it is the rest of.
 LOOKED_THROUGH = "looked_through"
-#: Turns of a user's, the latest, that are looked through for what says the same as what is erased.
+#: Latest turns of a user that are searched for what says the same as what is erased.
 TURNS_SEARCHED = 500
 #: Characters of a turn, from the first to the one behind the last.
 Span = tuple[int, int]
 #: Of each turn those that go.
 Spans = Mapping[UUID, Sequence[Span]]
-#: Whether a statement goes with what is erased of its turn: asked with it, with what is erased, and with what
-#: is left.
+#: Whether a statement goes: asked with it, with what is erased of its turn, and with what is left.
 Goes = Callable[[str, str, str], bool]
 
 
@@ -80,10 +79,7 @@ def keep(connection: Connection, name: AgentName, standing: Standing, now: datet
 
 
 def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> None:
-    """Mark, in the turns that superseded statements were taken from, the parts that say what they said.
-
-    ``by`` are the newer statements. What one of these says of the same turn, too, stays.
-    """
+    """Mark, in their turns, what statements said that ``by`` superseded; what ``by`` says of a turn stays."""
     pairs = connection.execute(_SUPERSEDED_BY, {"group": name[0], "agent": name[1], "by": list(by)}).all()
     rows = _rows(connection, name, [UUID(turn) for pair in pairs for turn in pair.turns])
     for row in rows.values():
@@ -97,9 +93,7 @@ def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> N
 
 
 def mark_earlier(connection: Connection, name: AgentName, old: Collection[UUID], by: UUID) -> None:
-    """Mark statements, and what the turns say that they were taken from, as earlier than one by which they
-    may have ended.
-    """
+    """Mark statements, and what their turns say of them, as earlier than one by which they may have ended."""
     newer = connection.execute(_STATEMENT, {"group": name[0], "id": by}).one_or_none()
     statements = connection.execute(_STATEMENTS, {"group": name[0], "agent": name[1], "ids": list(old)}).all()
     if newer is None or not statements:
@@ -145,9 +139,7 @@ def _rows(connection: Connection, name: AgentName, node_ids: Iterable[UUID]) -> 
 def _mark(
     connection: Connection, name: AgentName, row: Any, marks: Sequence[Mark], *, prefixed: bool = False
 ) -> None:
-    """``prefixed``: the marks count from the beginning of the stored text, not from behind the speaker's
-    name.
-    """
+    """``prefixed``: the marks count from the beginning of the stored text, with the speaker's name."""
     if not marks:
         return
     before = 0 if prefixed else _prefix(row)
@@ -162,9 +154,7 @@ def _write(
 
 
 def _start(row: Any) -> int:
-    """Where a turn's own words begin: behind the speaker's name, and behind what says that something was
-    forgotten.
-    """
+    """Where a turn's own words begin: behind the speaker's name, and the mark of what was forgotten."""
     start = _prefix(row)
     mark = next((mark for mark in FORGOTTEN.values() if row.description.startswith(mark, start)), "")
     return start + len(mark)
@@ -178,9 +168,7 @@ def _prefix(row: Any) -> int:
 def _mark_statements(
     connection: Connection, name: AgentName, turn: Any, marks: Sequence[Mark], now: datetime
 ) -> None:
-    """Mark what the statements that were taken from a turn say of its marked parts; what has ended altogether
-    is superseded.
-    """
+    """Mark what statements of a turn say of its marked parts; what has ended altogether is superseded."""
     if not marks:
         return
     said = turn.description[_prefix(turn) :]
@@ -245,9 +233,8 @@ def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor
 def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[UUID]:
     """What turns say of statements that are to be erased: gives the turns that are to be erased with them.
 
-    Those are the turns that a statement was taken from, and others of the user's that say the same. Where a
-    statement has no words of its turn, all of it goes that nothing else was taken from. Safe to repeat once
-    the turns are noted.
+    Those that a statement was taken from, and others of the user's that say the same. Where a statement has
+    no words of its turn, all of it goes that nothing else was taken from. Safe to repeat.
     """
     erased = connection.execute(_ERASED_STATEMENTS, {"group": group_id, "ids": list(node_ids)}).all()
     turns: list[UUID] = []
@@ -282,9 +269,7 @@ def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
 
 
 def _spans_of(connection: Connection, name: AgentName, row: Any, statements: Sequence[Any]) -> list[Span]:
-    """What a turn says of statements: where it may say it in other words, all that no other statement was
-    taken from.
-    """
+    """What a turn says of statements; in other words all of it that no other statement was taken from."""
     said = row.description[_start(row) :]
     found = []
     for statement in statements:
@@ -320,8 +305,8 @@ def _keep_rest(
 ) -> None:
     """Record what turns say without some of their parts, and let the statements that stay rest on that.
 
-    The turns themselves are to be erased, and statements ``besides``. What is recorded is not looked through
-    again if its turn was; a statement that was taken from both parts is stored without those that go.
+    The turns themselves are to be erased, and statements ``besides``. The rest of a turn that was looked
+    through is not again; a statement that was taken from both parts is stored without those that go.
     """
     looked_through = connection.execute(_LOOKED_THROUGH, bind_name(name)).scalar_one()
     events: list[Event] = []

@@ -1,6 +1,4 @@
-"""Tables of conversations beside ``memory_nodes``: cursors of extraction, experiences, profiles, what was
-injected, words.
-"""
+"""Tables of conversations beside ``memory_nodes``."""
 
 from __future__ import annotations
 
@@ -124,9 +122,7 @@ class JudgedTurn(Base):
 
 
 class SessionPrompt(Base):
-    """What stays the same of a session's prompts, so that every process writes the same bytes, and what was
-    recalled message by message.
-    """
+    """What stays the same of a session's prompts, and what was recalled message by message."""
 
     __tablename__ = "session_prompts"
     __table_args__ = (_of_agent(), Index(None, "made_at"))

@@ -41,13 +41,13 @@ DERIVED = ("embedding_key", "abstract", "overview")
 
 
 def update(connection: Connection, group_id: str, request: UpdateMemory, now: datetime) -> Updated:
-    """Store the newer version and date the older one, under the agent's lock. Once: the same ``event_id``
-    changes nothing more.
+    """Store the newer version and date the older one, under the agent's lock. The same ``event_id`` again
+    changes nothing.
 
     Raises:
         NotFound: there is no such memory.
-        InvalidRequest: it is something that was said, is no longer in force, or does not come from the user
-        for whom it is updated.
+        InvalidRequest: it was said, is no longer in force, or does not come from the user for whom it is
+        updated.
     """
     known = _memory(connection, group_id, request.id)
     lock_agents(connection, [(group_id, known.agent_id)])
@@ -193,9 +193,7 @@ def _next_version(group_id: str, old: Memory, request: UpdateMemory) -> Event:
 
 
 def _still_true(old: Memory, description: str) -> dict[str, Any]:
-    """Triple, keywords and what else of the older version holds of the new description; keywords None: to be
-    made anew.
-    """
+    """What of the older version holds of the new description; keywords None: to be made again."""
     if description == old.description:
         return {name: getattr(old, name) for name in (*TRIPLE, *DERIVED, "keywords")}
     before, after = old.description.casefold(), description.casefold()
@@ -210,9 +208,7 @@ def _still_true(old: Memory, description: str) -> dict[str, Any]:
 
 
 def _provenance(old: Memory, request: UpdateMemory) -> dict[str, Any]:
-    """Where it comes from, with the version that it replaces and what its evidence was before that was
-    replaced.
-    """
+    """Where it comes from, with the version that it replaces and what its evidence was before that."""
     given = old.provenance if request.provenance is None else request.provenance
     if request.description not in (None, old.description):  # marks are of the older words
         given = {name: value for name, value in given.items() if name != MARKS}

@@ -33,7 +33,7 @@ from jiyi.protocol.conversations import (
 from tasks.framework.work import or_by_rules
 
 log = logging.getLogger(__name__)
-#: Tokens of a piece below which a refusal of its length teaches nothing: something else is too long.
+#: Tokens of a piece below which a refusal of its length teaches nothing.
 LEAST_LEARNED = 800
 
 
@@ -41,8 +41,8 @@ LEAST_LEARNED = 800
 class Part:
     """What some of a conversation's messages tell, whose answer that is, and by which prompt.
 
-    ``turns``: the number of each message in the conversation. ``refusal``: why the LLM had no answer to the
-    one message that is new.
+    ``turns``: the messages' numbers in the conversation; ``refusal``: why the LLM had no answer to the new
+    one.
     """
 
     messages: list[Message]
@@ -67,8 +67,9 @@ class LearnedRoom:
         return Room(most - taken, answer_tokens())
 
     def shown(self, known: Sequence[KnownFact], new: Sequence[Message]) -> tuple[list[int], int]:
-        """Numbers of the known facts that the LLM is shown with new messages, and their tokens: those that
-        the messages may touch, the first of them, as many as fit into half of the room.
+        """Numbers of the known facts that the LLM is shown with new messages, and their tokens.
+
+        The first of those that the messages may touch, as many as fit into half of the room.
         """
         left = half = self.room().data // 2
         fitting = []
@@ -170,9 +171,7 @@ def _by_rules(rules: Rules, question: Extraction, piece: Piece) -> CombinedExtra
 
 
 def _noted(llm: LLM, question: Extraction, piece: Piece, shown: Sequence[int]) -> CombinedExtraction:
-    """What the LLM notes of a piece, as far as structure lets it stand; it is shown the known facts of these
-    numbers.
-    """
+    """What the LLM notes of a piece, shown the known facts ``shown``, as far as structure lets it stand."""
     about = {name: getattr(question, name) for name in ("agent_id", "group_id", "language")}
     asked = Notes(
         **about,

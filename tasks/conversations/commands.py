@@ -278,8 +278,8 @@ class _Summariser:
 
 @implements(actions.compact)
 def compact(actor: Actor, request: CompactMessages) -> Compacted:
-    """Safe to repeat because it stores nothing. An LLM that is away, or whose summary leaves out too much,
-    leaves it to the rules.
+    """Safe to repeat because it stores nothing. An LLM that is away, or leaves out too much, is replaced by
+    the rules.
     """
     summarise = None if get_settings().llm == llms.RULES else _Summariser(actor, Careful(llms.llm()))
     try:

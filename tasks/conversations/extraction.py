@@ -1,6 +1,4 @@
-"""What conversations tell: an agent's new turns are looked through for memories, and memories are
-summarised.
-"""
+"""An agent's new turns are looked through for memories, and memories are summarised."""
 
 from __future__ import annotations
 
@@ -35,8 +33,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds. The claim is extended before questions: some sessions, one question each.
 EXTRACTION_TIME_LIMIT = 600
-#: Less important memories, 1 to 10, are dropped. The rules give 3 at least, so only what an LLM judges lower
-#: falls away.
+#: Less important memories, 1 to 10, are dropped; the rules give 3 at least.
 LEAST_IMPORTANCE = 3.0
 
 
@@ -64,10 +61,9 @@ class _Look:
 def extract(batch: Batch) -> None:
     """Look through an agent's new turns, session by session, and store what they tell.
 
-    A subject is an agent, or a turn that the LLM had no answer to, which it is asked about once more. The LLM
-    is asked outside of any transaction. Safe to repeat because the memories, the cursor and the receipt are
-    one transaction, which only the run that finds the cursor where it saw it gets to write: a run that fails
-    moves nothing.
+    A subject is an agent, or a turn that the LLM had no answer to, which it is asked about once more, outside
+    of any transaction. Safe to repeat because the memories, the cursor and the receipt are one transaction,
+    which only the run that finds the cursor where it saw it gets to write: a run that fails moves nothing.
     """
     for subject in batch.subject_ids:
         look = _look(batch.group_id, subject)
@@ -195,9 +191,8 @@ OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
 def summarize(batch: Batch) -> None:
     """Make overview and abstract of memories that have none.
 
-    A text that is no longer than an overview may be is its own: no LLM is asked. Where a reply is no answer
-    the rules' stand. Safe to repeat because what is written depends on the memory alone, and is written with
-    the receipt.
+    A text no longer than an overview is its own. Safe to repeat because what is written depends on the memory
+    alone, and is written with the receipt.
     """
     with unit_of_work() as connection:
         rows = entries.to_summarise(connection, batch.subject_ids)

@@ -51,11 +51,9 @@ from tasks.retrieval.retrieve import answer
 
 #: Shorter queries say nothing that could be looked for.
 LEAST_QUERY_CHARS = 2
-#: The kind that what was observed, imported or concluded stands under: it is not taken from conversations,
-#: and has none.
+#: The kind that what was observed, imported or concluded stands under: it has none.
 OBSERVED: Kind = "knowledge"
-#: Memories that are looked at: more than fit into the usual budget, so that a memory that fits is seldom
-#: without its turn.
+#: Memories that are looked at: more than fit into the usual budget, so that most come with their turns.
 LOOKED_AT = 135
 #: Tokens that a memory has on average: of a larger budget more are looked at.
 USUAL_TOKENS = 30
@@ -69,17 +67,15 @@ MOST_NEWER = 10
 TOLD_PROBABILITY = 0.4
 #: Tokens of the shortest memories, and of a day and quotes around one.
 LEAST_TOKENS = 12
-#: What only questions have, and what they have no more than other short messages.
+#: What only questions have, and what other messages end with.
 _ASKS, _ENDS = re.compile(r"[?？]|[吗呢]\s*$"), re.compile(r"[.!。！]")
-#: With fewer results, what matters most fills up for who hints at themselves; and so many are filled up.
+#: With fewer results so many of what matters most are added for who hints at themselves.
 FEW_RESULTS, FILLED_UP = 3, 10
 
 
 @implements(build_context)
 def build(actor: Actor, request: ContextRequest) -> InjectedContext:
-    """Safe to repeat because it only notes what was found, and keeps a session's prompt as it was made
-    first.
-    """
+    """Safe to repeat because it only notes what was found, and keeps a session's prompt as first made."""
     injected, stable = _injected(actor.group_id, request)
     if request.base_prompt is None:
         return injected
@@ -170,9 +166,7 @@ def _prepared(
 
 
 def _in_prose(request: ContextRequest) -> bool:
-    """Whether files and skills may stand beside memories: JSON and a template say themselves what is in them;
-    none is of the past.
-    """
+    """Whether files and skills may stand beside memories: not in JSON, a template, or of the past."""
     return request.grown and request.as_of is None and (request.split or request.format in PROSE)
 
 
@@ -199,9 +193,7 @@ def _shared(name: AgentName, request: ContextRequest, room: int) -> list[Section
 
 
 def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
-    """Whether a message of a session that goes on asks for nothing: little of what is remembered belongs
-    before its answer.
-    """
+    """Whether a message of a session that goes on asks for nothing: little is recalled for it then."""
     text = analysis.original
     asks = _ASKS.search(text) is not None or (analysis.intent != "general" and _ENDS.search(text) is None)
     return bool(prepared.earlier) and not asks
