@@ -92,15 +92,15 @@ class Stage(Protocol):
 
     def missing(self) -> str:
         """What it is not connected to; empty if it is ready."""
-        ...
+        return ""
 
     def before(self, exchange: Exchange) -> Exchange:
         """The exchange as the model is to see it."""
-        ...
+        return exchange
 
     def after(self, exchange: Exchange) -> Exchange:
         """The exchange as the stages before this one are to see it."""
-        ...
+        return exchange
 
 
 class Chain:

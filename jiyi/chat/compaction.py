@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock, Thread
 
-from jiyi.chat.chain import Exchange
+from jiyi.chat.chain import Exchange, Stage
 from jiyi.protocol.conversations import (
     ChatMessage,
     Compacted,
@@ -18,6 +17,7 @@ from jiyi.protocol.conversations import (
     Threshold,
     Urgency,
 )
+from jiyi.recent import Recent
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, Line, Section, Style, compose
 from jiyi.text.prompting import quoted
@@ -175,7 +175,7 @@ class _Cached:
     at: float
 
 
-class CompactionStage:
+class CompactionStage(Stage):
     """Shortens conversations past the limits; what was said is recorded first. Thread-safe.
 
     Between two compactions of a session lie ``cooldown_seconds`` and ``min_new_messages``; meanwhile its
@@ -194,19 +194,13 @@ class CompactionStage:
         self,
         limits: CompactionLimits | None = None,
         *,
-        flush: Callable[[Exchange], object] | None = None,
+        flush: Callable[[Exchange], object],
         ask: Callable[[CompactMessages], Compacted] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits, self._flush, self._ask, self._clock = limits or CompactionLimits(), flush, ask, clock
-        self._cached: OrderedDict[tuple[str, str | None], _Cached] = OrderedDict()
+        self._cached: Recent[tuple[str, str | None], _Cached] = Recent(SESSIONS)
         self._lock = Lock()
-
-    def missing(self) -> str:
-        return "recording" if self._flush is None else ""
-
-    def after(self, exchange: Exchange) -> Exchange:
-        return exchange
 
     def before(self, exchange: Exchange) -> Exchange:
         key = (exchange.agent_id, exchange.session_id)
@@ -221,8 +215,7 @@ class CompactionStage:
             known is not None and self._is_fresh(known, len(exchange.chat))
         ):
             return replace(exchange, chat=tuple(short))
-        if self._flush is not None:
-            self._flush(exchange)
+        self._flush(exchange)
         left = exchange.chat if known is None else _without(exchange.chat, known.summarised)
         previous = "" if known is None else known.summary
         done = compact(left, self._limits, previous, force=True)
@@ -230,9 +223,6 @@ class CompactionStage:
         cached = _Cached(done.summary, before + done.summarised, len(exchange.chat), self._clock())
         with self._lock:
             self._cached[key] = cached
-            self._cached.move_to_end(key)
-            while len(self._cached) > SESSIONS:
-                self._cached.popitem(last=False)
         if self._ask is not None and done.summarised:
             request = CompactMessages(
                 messages=list(left), limits=self._limits, previous_summary=previous, force=True

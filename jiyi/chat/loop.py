@@ -94,25 +94,20 @@ class ConversationLoop:
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
+        put = self._outbox.put
         self._memory = MemoryStage(
-            self._inject, self._outbox, client.group, form=format, template=template, grown=growth, tz=tz
+            self._inject, put, client.group, form=format, template=template, grown=growth, tz=tz
         )
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
-        self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group)
-        self._workflows = WorkflowTools(self._approved, functions or {}, self._outbox.put, client.group)
+        self._steps = TrajectoryStage(put if growth else lambda _event: None, client.group)
+        self._workflows = WorkflowTools(self._approved, functions or {}, put, client.group)
         self._client, self._cache = client, shapes.CacheShares()
         compaction = CompactionStage(limits, flush=self._flush, ask=self._compacted)
-        grown: list[Stage] = (
-            [
-                HintStage(self._hint),
-                self._steps,
-                ScheduleStage(self._schedule, tz),
-                SkillStage(self._steps.step),
-            ]
-            if growth
-            else []
-        )
-        self.chain = Chain([compaction, self._memory, GuardStage(), *grown, *stages])
+        own: list[Stage] = [compaction, self._memory, GuardStage()]
+        if growth:
+            own += [HintStage(self._hint), self._steps, ScheduleStage(self._schedule, tz)]
+            own.append(SkillStage(self._steps.step))
+        self.chain = Chain([*own, *stages])
 
     def __enter__(self) -> Self:
         return self
@@ -205,16 +200,10 @@ class ConversationLoop:
         and perhaps a ``name`` and ``at``, when it was said.
         """
         try:
-            told = list(messages)
-            dialogue, chat, until = (
-                tuple(messages_of(told)),
-                tuple(map(_as_chat, told)),
-                time.monotonic() + self._seconds,
-            )
-            told_by = Exchange(
-                agent_id, session_id=session_id, user_id=user_id, messages=dialogue, chat=chat, deadline=until
-            )
-            self.chain.after(told_by)
+            told, until = list(messages), time.monotonic() + self._seconds
+            said = Exchange(agent_id, session_id=session_id, user_id=user_id, deadline=until)
+            chat = tuple(map(_as_chat, told))
+            self.chain.after(replace(said, messages=tuple(messages_of(told)), chat=chat))
         except Exception as error:
             log.exception("what was said is not remembered")
             self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
@@ -295,15 +284,15 @@ GUARDED = 12
 Injecting = Callable[[ContextRequest, float], InjectedContext]
 
 
-class MemoryStage:
+class MemoryStage(Stage):
     """Puts what is remembered into the prompt, and records what was said (priority 150)."""
 
     name, priority = "memory", 150
 
     def __init__(
         self,
-        injecting: Injecting | None,
-        outbox: Outbox | None,
+        injecting: Injecting,
+        put: Callable[[JsonMapping], object],
         group_id: str,
         *,
         form: Format = "markdown",
@@ -312,29 +301,17 @@ class MemoryStage:
         tz: str | ZoneOf | None = None,
     ) -> None:
         self._zone_of = zone_of_user(tz)
-        self._injecting, self._outbox, self._group_id, self._grown = injecting, outbox, group_id, grown
+        self._injecting, self._put, self._group_id, self._grown = injecting, put, group_id, grown
         self._form, self._template = form, template
         self._recorder = Recorder()
         #: What was injected last, for who wants to show it.
         self.injected: InjectedContext | None = None
 
-    def missing(self) -> str:
-        lacks = [
-            what
-            for what, there in (("retrieval", self._injecting), ("recording", self._outbox))
-            if there is None
-        ]
-        return " and ".join(lacks)
-
     def before(self, exchange: Exchange) -> Exchange:
         self.injected = None
         most = BUDGET if exchange.room is None else exchange.room
         split = exchange.recalled is not None
-        if (
-            self._injecting is None
-            or most < 1
-            or (len(exchange.user_input.strip()) < LEAST_INPUT_CHARS and not split)
-        ):
+        if most < 1 or (len(exchange.user_input.strip()) < LEAST_INPUT_CHARS and not split):
             return exchange
         asked = checked(
             ContextRequest,
@@ -362,27 +339,21 @@ class MemoryStage:
         return replace(exchange, system_prompt=injected.stable, recalled=recalled, earlier=earlier, room=left)
 
     def after(self, exchange: Exchange) -> Exchange:
-        if self._outbox is None or exchange.session_id is None:
+        if exchange.session_id is None:
             return exchange
         whose, tz = exchange.user_id, self._zone_of(exchange.user_id)
         events = self._recorder.events(
             self._group_id, exchange.agent_id, exchange.session_id, exchange.messages, whose, tz
         )
         for event in events:
-            self._outbox.put(event)
+            self._put(event)
         return exchange
 
 
-class GuardStage:
+class GuardStage(Stage):
     """Keeps what an assistant that runs in circles says from being recorded (priority 500)."""
 
     name, priority = "loop_guard", 500
-
-    def missing(self) -> str:
-        return ""
-
-    def before(self, exchange: Exchange) -> Exchange:
-        return exchange
 
     def after(self, exchange: Exchange) -> Exchange:
         from jiyi.chat.guards import Step, sign_of_runaway  # late: stemmers are loaded with it

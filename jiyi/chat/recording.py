@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
@@ -19,6 +19,7 @@ from jiyi.protocol import limits
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations import Message
 from jiyi.protocol.events import TurnRecorded
+from jiyi.recent import Recent
 from jiyi.text.words import storable
 from jiyi.zones import by_clock
 
@@ -65,7 +66,7 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self._said: OrderedDict[tuple[str, ...], list[bytes]] = OrderedDict()
+        self._said: Recent[tuple[str, ...], list[bytes]] = Recent(SESSIONS)
         self._lock = Lock()
 
     def events(
@@ -95,7 +96,7 @@ class Recorder:
     def _before(self, session: tuple[str, ...], digests: list[bytes]) -> list[bytes]:
         """What was said before these messages; empty if they are the whole conversation so far."""
         with self._lock:
-            turns = self._said.pop(session, [])
+            turns = self._said.get(session, [])
             before: list[bytes]
             if digests[: len(turns)] == turns:  # the whole conversation so far
                 before, now_said = [], digests
@@ -104,8 +105,6 @@ class Recorder:
             else:
                 before, now_said = turns, [*turns, *digests]
             self._said[session] = now_said
-            while len(self._said) > SESSIONS:
-                self._said.popitem(last=False)
             return before
 
 

@@ -11,7 +11,6 @@ prompts, too, so that each prompt begins with nearly all of the one before.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from threading import Lock
@@ -20,6 +19,7 @@ from typing import Any
 from jiyi.chat.chain import Exchange
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations import ChatMessage
+from jiyi.recent import Recent
 from jiyi.text.budget import estimate_tokens
 
 #: What providers' caches are told of a block: keep the prompt up to its end.
@@ -86,7 +86,7 @@ class CacheShares:
 
     def __init__(self) -> None:
         #: Session → its last prompt; tokens from the second prompt on; tokens of these that a cache has.
-        self._sessions: OrderedDict[Hashable, tuple[str, int, int]] = OrderedDict()
+        self._sessions: Recent[Hashable, tuple[str, int, int]] = Recent(SESSIONS)
         self._lock = Lock()
 
     def note(self, session: Hashable, prompt: Sequence[Mapping[str, Any]]) -> None:
@@ -97,9 +97,6 @@ class CacheShares:
             if before is not None:
                 tokens, kept = tokens + estimate_tokens(text), kept + estimate_tokens(_common(before, text))
             self._sessions[session] = text, tokens, kept
-            self._sessions.move_to_end(session)
-            while len(self._sessions) > SESSIONS:
-                self._sessions.popitem(last=False)
 
     def share(self, session: Hashable) -> float | None:
         """None for less than two prompts."""

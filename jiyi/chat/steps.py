@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from threading import Lock
 from typing import Any
 from uuid import UUID, uuid5
 
-from jiyi.chat.chain import Exchange
+from jiyi.chat.chain import Exchange, Stage
 from jiyi.client.calls import checked
 from jiyi.protocol.appointments import MAX_TEXT_CHARS, AskedSchedules, AskSchedules
 from jiyi.protocol.artifacts import ArtifactKind
@@ -21,6 +20,7 @@ from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import ChatMessage, Message
 from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.trajectories import StepType, summary
+from jiyi.recent import Recent
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
 from jiyi.text.words import Language, language_of, storable
@@ -52,7 +52,7 @@ class StepRecorder:
 
     def __init__(self, group_id: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._group_id, self._clock = group_id, clock
-        self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
+        self._sessions: Recent[tuple[str, str], _Session] = Recent(SESSIONS)
         self._lock = Lock()
 
     def asked(self, agent_id: str, session_id: str, user_input: str, retrieved: str = "") -> list[JsonObject]:
@@ -63,11 +63,8 @@ class StepRecorder:
             session.told.append(_hash(("user_request", None, user_input, "", None)))
             events = [self._event(agent_id, session_id, session, "user_request", input=user_input)]
             if retrieved:
-                events.append(
-                    self._event(
-                        agent_id, session_id, session, "retrieval", input=user_input, output=retrieved
-                    )
-                )
+                found = {"input": user_input, "output": retrieved}
+                events.append(self._event(agent_id, session_id, session, "retrieval", **found))
             return events
 
     def answered(
@@ -87,19 +84,8 @@ class StepRecorder:
             events = []
             for place, (step_type, tool, given, gave, ok) in enumerate(parts[len(parts) - new :], 1):
                 ms = self._ms(session) if step_type == "generation" and place == new else None
-                events.append(
-                    self._event(
-                        agent_id,
-                        session_id,
-                        session,
-                        step_type,
-                        tool=tool,
-                        input=given,
-                        output=gave,
-                        ok=ok,
-                        ms=ms,
-                    )
-                )
+                fields = {"tool": tool, "input": given, "output": gave, "ok": ok, "ms": ms}
+                events.append(self._event(agent_id, session_id, session, step_type, **fields))
             return events
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> JsonObject:
@@ -114,10 +100,8 @@ class StepRecorder:
             session.compacted = session.index > 0
 
     def _session(self, agent_id: str, session_id: str) -> _Session:
-        session = self._sessions.setdefault((agent_id, session_id), _Session())
-        self._sessions.move_to_end((agent_id, session_id))
-        while len(self._sessions) > SESSIONS:
-            self._sessions.popitem(last=False)
+        session = self._sessions.get((agent_id, session_id)) or _Session()
+        self._sessions[agent_id, session_id] = session
         return session
 
     def _ms(self, session: _Session) -> int | None:
@@ -208,39 +192,27 @@ def _worked(extra: Mapping[str, Any], content: str) -> bool:
     return not start.startswith(("error", "traceback", "exception", "failed", "错误", "失败", "异常"))
 
 
-class TrajectoryStage:
-    """Records what was asked, found, called and answered.
-
-    Args:
-        put: takes an event to be published; None: nothing is recorded.
-        group_id: whose steps they are.
-    """
+class TrajectoryStage(Stage):
+    """Records what was asked, found, called and answered: ``put`` takes the events to be published."""
 
     name, priority = "trajectory", 650
 
-    def __init__(self, put: Callable[[JsonMapping], None] | None, group_id: str) -> None:
+    def __init__(self, put: Callable[[JsonMapping], object], group_id: str) -> None:
         self._put = put
         self._recorder = StepRecorder(group_id)
 
-    def missing(self) -> str:
-        return "recording" if self._put is None else ""
-
     def before(self, exchange: Exchange) -> Exchange:
-        if exchange.session_id is not None and exchange.user_input.strip():
+        session_id, said = exchange.session_id, exchange.user_input
+        if session_id is not None and said.strip():
             self._record(
-                self._recorder.asked(
-                    exchange.agent_id, exchange.session_id, exchange.user_input, _retrieved(exchange.injected)
-                )
+                self._recorder.asked(exchange.agent_id, session_id, said, _retrieved(exchange.injected))
             )
         return exchange
 
     def after(self, exchange: Exchange) -> Exchange:
-        if exchange.session_id is not None:
-            self._record(
-                self._recorder.answered(
-                    exchange.agent_id, exchange.session_id, exchange.messages, exchange.chat
-                )
-            )
+        agent_id, session_id = exchange.agent_id, exchange.session_id
+        if session_id is not None:
+            self._record(self._recorder.answered(agent_id, session_id, exchange.messages, exchange.chat))
         return exchange
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> None:
@@ -253,22 +225,18 @@ class TrajectoryStage:
             self._recorder.compacted(exchange.agent_id, exchange.session_id)
 
     def _record(self, events: Sequence[JsonMapping]) -> None:
-        if self._put is None:
-            return
         for event in events:
             self._put(event)
 
 
 def _retrieved(injected: InjectedContext | None) -> str:
     """Says what was found for a request; empty if nothing was."""
-    return (
-        ""
-        if injected is None or not injected.context
-        else f"{len(injected.memories)} memories, {injected.tokens} tokens"
-    )
+    if injected is None or not injected.context:
+        return ""
+    return f"{len(injected.memories)} memories, {injected.tokens} tokens"
 
 
-class SkillStage:
+class SkillStage(Stage):
     """Records the skills that memory put into the prompt (priority 200), for the votes that follow.
 
     Args:
@@ -280,18 +248,11 @@ class SkillStage:
     def __init__(self, step: Callable[..., None]) -> None:
         self._step = step
 
-    def missing(self) -> str:
-        return ""
-
     def before(self, exchange: Exchange) -> Exchange:
-        if exchange.session_id is not None and exchange.injected is not None:
+        agent_id, session_id = exchange.agent_id, exchange.session_id
+        if session_id is not None and exchange.injected is not None:
             for skill in exchange.injected.skills:
-                self._step(
-                    exchange.agent_id, exchange.session_id, "skill", tool=str(skill.id), input=skill.name
-                )
-        return exchange
-
-    def after(self, exchange: Exchange) -> Exchange:
+                self._step(agent_id, session_id, "skill", tool=str(skill.id), input=skill.name)
         return exchange
 
 
@@ -339,7 +300,7 @@ def _quoted(text: str, tokens: float) -> str:
     return quoted_to_tokens(" ".join(text.split()), int(tokens)) or quoted("")
 
 
-class HintStage:
+class HintStage(Stage):
     """Puts one hint a session into the prompt (priority 78); asks for it at most once in ``ASK_SECONDS``.
 
     Args:
@@ -350,42 +311,27 @@ class HintStage:
     name, priority = "evolution", 78
 
     def __init__(
-        self,
-        pending: Callable[[str, str | None, float], str] | None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, pending: Callable[[str, str | None, float], str], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._pending, self._clock = pending, clock
         #: When each session may be asked for next; never again, once it had its hint.
-        self._next: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._next: Recent[tuple[str, str], float] = Recent(SESSIONS)
         self._lock = Lock()
 
-    def missing(self) -> str:
-        return "candidates" if self._pending is None else ""
-
     def before(self, exchange: Exchange) -> Exchange:
-        if self._pending is None or exchange.session_id is None:
+        if exchange.session_id is None:
             return exchange
         key, now = (exchange.agent_id, exchange.session_id), self._clock()
         with self._lock:
             if now < self._next.get(key, now):
                 return exchange
-            self._note(key, now + ASK_SECONDS)  # also if nobody answers
+            self._next[key] = now + ASK_SECONDS  # also if nobody answers
         text = self._pending(exchange.agent_id, exchange.user_id, max(exchange.left, 0.01))
         if not text or not exchange.fits(text):
             return exchange
         with self._lock:
-            self._note(key, math.inf)
+            self._next[key] = math.inf
         return exchange.told(text)
-
-    def after(self, exchange: Exchange) -> Exchange:
-        return exchange
-
-    def _note(self, key: tuple[str, str], when: float) -> None:
-        self._next[key] = when
-        self._next.move_to_end(key)
-        while len(self._next) > SESSIONS:
-            self._next.popitem(last=False)
 
 
 #: Does what a message asks of the agent's appointments, within so many seconds.
@@ -400,7 +346,7 @@ PATIENCE = 0.5
 ANSWERED_WITHIN = 600.0
 
 
-class ScheduleStage:
+class ScheduleStage(Stage):
     """Does what a message asks of the agent's appointments (priority 140, before memory fills the prompt).
 
     ``reply`` of the exchange is the confirmation, or the question that asks back; the prompt has it, too. A
@@ -411,22 +357,19 @@ class ScheduleStage:
 
     def __init__(
         self,
-        scheduling: Scheduling | None,
+        scheduling: Scheduling,
         tz: str | ZoneOf | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduling, self._zone_of, self._clock = scheduling, zone_of_user(tz), clock
         #: The request of each session that was asked back, and when.
-        self._open: OrderedDict[tuple[str, str | None, str | None], tuple[str, float]] = OrderedDict()
+        self._open: Recent[tuple[str, str | None, str | None], tuple[str, float]] = Recent(SESSIONS)
         self._lock = Lock()
-
-    def missing(self) -> str:
-        return "" if self._scheduling is not None else "schedules"
 
     def before(self, exchange: Exchange) -> Exchange:
         text = exchange.user_input
-        if self._scheduling is None or not text.strip():
+        if not text.strip():
             return exchange
         patience, who = exchange.left * PATIENCE, (exchange.agent_id, exchange.session_id, exchange.user_id)
         earlier = self._asked_back(who)
@@ -441,7 +384,8 @@ class ScheduleStage:
         )
         answer = self._scheduling(asked, max(patience, 0.01))
         if answer.certainty == "unclear" and who[1:] != (None, None):
-            self._note(who, earlier or text[:MAX_TEXT_CHARS])
+            with self._lock:
+                self._open[who] = (earlier or text[:MAX_TEXT_CHARS], self._clock())
         if answer.confirmation is None:
             return exchange
         # The prompt speaks as the program does: what the user asked for stands in it as a quotation.
@@ -454,12 +398,3 @@ class ScheduleStage:
         with self._lock:
             text, when = self._open.pop(who, (None, 0.0))
         return text if self._clock() - when <= ANSWERED_WITHIN else None
-
-    def _note(self, who: tuple[str, str | None, str | None], text: str) -> None:
-        with self._lock:
-            self._open[who] = (text, self._clock())
-            while len(self._open) > SESSIONS:
-                self._open.popitem(last=False)
-
-    def after(self, exchange: Exchange) -> Exchange:
-        return exchange

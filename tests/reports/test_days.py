@@ -157,11 +157,8 @@ def test_a_loop_knows_each_users_zone(group: str) -> None:
         asked.append(request.tz)
         raise NoAnswer("nobody is there")
 
-    class Box:
-        put = staticmethod(events.append)
-
     for user, zone in zones.items():
-        stage = MemoryStage(inject, Box(), group, tz=zones.get)  # type: ignore[arg-type] – stands in for it
+        stage = MemoryStage(inject, events.append, group, tz=zones.get)
         exchange = Exchange(
             "helper", "", "What did I do today?", "s1", user, (Message(role="user", text="Fed the goats."),)
         )

@@ -5,7 +5,6 @@ secrets masked, one budget.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -17,7 +16,6 @@ from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.loop import ConversationLoop, GuardStage, MemoryStage
 from jiyi.chat.recording import Recorder, messages_of
 from jiyi.chat.secrets import MASK, masked
-from jiyi.client.outbox import Outbox
 from jiyi.errors import BrokerUnavailable, InvalidEvent
 from jiyi.protocol.appointments import AskedSchedules
 from jiyi.protocol.conversations import ContextRequest, Message
@@ -90,43 +88,24 @@ class Memories:
         return InjectedContext(context=self.context, tokens=1, intent="general", memories=[], prompt=prompt)
 
 
-class Published:
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-
-    def observe_many(self, observations: Iterable[dict[str, Any]], /) -> Sequence[object]:
-        self.events += observations
-        return []
-
-
 def test_the_prompt_gets_what_is_remembered_and_stays_as_it_is_without() -> None:
     asked = Exchange("a", "Be kind.", "what do I like?")
-    assert MemoryStage(Memories("tea"), None, "g").before(asked).system_prompt == "Be kind.\n\ntea"
-    assert MemoryStage(Memories(""), None, "g").before(asked).system_prompt == "Be kind."
+    assert MemoryStage(Memories("tea"), print, "g").before(asked).system_prompt == "Be kind.\n\ntea"
+    assert MemoryStage(Memories(""), print, "g").before(asked).system_prompt == "Be kind."
 
 
 @pytest.mark.parametrize("short", ["", " ", "a", " 猫 "])
 def test_under_two_characters_nothing_is_looked_for(short: str) -> None:
     memories = Memories("x")
-    assert MemoryStage(memories, None, "g").before(Exchange("a", "p", short)).system_prompt == "p"
+    assert MemoryStage(memories, print, "g").before(Exchange("a", "p", short)).system_prompt == "p"
     assert memories.asked == []
 
 
 def test_after_an_answer_each_message_is_published() -> None:
-    assert MemoryStage(None, None, "g").missing() == "retrieval and recording"
-    published = Published()
-    with Outbox(published, "a turn", "turns") as outbox:
-        assert MemoryStage(Memories(""), outbox, "g").missing() == ""
-        stage = MemoryStage(None, outbox, "g")
-        stage.after(
-            Exchange(
-                "a",
-                session_id="s",
-                messages=(Message(role="user", text="hi"), Message(role="assistant", text="hello")),
-            )
-        )
-        outbox.flush()
-    assert [event["payload"]["text"] for event in published.events] == ["hi", "hello"]
+    put: list[Any] = []
+    said = (Message(role="user", text="hi"), Message(role="assistant", text="hello"))
+    MemoryStage(Memories(""), put.append, "g").after(Exchange("a", session_id="s", messages=said))
+    assert [event["payload"]["text"] for event in put] == ["hi", "hello"]
 
 
 def test_the_guard_drops_an_answer_that_repeats_itself() -> None:

@@ -117,7 +117,7 @@ def test_a_summary_by_the_services_llm_takes_the_place_of_the_rules() -> None:
         Timer(0, answered.set).start()
         return done
 
-    stage = CompactionStage(SMALL, ask=service)
+    stage = CompactionStage(SMALL, flush=print, ask=service)
     first = stage.before(exchange(talk(10))).chat
     assert "Message number 0." in (first[0].content or ""), "nobody waits for an LLM"
     assert answered.wait(10)

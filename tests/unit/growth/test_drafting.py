@@ -126,7 +126,6 @@ def test_one_hint_a_session_and_one_question_a_minute() -> None:
         prompts.append(chain.before(Exchange("a", "Be kind.", "hi", "s")).system_prompt)
     assert prompts == [*["Be kind."] * 4, "Be kind.\n\n[a hint]", "Be kind."]
     assert asked == ["a", "a", "a"]
-    assert HintStage(None).missing() == "candidates"
 
 
 PAIN = "the printer jams on the second tray"

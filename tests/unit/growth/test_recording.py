@@ -151,8 +151,7 @@ def test_skills_are_told_of_the_prompt_that_has_them() -> None:
 
 def test_the_stage_puts_and_waits_for_nothing() -> None:
     put: list[dict[str, Any]] = []
-    stage = TrajectoryStage(put.append, "g")
-    chain = Chain([stage])
+    chain = Chain([TrajectoryStage(put.append, "g")])
     chain.before(Exchange("a", "", "find the invoice", "s", injected=INJECTED))
     chain.after(Exchange("a", session_id="s", chat=tuple(CHAT)))
     recorded = ["user_request", "retrieval", "tool_call", "tool_result", "generation"]
@@ -160,7 +159,6 @@ def test_the_stage_puts_and_waits_for_nothing() -> None:
     chain.before(Exchange("a", "", "find the invoice"))
     chain.after(Exchange("a", chat=tuple(CHAT)))
     assert len(put) == len(recorded), "without a session nothing is recorded"
-    assert (stage.missing(), TrajectoryStage(None, "g").missing()) == ("", "recording")
 
 
 def found(said: str, answer: str | Exception | None) -> tuple[Exchange, Mock]:
@@ -197,7 +195,6 @@ def test_what_asks_for_nothing_or_of_a_service_that_is_away_changes_nothing(
     exchange, asked = found(said, answer)
     assert (exchange.system_prompt, exchange.reply) == ("You are kind.", None)
     assert asked.call_count == calls
-    assert ScheduleStage(None).missing() == "schedules"
 
 
 def test_what_was_asked_back_goes_along_with_the_next_message_of_the_same_person_once() -> None:
