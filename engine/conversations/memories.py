@@ -121,28 +121,21 @@ def event_of(memory: ExtractedMemory, source: Source) -> Event:
         provenance["fallback"] = True
     if memory.negative:
         provenance["negative"] = True
-    return wire.build(
-        {
-            "type": "memory.observed",
-            "event_id": memory_id(evidence, memory.content),
-            "occurred_at": said_at(source.messages, turns),
-            "group_id": source.group_id,
-            "agent_id": source.agent_id,
-            "payload": {
-                "node_type": "event",
-                "description": memory.content,
-                "subject": memory.subject,
-                "predicate": memory.attribute,
-                "keywords": list(dict.fromkeys(memory.keywords)),
-                "poignancy": memory.importance,
-                "evidence": evidence,
-                "provenance": provenance,
-                "kind": memory.type,
-                "uri": uri_of(source.agent_id, memory.type, category),
-                "user_id": source.user_id,
-            },
-        }
-    )
+    payload = {
+        "node_type": "event",
+        "description": memory.content,
+        "subject": memory.subject,
+        "predicate": memory.attribute,
+        "keywords": list(dict.fromkeys(memory.keywords)),
+        "poignancy": memory.importance,
+        "evidence": evidence,
+        "provenance": provenance,
+        "kind": memory.type,
+        "uri": uri_of(source.agent_id, memory.type, category),
+        "user_id": source.user_id,
+    }
+    name, at = (source.group_id, source.agent_id), said_at(source.messages, turns)
+    return wire.made("memory.observed", name, at, payload, event_id=memory_id(evidence, memory.content))
 
 
 def experience_event(
@@ -155,27 +148,20 @@ def experience_event(
     visibility: Visibility | None = None,
 ) -> MemoryObserved:
     """An experience as the event of its memory, at the address of its problem."""
-    event = wire.build(
-        {
-            "type": "memory.observed",
-            "event_id": memory_id(evidence, text_of(experience)) if evidence else uuid7(),
-            "occurred_at": at,
-            "group_id": name[0],
-            "agent_id": name[1],
-            "payload": {
-                "node_type": "event",
-                "description": text_of(experience),
-                "keywords": experience.tools_used,
-                "poignancy": EXPERIENCE_IMPORTANCE[experience.outcome],
-                "evidence": evidence,
-                "provenance": {**provenance, "outcome": experience.outcome},
-                "kind": "experience",
-                "uri": uri_of(name[1], "experience", pattern_hash(experience.pain_pattern, user_id).hex()),
-                "user_id": user_id,
-                "visibility": visibility,
-            },
-        }
-    )
+    payload = {
+        "node_type": "event",
+        "description": text_of(experience),
+        "keywords": experience.tools_used,
+        "poignancy": EXPERIENCE_IMPORTANCE[experience.outcome],
+        "evidence": evidence,
+        "provenance": {**provenance, "outcome": experience.outcome},
+        "kind": "experience",
+        "uri": uri_of(name[1], "experience", pattern_hash(experience.pain_pattern, user_id).hex()),
+        "user_id": user_id,
+        "visibility": visibility,
+    }
+    event_id = memory_id(evidence, text_of(experience)) if evidence else uuid7()
+    event = wire.made("memory.observed", name, at, payload, event_id=event_id)
     assert isinstance(event, MemoryObserved)
     return event
 

@@ -462,6 +462,12 @@ KEEPS_NO_VALUES = ConfigDict(cache_strings="keys")
 ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")], config=KEEPS_NO_VALUES)
 
 
+def made(kind: str, name: tuple[str, str], at: datetime, payload: JsonMapping, **envelope: Any) -> Event:
+    """:func:`build` of an event of ``name`` (group, agent) that happened ``at`` a time."""
+    where = {"type": kind, "group_id": name[0], "agent_id": name[1], "occurred_at": at}
+    return build({**where, **envelope, "payload": payload})
+
+
 def build(event: JsonMapping) -> Event:
     """A validated event from plain data; raises :class:`InvalidEvent` with a sentence per wrong field."""
     try:

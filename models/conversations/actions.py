@@ -97,10 +97,8 @@ def judge_turn(context: Context, request: JudgeTurn) -> Done:
     """
     parameters = {"group": context.group_id, "node": request.id, "lasting": request.lasting}
     if context.connection.execute(_IS_TURN, parameters).first() is None:
-        raise NotFound(
-            f"id: the group {context.group_id!r} has no turn {request.id}; memories that are no turns are not"
-            " judged"
-        )
+        why = f"the group {context.group_id!r} has no turn {request.id}"
+        raise NotFound(f"id: {why}; memories that are no turns are not judged")
     context.connection.execute(_FORGET_JUDGEMENT if request.lasting is None else _JUDGE, parameters)
     context.audit(str(request.id), lasting=request.lasting)
     return Done()
@@ -113,13 +111,9 @@ def judged_turns(context: Context, request: OfAgents) -> Rows[LabelledTurn]:
     Each with what was said right before it, and with attribute, kind and subject of what was remembered of
     it.
     """
-    parameters = {
-        "group": context.group_id,
-        "agent": request.agent_id,
-        "after": request.place(BY_ID),
-        "limit": request.limit + 1,
-    }
-    found = context.connection.execute(_JUDGED, parameters).mappings()
+    whose = {"group": context.group_id, "agent": request.agent_id}
+    place = {"after": request.place(BY_ID), "limit": request.limit + 1}
+    found = context.connection.execute(_JUDGED, {**whose, **place}).mappings()
     rows = [LabelledTurn(**row, language=language_of(row["text"])) for row in found]
     return page(rows, request.limit, lambda last: last.id)
 
@@ -227,9 +221,8 @@ def grep(context: Context, request: GrepOptions) -> Rows[Memory]:
 
     PostgreSQL's expressions, of at most 200 characters; a search may take two seconds.
     """
-    return Rows(
-        rows=entries.grep(context.connection, context.group_id, request.uri, request.pattern, request.limit)
-    )
+    where = context.connection, context.group_id, request.uri
+    return Rows(rows=entries.grep(*where, request.pattern, request.limit))
 
 
 @action("resources.list")
@@ -260,10 +253,8 @@ def remove(context: Context, request: ResourceUri) -> Deletion:
     For good, with what was concluded from it, up to a thousand memories at once; a job does it.
     """
     everything = at_address(request.uri, superseded=True, archived="with")
-    ids = [
-        memory.node_id
-        for memory in reads.search(context.connection, context.group_id, everything, None, MAX_NODES)
-    ]
+    memories = reads.search(context.connection, context.group_id, everything, None, MAX_NODES)
+    ids = [memory.node_id for memory in memories]
     return erase(context, Erasure(node_ids=ids) if ids else None, len(ids), request.uri)
 
 
@@ -304,8 +295,8 @@ _STATUS = text("""
     SELECT count(*) AS memories, count(embedding) AS embedded,
         (SELECT model FROM embedding_models WHERE state = 'active' LIMIT 1) AS embedder,
         (SELECT jsonb_object_agg(kind, n) FROM (
-            SELECT kind, count(*) AS n FROM pending_work WHERE group_id = :group
-            AND kind IN ('extract', 'summarize', 'embed') GROUP BY kind
+            SELECT kind, count(*) AS n FROM pending_work
+            WHERE group_id = :group AND kind IN ('extract', 'summarize', 'embed') GROUP BY kind
         ) w) AS waiting
     FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL
 """)
@@ -330,9 +321,8 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
     tell at once.
     """
     session_id = request.session_id or f"session-{uuid7()}"
-    turns = Recorder().events(
-        context.group_id, request.agent_id, session_id, request.messages, request.user_id
-    )
+    whose = context.group_id, request.agent_id, session_id
+    turns = Recorder().events(*whose, request.messages, request.user_id)
     events = [wire.build(event) for event in turns]
     ended = wire.SessionEnded(
         group_id=context.group_id,
@@ -384,9 +374,8 @@ def compactor_check(context: Context, request: CheckThreshold) -> Threshold:
 
 #: A turn without the name of its speaker.
 _SAID = """
-    CASE WHEN starts_with({0}.description, {0}.subject || ': ') THEN substr({0}.description,
-    length({0}.subject) + 3)
-    ELSE {0}.description END
+    CASE WHEN starts_with({0}.description, {0}.subject || ': ')
+    THEN substr({0}.description, length({0}.subject) + 3) ELSE {0}.description END
 """
 _IS_TURN = text("SELECT FROM memory_nodes WHERE group_id = :group AND node_id = :node AND kind = 'session'")
 _FORGET_JUDGEMENT = text("DELETE FROM judged_turns WHERE group_id = :group AND node_id = :node")
@@ -402,13 +391,14 @@ _JUDGED = text(f"""
         SELECT CASE WHEN p.subject IS DISTINCT FROM n.subject THEN {_SAID.format("p")} END AS said
         FROM memory_nodes p
         WHERE p.group_id = n.group_id AND p.agent_id = n.agent_id AND p.kind = 'session'
-        AND p.node_count < n.node_count
+          AND p.node_count < n.node_count
           AND p.session_id = n.session_id AND p.user_id IS NOT DISTINCT FROM n.user_id
         ORDER BY p.node_count DESC LIMIT 1
     ) before ON true
     LEFT JOIN LATERAL (
-        SELECT m.predicate AS attribute, m.kind, CASE m.subject WHEN n.subject THEN 'user' ELSE m.subject END
-        AS subject FROM memory_nodes m
+        SELECT m.predicate AS attribute, m.kind,
+            CASE m.subject WHEN n.subject THEN 'user' ELSE m.subject END AS subject
+        FROM memory_nodes m
         WHERE j.lasting AND m.group_id = n.group_id AND m.agent_id = n.agent_id AND m.kind <> 'session'
           AND m.node_count BETWEEN n.node_count AND n.node_count + {entries.SOON_AFTER}
           AND m.filling ? n.node_id::text

@@ -26,7 +26,7 @@ from jiyi.protocol.origins import DEFAULT_ORIGIN
 from jiyi.text.budget import cut_to_tokens
 from models.conversations.tables import JudgedTurn
 from models.db.rows import fetch
-from models.memory.agents import AgentName
+from models.memory.agents import AgentName, bind_name
 from models.memory.filters import clause
 from models.memory.inbox import store
 from models.memory.reads import MemoryFilter, fetch_memories, memories, search
@@ -45,21 +45,10 @@ def add(connection: Connection, group_id: str, uri: str, content: str, **fields:
     place = parse_uri(uri)
     assert place.kind is not None
     event_id = fields.pop("event_id", None) or uuid7()
-    event = wire.build(
-        {
-            "type": "memory.observed",
-            "event_id": event_id,
-            "occurred_at": fields.pop("created_at", None) or datetime.now(UTC),
-            "group_id": group_id,
-            "agent_id": place.agent_id,
-            "payload": {
-                "description": content,
-                "kind": place.kind,
-                "uri": uri,
-                **{k: v for k, v in fields.items() if v is not None},
-            },
-        }
-    )
+    at = fields.pop("created_at", None) or datetime.now(UTC)
+    given = {name: value for name, value in fields.items() if value is not None}
+    payload = {"description": content, "kind": place.kind, "uri": uri, **given}
+    event = wire.made("memory.observed", (group_id, place.agent_id), at, payload, event_id=event_id)
     key = content_key(content, fields.get("user_id"), fields.get("origin") or DEFAULT_ORIGIN)
     if place.kind == "session" and (known := _at(connection, group_id, uri, key)) is not None:
         return Added(id=known, uri=uri, new=False)
@@ -72,9 +61,8 @@ def at_address(uri: str, **others: Any) -> MemoryFilter:
     """The filter for what is in force at an address or below it; ``others`` are more of its fields."""
     place = parse_uri(uri)
     below = None if place.kind is None else uri_of(*_parts(place))
-    return MemoryFilter(
-        **{"agent_id": place.agent_id, "kinds": KINDS, "below": below, "superseded": False, **others}
-    )
+    wanted: dict[str, Any] = {"agent_id": place.agent_id, "kinds": KINDS, "below": below, "superseded": False}
+    return MemoryFilter(**wanted | others)
 
 
 def count_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
@@ -96,14 +84,8 @@ def grep(connection: Connection, group_id: str, uri: str, pattern: str, limit: i
         if isinstance(error.orig, psycopg.errors.InvalidRegularExpression):
             raise InvalidRequest([f"pattern: {error.orig.diag.message_primary}"]) from None
         if isinstance(error.orig, psycopg.errors.QueryCanceled):
-            raise InvalidRequest(
-                [
-                    (
-                        f"pattern: the search took longer than {GREP_SECONDS:g} s: use a simpler one, or a"
-                        " narrower uri"
-                    )
-                ]
-            ) from None
+            why = f"the search took longer than {GREP_SECONDS:g} s: use a simpler one, or a narrower uri"
+            raise InvalidRequest([f"pattern: {why}"]) from None
         raise
 
 
@@ -139,9 +121,8 @@ def text_at(memory: Memory, level: Level) -> ResourceText:
 
 
 def stats(connection: Connection, group_id: str) -> MemoryStats:
-    return MemoryStats.model_validate(
-        connection.execute(_STATS, {"group": group_id}).one(), from_attributes=True
-    )
+    row = connection.execute(_STATS, {"group": group_id}).one()
+    return MemoryStats.model_validate(row, from_attributes=True)
 
 
 def _parts(uri: MemoryUri) -> tuple[str, ...]:
@@ -211,9 +192,7 @@ def injections(
     connection: Connection, name: AgentName, before: UUID | None, limit: int
 ) -> list[InjectionRow]:
     """What was put before the agent's answers, newest first."""
-    return fetch(
-        connection, InjectionRow, _INJECTIONS, group=name[0], agent=name[1], before=before, limit=limit
-    )
+    return fetch(connection, InjectionRow, _INJECTIONS, **bind_name(name), before=before, limit=limit)
 
 
 def injections_for(
@@ -221,62 +200,59 @@ def injections_for(
 ) -> dict[UUID, InjectionRow]:
     """For each turn of a session, by id and text, the last that was put before the answer to it."""
     beginnings = {node_id: text[:COMPARED_CHARS] for node_id, text in said.items()}
-    parameters = {"group": name[0], "agent": name[1], "session": session_id, "chars": COMPARED_CHARS}
-    rows = fetch(connection, InjectionRow, _INJECTIONS_FOR, **parameters, said=list(set(beginnings.values())))
+    wanted = {"session": session_id, "chars": COMPARED_CHARS, "said": list(set(beginnings.values()))}
+    rows = fetch(connection, InjectionRow, _INJECTIONS_FOR, **bind_name(name), **wanted)
     by_text = {row.query[:COMPARED_CHARS]: row for row in rows}
     return {node_id: by_text[beginning] for node_id, beginning in beginnings.items() if beginning in by_text}
 
 
 _LIMIT = text("SELECT set_config('statement_timeout', :timeout, true)")
 _AT = text("""
-    SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND uri = :uri
-    AND content_hash = :hash
+    SELECT node_id FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND uri = :uri AND content_hash = :hash
       AND superseded_at IS NULL ORDER BY node_count LIMIT 1
 """)
 _STATS = text("""
     WITH these AS (
         SELECT kind, agent_id, created_at, superseded_at, octet_length(description) AS size
         FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL
-    )
-    SELECT count(*) AS total, count(superseded_at) AS superseded, min(created_at) AS oldest, max(created_at)
-    AS newest,
-        coalesce(sum(size), 0)::bigint AS size_bytes,
-        (SELECT coalesce(jsonb_object_agg(kind, n), '{}') FROM (SELECT kind, count(*) AS n FROM these
-        GROUP BY kind) k) AS by_type,
-        (SELECT coalesce(jsonb_object_agg(agent_id, n), '{}') FROM (SELECT agent_id, count(*) AS n
-        FROM these GROUP BY agent_id) a)
-            AS by_agent
+    ), kinds AS (SELECT kind, count(*) AS n FROM these GROUP BY kind),
+    agents AS (SELECT agent_id, count(*) AS n FROM these GROUP BY agent_id)
+    SELECT count(*) AS total, count(superseded_at) AS superseded, min(created_at) AS oldest,
+        max(created_at) AS newest, coalesce(sum(size), 0)::bigint AS size_bytes,
+        (SELECT coalesce(jsonb_object_agg(kind, n), '{}') FROM kinds) AS by_type,
+        (SELECT coalesce(jsonb_object_agg(agent_id, n), '{}') FROM agents) AS by_agent
     FROM these
 """)
-_TO_SUMMARISE = text(
-    "SELECT node_id, group_id, agent_id, description FROM memory_nodes WHERE node_id = ANY(:ids) AND overview"
-    " IS NULL"
-)
+_TO_SUMMARISE = text("""
+    SELECT node_id, group_id, agent_id, description FROM memory_nodes
+    WHERE node_id = ANY(:ids) AND overview IS NULL
+""")
 _SAVE_SUMMARY = text("""
     UPDATE memory_nodes SET overview = :overview, abstract = :abstract, changed_xid = pg_current_xact_id()
     WHERE node_id = :id
 """)
 _AGENTS = text("""
     SELECT agent_id, max(created_at) AS latest,
-        count(*) FILTER (WHERE kind = 'preference') AS preference, count(*) FILTER (WHERE kind = 'knowledge')
-        AS knowledge,
-        count(*) FILTER (WHERE kind = 'experience') AS experience, count(*) FILTER (WHERE kind = 'session')
-        AS session
-    FROM memory_nodes WHERE group_id = :group AND agent_id > :after AND kind IS NOT NULL
-    AND (superseded_at IS NULL OR kind = 'session')
+        count(*) FILTER (WHERE kind = 'preference') AS preference,
+        count(*) FILTER (WHERE kind = 'knowledge') AS knowledge,
+        count(*) FILTER (WHERE kind = 'experience') AS experience,
+        count(*) FILTER (WHERE kind = 'session') AS session
+    FROM memory_nodes
+    WHERE group_id = :group AND agent_id > :after AND kind IS NOT NULL
+      AND (superseded_at IS NULL OR kind = 'session')
     GROUP BY agent_id ORDER BY agent_id LIMIT :limit
 """)
-_INJECTIONS_FOR = text("""
-    SELECT DISTINCT ON (left(query, :chars)) injection_id, session_id, query, intent, tokens, node_ids,
-    reasons, created_at FROM injections
+_INJECTION = "injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections"
+_INJECTIONS_FOR = text(f"""
+    SELECT DISTINCT ON (left(query, :chars)) {_INJECTION}
     WHERE group_id = :group AND agent_id = :agent AND session_id = :session
-    AND left(query, :chars) = ANY(:said)
+      AND left(query, :chars) = ANY(:said)
     ORDER BY left(query, :chars), injection_id DESC
 """)
-_INJECTIONS = text("""
-    SELECT injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections
-    WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL
-    OR injection_id < :before)
+_INJECTIONS = text(f"""
+    SELECT {_INJECTION} WHERE group_id = :group AND agent_id = :agent
+      AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)
     ORDER BY injection_id DESC LIMIT :limit
 """)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 from engine.conversations.memories import StoredExperience, text_of
@@ -53,13 +52,17 @@ def store_experience(context: Context, request: TellExperience) -> Experience:
     name, now = (context.group_id, request.agent_id), datetime.now(UTC)
     agent = lock_agents(context.connection, [name])[name]
     told = StoredExperience(**request.model_dump(exclude={"agent_id", "user_id"}))
-    about: dict[str, Any] = {
-        "at": now,
-        "provenance": {"told_by": context.actor.name},
-        "user_id": request.user_id,
-    }
-    about |= {"source": Source("operator") if context.actor.is_person else experiences.DEFAULT}
-    stored = experiences.keep(context.connection, name, told, evidence=[], now=now, **about)
+    stored = experiences.keep(
+        context.connection,
+        name,
+        told,
+        evidence=[],
+        at=now,
+        provenance={"told_by": context.actor.name},
+        now=now,
+        user_id=request.user_id,
+        source=Source("operator") if context.actor.is_person else experiences.DEFAULT,
+    )
     row = experiences.find(context.connection, name, told.pain_pattern, request.user_id)
     assert row is not None, "it was stored in this transaction"
     context.audit(str(row.node_id), agent=request.agent_id, uses=row.reuse_count)
@@ -79,27 +82,17 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
     name = (context.group_id, _known(context, request.id).agent_id)
     lock_agents(connection, [name])
     old = _known(context, request.id)
-    new = StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)) | request.changes)
-    other = experiences.find(
-        connection, name, new.pain_pattern, experiences.user_of(connection, name, old.id)
-    )
+    said = StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))
+    new = StoredExperience(**said.model_dump() | request.changes)
+    user_id = experiences.user_of(connection, name, old.id)
+    other = experiences.find(connection, name, new.pain_pattern, user_id)
     if other is not None and other.node_id != old.id:
-        raise InvalidRequest(
-            [
-                (
-                    f"pain_pattern: is the problem of the experience {other.node_id}; update that "
-                    f"one, or delete"
-                    " it first"
-                )
-            ]
-        )
+        why = f"is the problem of the experience {other.node_id}; update that one, or delete it first"
+        raise InvalidRequest([f"pain_pattern: {why}"])
     node_id = old.id
-    if (description := text_of(new)) != text_of(
-        StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))
-    ):
-        node_id = versions.update(
-            connection, context.group_id, UpdateMemory(id=old.id, description=description), now
-        ).node_id
+    if (description := text_of(new)) != text_of(said):
+        changed = UpdateMemory(id=old.id, description=description)
+        node_id = versions.update(connection, context.group_id, changed, now).node_id
     experiences.rename(connection, name, node_id, new, now)
     context.audit(str(old.id), node_id=node_id, fields=sorted(request.changes))
     return _known(context, node_id)
@@ -122,8 +115,7 @@ def _known(context: Context, node_id: UUID) -> Experience:
     known = experiences.shown(context.connection, context.group_id, [node_id])
     if not known:
         current = experiences.current_of(context.connection, context.group_id, node_id)
-        newer = (
-            "experiences.list has those there are" if current == node_id else f"{current} has taken its place"
-        )
+        gone = current == node_id
+        newer = "experiences.list has those there are" if gone else f"{current} has taken its place"
         raise NotFound(f"id: the group {context.group_id!r} has no experience {node_id} in force; {newer}")
     return known[0]

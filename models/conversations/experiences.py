@@ -95,9 +95,8 @@ def keep(
     there = {"uri": event.payload.uri, "key": content_key(event.payload.description, user_id, source.origin)}
     node_id = connection.execute(_AT, bind_name(name) | there).scalar_one_or_none() or event.event_id
     created_at = now if row is None else row.created_at
-    save(
-        connection, name, node_id, experience, created_at, now, user_id
-    )  # first: so it is known where it came from
+    # First, because it says where it came from.
+    save(connection, name, node_id, experience, created_at, now, user_id)
     stored = store(connection, [event], source=source)
     if row is not None:
         _supersede(connection, name, row.node_id, node_id)
@@ -110,15 +109,17 @@ def keep_extracted(
     """Store what turns told, as :func:`keep` does."""
     turns = sorted(set(told.turns))
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
-    evidence = source.evidence(turns)
-    at = said_at(source.messages, turns)
-    about: dict[str, Any] = {
-        "at": at,
-        "provenance": provenance,
-        "user_id": source.user_id,
-        "source": concluded(source.llm),
-    }
-    return keep(connection, name, told, evidence=evidence, now=now, **about)
+    return keep(
+        connection,
+        name,
+        told,
+        evidence=source.evidence(turns),
+        at=said_at(source.messages, turns),
+        provenance=provenance,
+        now=now,
+        user_id=source.user_id,
+        source=concluded(source.llm),
+    )
 
 
 @after_events
@@ -130,9 +131,8 @@ def keep_observed(batch: StoredBatch) -> None:
     new = {(group_id, node_id) for group_id, _, node_id in batch.nodes} if observed else set()
     for event in observed:
         name = (event.group_id, event.agent_id)
-        if (event.group_id, event.event_id) not in new or _of_node(
-            batch.connection, name, event.event_id
-        ) is not None:
+        is_new = (event.group_id, event.event_id) in new
+        if not is_new or _of_node(batch.connection, name, event.event_id) is not None:
             continue
         _observed(batch.connection, name, event)
         told = Extraction(name, batch.agents[name].agent_key, turns=0, memories=1, experiences=1)
@@ -154,14 +154,18 @@ def _observed(connection: Connection, name: AgentName, event: MemoryObserved) ->
     else:
         if replaced is not None:
             _remove(connection, name, replaced.node_id)
-        source = Origin(event.payload.origin or DEFAULT.origin)
-        about: dict[str, Any] = {
-            "at": event.occurred_at,
-            "provenance": event.payload.provenance,
-            "source": source,
-        }
-        about |= {"visibility": event.payload.visibility}
-        keep(connection, name, told, evidence=[event.event_id], now=now, user_id=user_id, **about)
+        keep(
+            connection,
+            name,
+            told,
+            evidence=[event.event_id],
+            at=event.occurred_at,
+            provenance=event.payload.provenance,
+            now=now,
+            user_id=user_id,
+            visibility=event.payload.visibility,
+            source=Origin(event.payload.origin or DEFAULT.origin),
+        )
         row = find(connection, name, told.pain_pattern, user_id)
         assert row is not None, "keep() has saved it"
         _supersede(connection, name, event.event_id, row.node_id)
@@ -179,9 +183,8 @@ def save(
     """Save the row of a user's problem, whose memory in force is ``node_id``."""
     key = pattern_hash(experience.pain_pattern, user_id)
     whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": key, "node_id": node_id}
-    connection.execute(
-        _SAVE, {**whose, **experience.model_dump(), "created_at": created_at, "updated_at": updated_at}
-    )
+    dates = {"created_at": created_at, "updated_at": updated_at}
+    connection.execute(_SAVE, {**whose, **experience.model_dump(), **dates})
 
 
 def rename(
@@ -204,9 +207,8 @@ def find(
     connection: Connection, name: AgentName, problem: str, user_id: str | None = None
 ) -> Row[Any] | None:
     """The experience of a user's problem, locked."""
-    return connection.execute(
-        _BY_PROBLEM, bind_name(name) | {"hash": pattern_hash(problem, user_id)}
-    ).one_or_none()
+    key = pattern_hash(problem, user_id)
+    return connection.execute(_BY_PROBLEM, bind_name(name) | {"hash": key}).one_or_none()
 
 
 def most_used(connection: Connection, name: AgentName, limit: int) -> list[StoredExperience]:
@@ -216,10 +218,8 @@ def most_used(connection: Connection, name: AgentName, limit: int) -> list[Store
 
 def shown(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[ExperienceState]:
     """Those of the memories that tell experiences, in the order given."""
-    by_id = {
-        row.id: row
-        for row in fetch(connection, ExperienceState, _SHOWN.where(_E.node_id.in_(node_ids)), group=group_id)
-    }
+    rows = fetch(connection, ExperienceState, _SHOWN.where(_E.node_id.in_(node_ids)), group=group_id)
+    by_id = {row.id: row for row in rows}
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
@@ -229,9 +229,8 @@ def page(connection: Connection, group_id: str, request: ListExperiences) -> lis
     Raises:
         InvalidRequest: the cursor is no place of this list.
     """
-    statement = _SHOWN.where(
-        _E.agent_id == request.agent_id, *has_words(_E.pain_pattern, request.words or "")
-    )
+    statement = _SHOWN.where(_E.agent_id == request.agent_id)
+    statement = statement.where(*has_words(_E.pain_pattern, request.words or ""))
     statement = statement.where(*equal_if_given((_E.outcome, request.outcome)))
     if (after := request.place(BY_ID)) is not None:
         last = next(iter(shown(connection, group_id, [after])), None)
@@ -277,11 +276,10 @@ def _remove(connection: Connection, name: AgentName, node_id: UUID) -> None:
 
 
 _SUPERSEDE = text("""
-    UPDATE memory_nodes o SET superseded_by = n.node_id, superseded_at = n.created_at, changed_xid =
-    pg_current_xact_id()
+    UPDATE memory_nodes o
+    SET superseded_by = n.node_id, superseded_at = n.created_at, changed_xid = pg_current_xact_id()
     FROM memory_nodes n WHERE o.group_id = :group AND o.agent_id = :agent AND o.node_id = :older
-    AND o.superseded_at IS NULL
-      AND n.group_id = o.group_id AND n.node_id = :newer
+      AND o.superseded_at IS NULL AND n.group_id = o.group_id AND n.node_id = :newer
 """)
 _VERSIONS = text("""
     WITH RECURSIVE versions AS (
@@ -292,8 +290,8 @@ _VERSIONS = text("""
 """)
 _CURRENT = text("""
     WITH RECURSIVE later AS (
-        SELECT node_id, superseded_by FROM memory_nodes WHERE group_id = :group AND node_id = :id
-        AND kind = 'experience'
+        SELECT node_id, superseded_by FROM memory_nodes
+        WHERE group_id = :group AND node_id = :id AND kind = 'experience'
         UNION SELECT n.node_id, n.superseded_by FROM later l JOIN memory_nodes n
             ON n.group_id = :group AND n.node_id = l.superseded_by AND n.kind = 'experience'
     ) SELECT node_id FROM later WHERE superseded_by IS NULL LIMIT 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 from sqlalchemy import Connection, text
 
@@ -32,10 +33,9 @@ register_event(TurnRecorded, EventType(memory=memory_of))
 def owe_extraction(batch: StoredBatch) -> None:
     """Owe extraction for the agents of which something was said, or whose sessions have ended."""
     spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
-    ended = {(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)}
-    ended |= {
-        (event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded) if _orders(event)
-    }  # at once
+    # An order to forget is carried out at once.
+    over = [*batch.of_type(SessionEnded), *filter(_orders, batch.of_type(TurnRecorded))]
+    ended = {(event.group_id, event.agent_id) for event in over}
     owe(batch.connection, spoke, ended)
 
 
@@ -53,11 +53,10 @@ def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[
     for name in sorted({*spoke, *ended}):
         if name in ended:
             connection.execute(_ENDED, bind_name(name))
-        row = connection.execute(_WAITING, _parameters(name)).one()
-        due = due_at(Waiting(row.waiting, row.since, row.last_run_at, row.ended), now, get_settings())
+        agent_key, due = _due(connection, name, now)
         if due is None:
             continue
-        parameters = {"kind": EXTRACT, "subject": row.agent_key, "group": name[0], "due": due}
+        parameters = {"kind": EXTRACT, "subject": agent_key, "group": name[0], "due": due}
         connection.execute(_OWE, parameters)
         connection.execute(_SOONER, parameters)
         wake_at_after(connection, EXTRACT, due)
@@ -65,20 +64,20 @@ def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[
 
 def due_again(connection: Connection, name: AgentName) -> datetime | None:
     """When the rest of the agent's turns is due; call it under the agent's lock."""
-    row = connection.execute(_WAITING, _parameters(name)).one()
-    return due_at(
-        Waiting(row.waiting, row.since, row.last_run_at, row.ended), datetime.now(UTC), get_settings()
-    )
+    return _due(connection, name, datetime.now(UTC))[1]
 
 
-def _parameters(name: AgentName) -> dict[str, str | int]:
-    return {**bind_name(name), "enough": EXTRACT_MIN_MESSAGES}
+def _due(connection: Connection, name: AgentName, now: datetime) -> tuple[UUID, datetime | None]:
+    """The agent's key, and when its turns are due."""
+    row = connection.execute(_WAITING, {**bind_name(name), "enough": EXTRACT_MIN_MESSAGES}).one()
+    waiting = Waiting(row.waiting, row.since, row.last_run_at, row.ended)
+    return row.agent_key, due_at(waiting, now, get_settings())
 
 
 _WAITING = text("""
-    SELECT a.agent_key, c.last_run_at, w.waiting, w.since, coalesce(c.ended_at_count > c.extracted_to, false)
-    AS ended FROM agents a
-    LEFT JOIN extraction_cursors c USING (group_id, agent_id)
+    SELECT a.agent_key, c.last_run_at, w.waiting, w.since,
+        coalesce(c.ended_at_count > c.extracted_to, false) AS ended
+    FROM agents a LEFT JOIN extraction_cursors c USING (group_id, agent_id)
     CROSS JOIN LATERAL (
         SELECT count(*) AS waiting, min(stored_at) AS since FROM (
             SELECT n.stored_at FROM memory_nodes n
@@ -92,8 +91,7 @@ _WAITING = text("""
 """)
 _ENDED = text("""
     INSERT INTO extraction_cursors (group_id, agent_id, ended_at_count, last_run_at)
-    SELECT a.group_id, a.agent_id, a.node_count, NULL FROM agents a WHERE a.group_id = :group
-    AND a.agent_id = :agent
+    SELECT group_id, agent_id, node_count, NULL FROM agents WHERE group_id = :group AND agent_id = :agent
     ON CONFLICT (group_id, agent_id) DO UPDATE SET ended_at_count = excluded.ended_at_count
 """)
 _OWE = text("""
@@ -104,8 +102,8 @@ _OWE = text("""
 _SOONER = text("""
     UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
         SELECT kind, subject_id, group_id FROM pending_work
-        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0
-        AND due_at > :due FOR UPDATE SKIP LOCKED
+        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0 AND due_at > :due
+        FOR UPDATE SKIP LOCKED
     )
 """)
 
@@ -132,11 +130,9 @@ def due_at(waiting: Waiting, now: datetime, settings: Settings) -> datetime | No
     if waiting.ended:
         return now
     # A time that is still to come was noted while a clock was wrong.
-    window_ends = (
-        now
-        if waiting.last_run is None
-        else min(waiting.last_run, now) + timedelta(seconds=settings.extract_window_seconds)
-    )
-    if waiting.count >= EXTRACT_MIN_MESSAGES:
-        return max(now, window_ends)
-    return max(now, window_ends, min(waiting.since, now) + timedelta(seconds=settings.extract_wait_seconds))
+    due = now
+    if waiting.last_run is not None:
+        due = max(due, min(waiting.last_run, now) + timedelta(seconds=settings.extract_window_seconds))
+    if waiting.count < EXTRACT_MIN_MESSAGES:
+        due = max(due, min(waiting.since, now) + timedelta(seconds=settings.extract_wait_seconds))
+    return due

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Row, TextClause, text
 
 from engine.conversations.marks import Mark, live, local, marks_of
 from engine.conversations.memories import Source, event_of, waves
@@ -75,23 +76,19 @@ class StoredFact:
 
 def cursor(connection: Connection, name: AgentName) -> int:
     """``node_count`` of the last turn that was looked through."""
-    extracted_to = connection.execute(_CURSOR, {"group": name[0], "agent": name[1]}).scalar_one_or_none()
-    return 0 if extracted_to is None else int(extracted_to)
+    return connection.execute(_CURSOR, bind_name(name)).scalar_one_or_none() or 0
 
 
 def move_cursor(connection: Connection, name: AgentName, seen: int, extracted_to: int) -> bool:
     """Move it from where it was seen, and note that there was a run; False if another run has moved it."""
-    parameters = {"group": name[0], "agent": name[1], "seen": seen, "to": extracted_to}
-    return connection.execute(_MOVE, parameters).rowcount == 1
+    moved = connection.execute(_MOVE, bind_name(name) | {"seen": seen, "to": extracted_to})
+    return moved.rowcount == 1
 
 
 def new_turns(connection: Connection, name: AgentName, after: int, limit: int) -> list[StoredTurn]:
     """The agent's next turns in the order in which they came."""
-    return as_turns(
-        connection,
-        name,
-        connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}),
-    )
+    rows = connection.execute(_NEW, bind_name(name) | {"after": after, "limit": limit})
+    return as_turns(connection, name, rows)
 
 
 def turn_again(
@@ -102,23 +99,16 @@ def turn_again(
     agent_id = connection.execute(_WHOSE, parameters).scalar_one_or_none()
     if agent_id is None:
         return None
-    return (group_id, agent_id), as_turns(
-        connection, (group_id, agent_id), connection.execute(_ONE, parameters)
-    )
+    rows = connection.execute(_ONE, parameters | {"agent": agent_id})
+    return (group_id, agent_id), as_turns(connection, (group_id, agent_id), rows)
 
 
 def context_of(
     connection: Connection, name: AgentName, session: Session, before: int, limit: int = CONTEXT_TURNS
 ) -> list[StoredTurn]:
     """The session's turns right before, oldest first."""
-    parameters = {
-        **bind_name(name),
-        "session": session[0],
-        "user": session[1],
-        "before": before,
-        "limit": limit,
-    }
-    return as_turns(connection, name, connection.execute(_CONTEXT, parameters))[::-1]
+    parameters = {"session": session[0], "user": session[1], "before": before, "limit": limit}
+    return as_turns(connection, name, connection.execute(_CONTEXT, bind_name(name) | parameters))[::-1]
 
 
 def known_facts(
@@ -128,8 +118,7 @@ def known_facts(
 
     Newest first; without what may have ended altogether.
     """
-    parameters = {**bind_name(name), "user": user_id, "limit": KNOWN_FACTS, "turns": list(turns)}
-    rows = connection.execute(_KNOWN, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED})
+    rows = connection.execute(_KNOWN, _wanted(name, user_id, turns, KNOWN_FACTS))
     return [
         StoredFact(
             row.node_id,
@@ -145,21 +134,19 @@ def known_facts(
     ]
 
 
+def _wanted(name: AgentName, user_id: str | None, turns: Iterable[UUID], limit: int) -> dict[str, Any]:
+    nearest = {"turns": list(turns), "each": NEAREST_OF_TURN, "compared": FACTS_COMPARED}
+    return {**bind_name(name), "user": user_id, "limit": limit, **nearest}
+
+
 def earlier_turns(
     connection: Connection, name: AgentName, turns: Sequence[StoredTurn], user_id: str | None
 ) -> list[StoredTurn]:
     """The user's own turns before these: the newest, and the nearest to what these say, oldest first."""
     if not turns:
         return []
-    ids = [turn.node_id for turn in turns]
-    parameters = {
-        **bind_name(name),
-        "user": user_id,
-        "before": turns[0].node_count,
-        "limit": EARLIER_TURNS,
-        "turns": ids,
-    }
-    rows = connection.execute(_EARLIER, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED})
+    wanted = _wanted(name, user_id, [turn.node_id for turn in turns], EARLIER_TURNS)
+    rows = connection.execute(_EARLIER, wanted | {"before": turns[0].node_count})
     return as_turns(connection, name, rows)
 
 
@@ -171,9 +158,8 @@ def said_by(connection: Connection, name: AgentName, user_id: str | None) -> lis
 
 def injected_lately(connection: Connection, name: AgentName, user_id: str | None) -> list[str]:
     """Contents of memories that were put before the agent's latest answers to the user."""
-    return list(
-        connection.execute(_INJECTED, {**bind_name(name), "user": user_id, "limit": INJECTED}).scalars()
-    )
+    parameters = bind_name(name) | {"user": user_id, "limit": INJECTED}
+    return list(connection.execute(_INJECTED, parameters).scalars())
 
 
 def supersede_same_attribute(connection: Connection, name: AgentName, node_id: UUID, now: datetime) -> None:
@@ -182,7 +168,7 @@ def supersede_same_attribute(connection: Connection, name: AgentName, node_id: U
     What has no one value (where somebody works, what as) takes nothing back. What is dated ahead of ``now``
     counts as said before everything that is not.
     """
-    connection.execute(_SAME_ATTRIBUTE, {"group": name[0], "agent": name[1], "node": node_id, "now": now})
+    connection.execute(_SAME_ATTRIBUTE, bind_name(name) | {"node": node_id, "now": now})
     standing.mark_turns(connection, name, [node_id])
 
 
@@ -192,7 +178,7 @@ def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node
     """
     ids = [older for older in old if older != node_id]
     if ids:
-        connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id})
+        connection.execute(_SUPERSEDE, bind_name(name) | {"ids": ids, "by": node_id})
         standing.mark_turns(connection, name, [node_id])
 
 
@@ -221,9 +207,9 @@ def said(turns: Iterable[StoredTurn]) -> list[StoredTurn]:
 
 def sessions_of(turns: Sequence[StoredTurn]) -> dict[Session, list[StoredTurn]]:
     """Turns by session, each session's in order."""
-    sessions: dict[Session, list[StoredTurn]] = {}
+    sessions: dict[Session, list[StoredTurn]] = defaultdict(list)
     for turn in turns:
-        sessions.setdefault((turn.session_id, turn.user_id), []).append(turn)
+        sessions[turn.session_id, turn.user_id].append(turn)
     return sessions
 
 
@@ -253,9 +239,8 @@ def store_extracted(
     A turn that the LLM had no answer to becomes a dead letter: replayed, it is asked about again. ``seen``:
     the cursor as it was; None for such a turn, which moves nothing.
     """
-    agents = lock_agents(
-        connection, [name]
-    )  # whoever stores a turn waits until it is decided what is due next
+    # Who stores a turn waits until it is decided what is due next.
+    agents = lock_agents(connection, [name])
     if turns and seen is not None and not move_cursor(connection, name, seen, turns[-1].node_count):
         return
     memories = 0
@@ -266,19 +251,15 @@ def store_extracted(
             )
         memories += _keep_memories(connection, name, session, now)
         for experience in session.extraction.experiences:
-            memories += len(
-                experiences.keep_extracted(connection, name, experience, session.source, now).nodes
-            )
-        injections.update_profile(
-            connection, name, session.extraction.profile_signals, now, session.source.user_id
-        )
+            kept = experiences.keep_extracted(connection, name, experience, session.source, now)
+            memories += len(kept.nodes)
+        signals, user_id = session.extraction.profile_signals, session.source.user_id
+        injections.update_profile(connection, name, signals, now, user_id)
         standing.keep(connection, name, session.standing, now)
     for user_id in {session.source.user_id for session in extracted}:
         injections.renew_profile(connection, name, user_id, now)
-    experiences_told = sum(len(session.extraction.experiences) for session in extracted)
-    done = Extraction(
-        name, agents[name].agent_key, turns=len(turns), memories=memories, experiences=experiences_told
-    )
+    lived = sum(len(session.extraction.experiences) for session in extracted)
+    done = Extraction(name, agents[name].agent_key, len(turns), memories, lived)
     follow_ups.extracted(connection, done)  # last: counts of other subjects
 
 
@@ -298,12 +279,12 @@ def _keep_memories(connection: Connection, name: AgentName, session: Extracted, 
         events = [(memory, event) for memory in wave if (event := _event(memory, session.source)) is not None]
         count += len(store(connection, [event for _, event in events]).nodes)
         for memory, event in events:
-            supersede(
-                connection, name, [session.known[number] for number in memory.supersedes], event.event_id
+            ended, earlier = (
+                [session.known[number] for number in numbers]
+                for numbers in (memory.supersedes, memory.may_end)
             )
-            standing.mark_earlier(
-                connection, name, [session.known[number] for number in memory.may_end], event.event_id
-            )
+            supersede(connection, name, ended, event.event_id)
+            standing.mark_earlier(connection, name, earlier, event.event_id)
             if memory.attribute is not None and memory.single_valued:
                 supersede_same_attribute(connection, name, event.event_id, now)
     return count
@@ -316,97 +297,66 @@ _MOVE = text("""
     ON CONFLICT (group_id, agent_id) DO UPDATE SET extracted_to = :to, last_run_at = clock_timestamp()
     WHERE c.extracted_to = :seen
 """)
-_NEW = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
-    n.description, n.created_at, n.trust,
-        n.provenance
-    FROM memory_nodes n
+_TURN = """
+    n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description,
+    n.created_at, n.trust, n.provenance
+"""
+_OF_AGENT = f"""
+    SELECT {_TURN} FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session'
-    AND n.provenance ->> 'role' IS NOT NULL
-      AND n.node_count > :after AND NOT n.provenance ? 'looked_through' ORDER BY n.node_count LIMIT :limit
+"""  # noqa: S608 – no value
+_OF_USER = "n.user_id IS NOT DISTINCT FROM :user"
+_HAS_ROLE, _IS_USERS = "n.provenance ->> 'role' IS NOT NULL", "n.provenance ->> 'role' = 'user'"
+_NEW = text(f"""
+    {_OF_AGENT} AND {_HAS_ROLE} AND n.node_count > :after AND NOT n.provenance ? 'looked_through'
+    ORDER BY n.node_count LIMIT :limit
 """)
 _WHOSE = text(
     "SELECT agent_id FROM memory_nodes WHERE group_id = :group AND node_id = :node AND kind = 'session'"
 )
-_ONE = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
-    n.description, n.created_at, n.trust,
-        n.provenance
-    FROM memory_nodes n WHERE n.group_id = :group AND n.node_id = :node
-""")
-_CONTEXT = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
-    n.description, n.created_at, n.trust,
-        n.provenance
-    FROM memory_nodes n
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session'
-    AND n.provenance ->> 'role' IS NOT NULL
-      AND n.session_id = :session AND n.user_id IS NOT DISTINCT FROM :user AND n.node_count < :before
+_ONE = text(f"{_OF_AGENT} AND n.node_id = :node")
+_CONTEXT = text(f"""
+    {_OF_AGENT} AND {_HAS_ROLE} AND n.session_id = :session AND {_OF_USER} AND n.node_count < :before
     ORDER BY n.node_count DESC LIMIT :limit
 """)
-_KNOWN = text("""
-    WITH facts AS MATERIALIZED (
-        SELECT n.node_id, n.node_count, n.embedding, n.embedding_model,
-            row_number() OVER (ORDER BY n.node_count DESC) AS place
-        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
-        AND n.user_id IS NOT DISTINCT FROM :user
-          AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
-        ORDER BY n.node_count DESC LIMIT :compared
-    ), near AS (
-        SELECT found.node_id FROM memory_nodes t CROSS JOIN LATERAL (
-            SELECT f.node_id, f.embedding <=> t.embedding AS distance FROM facts f
-            WHERE f.place > :limit AND f.embedding_model = t.embedding_model
-            AND vector_dims(f.embedding) = vector_dims(t.embedding)
-            ORDER BY distance LIMIT :each
-        ) found
-        WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns)
-        AND t.embedding IS NOT NULL
-        GROUP BY found.node_id ORDER BY min(found.distance) LIMIT :limit
-    )
-    SELECT n.node_id, n.description, n.subject, n.predicate, coalesce((n.provenance ->>
-    'single_valued')::boolean, false) AS single,
-        n.provenance
-    FROM facts f JOIN memory_nodes n ON n.group_id = :group AND n.node_id = f.node_id
-    WHERE f.place <= :limit OR f.node_id IN (SELECT node_id FROM near)
-    ORDER BY f.place
-""")
-_EARLIER = text("""
-    WITH said AS MATERIALIZED (
-        SELECT n.node_id, n.node_count, n.embedding, n.embedding_model, row_number() OVER (ORDER BY
-        n.node_count DESC) AS place
-        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
-        AND n.user_id IS NOT DISTINCT FROM :user
-          AND n.kind = 'session' AND n.provenance ->> 'role' = 'user' AND n.superseded_at IS NULL
-          AND n.archived_at IS NULL
-          AND n.node_count < :before
-        ORDER BY n.node_count DESC LIMIT :compared
-    ), near AS (
-        SELECT found.node_id FROM memory_nodes t CROSS JOIN LATERAL (
-            SELECT s.node_id, s.embedding <=> t.embedding AS distance FROM said s
-            WHERE s.place > :limit AND s.embedding_model = t.embedding_model
-            AND vector_dims(s.embedding) = vector_dims(t.embedding)
-            ORDER BY distance LIMIT :each
-        ) found
-        WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns)
-        AND t.embedding IS NOT NULL
-        GROUP BY found.node_id ORDER BY min(found.distance) LIMIT :limit
-    )
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
-    n.description, n.created_at, n.trust,
-        n.provenance
-    FROM said s JOIN memory_nodes n ON n.group_id = :group AND n.node_id = s.node_id
-    WHERE s.place <= :limit OR s.node_id IN (SELECT node_id FROM near)
-    ORDER BY n.node_count
-""")
-_SAID_BY = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
-    n.description, n.created_at, n.trust,
-        n.provenance
-    FROM memory_nodes n
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.user_id IS NOT DISTINCT FROM :user
-      AND n.kind = 'session' AND n.provenance ->> 'role' = 'user'
-    ORDER BY n.node_count DESC LIMIT :limit
-""")
+_SAID_BY = text(f"{_OF_AGENT} AND {_OF_USER} AND {_IS_USERS} ORDER BY n.node_count DESC LIMIT :limit")
+
+
+def _newest_and_nearest(wanted: str, columns: str, order: str) -> TextClause:
+    """Of a user's memories in force the newest, and as many more that are nearest to ``:turns``."""
+    return text(f"""
+        WITH these AS MATERIALIZED (
+            SELECT n.node_id, n.node_count, n.embedding, n.embedding_model,
+                row_number() OVER (ORDER BY n.node_count DESC) AS place
+            FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent AND {_OF_USER} AND {wanted}
+              AND n.superseded_at IS NULL AND n.archived_at IS NULL
+            ORDER BY n.node_count DESC LIMIT :compared
+        ), near AS (
+            SELECT found.node_id FROM memory_nodes t CROSS JOIN LATERAL (
+                SELECT m.node_id, m.embedding <=> t.embedding AS distance FROM these m
+                WHERE m.place > :limit AND m.embedding_model = t.embedding_model
+                  AND vector_dims(m.embedding) = vector_dims(t.embedding)
+                ORDER BY distance LIMIT :each
+            ) found
+            WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns)
+              AND t.embedding IS NOT NULL
+            GROUP BY found.node_id ORDER BY min(found.distance) LIMIT :limit
+        )
+        SELECT {columns} FROM these m JOIN memory_nodes n ON n.group_id = :group AND n.node_id = m.node_id
+        WHERE m.place <= :limit OR m.node_id IN (SELECT node_id FROM near)
+        ORDER BY {order}
+    """)  # noqa: S608 – no value
+
+
+_KNOWN = _newest_and_nearest(
+    "n.kind IN ('preference', 'knowledge')",
+    """n.node_id, n.description, n.subject, n.predicate, n.provenance,
+    coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single""",
+    "n.node_count DESC",
+)
+_EARLIER = _newest_and_nearest(
+    f"n.kind = 'session' AND {_IS_USERS} AND n.node_count < :before", _TURN, "n.node_count"
+)
 _INJECTED = text("""
     SELECT DISTINCT n.description FROM (
         SELECT unnest(node_ids) AS node_id FROM injections
@@ -420,20 +370,19 @@ _SAME_ATTRIBUTE = text("""
         SELECT n.node_id, n.created_at, n.node_count,
             coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single,
             row_number() OVER (ORDER BY n.created_at > :now, n.created_at DESC, n.node_count DESC) AS place
-        FROM memory_nodes n JOIN memory_nodes m
-            ON m.group_id = n.group_id AND m.node_id = :node AND m.subject = n.subject
-            AND m.predicate = n.predicate
+        FROM memory_nodes n JOIN memory_nodes m ON m.group_id = n.group_id AND m.node_id = :node
+            AND m.subject = n.subject AND m.predicate = n.predicate
             AND m.user_id IS NOT DISTINCT FROM n.user_id
         WHERE n.group_id = :group AND n.agent_id = :agent
           AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
     ), last AS (SELECT node_id, created_at, place FROM these WHERE single ORDER BY place LIMIT 1)
-    UPDATE memory_nodes o SET superseded_by = last.node_id, superseded_at = last.created_at, changed_xid =
-    pg_current_xact_id()
+    UPDATE memory_nodes o
+    SET superseded_by = last.node_id, superseded_at = last.created_at, changed_xid = pg_current_xact_id()
     FROM these, last WHERE o.group_id = :group AND o.node_id = these.node_id AND these.place > last.place
 """)
 _SUPERSEDE = text("""
-    UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid =
-    pg_current_xact_id()
+    UPDATE memory_nodes n
+    SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid = pg_current_xact_id()
     FROM memory_nodes m WHERE n.group_id = :group AND n.agent_id = :agent
       AND n.node_id = ANY(:ids) AND m.group_id = n.group_id AND m.node_id = :by
       AND n.kind <> 'session' AND n.superseded_at IS NULL

@@ -64,13 +64,9 @@ def of_ids(
     connection: Connection, name: AgentName, request: ContextRequest, node_ids: Sequence[UUID]
 ) -> list[Candidate]:
     """Those of these memories that :func:`most_important` may give, too, in the order of the ids."""
-    asked = {
-        **_asks(name, request),
-        "kinds": list(KINDS),
-        "ids": list(node_ids),
-        "session": request.session_id,
-    }
-    found = {known.node_id: known for known in _candidates(connection.execute(_OF_IDS, asked).all(), request)}
+    asked = {"kinds": list(KINDS), "ids": list(node_ids), "session": request.session_id}
+    rows = connection.execute(_OF_IDS, _asks(name, request) | asked).all()
+    found = {known.node_id: known for known in _candidates(rows, request)}
     return [found[node_id] for node_id in node_ids if node_id in found]
 
 
@@ -81,12 +77,9 @@ def of_health(connection: Connection, name: AgentName, request: ContextRequest) 
 
 
 def _asks(name: AgentName, request: ContextRequest) -> dict[str, Any]:
-    return {
-        **bind_name(name),
-        "user": request.user_id,
-        "least": _least_trust(request),
-        "origins": request.origins or None,
-    }
+    least = max(STANDING_TRUST, request.min_trust or 0)
+    told = {"user": request.user_id, "least": least, "origins": request.origins or None}
+    return {**bind_name(name), **told}
 
 
 def _candidates(rows: Sequence[Any], request: ContextRequest) -> list[Candidate]:
@@ -122,20 +115,13 @@ def in_force(
     node_ids: Sequence[UUID],
 ) -> Sequence[UUID]:
     """Which of these memories :func:`most_important` may give, however many are more important."""
-    return (
-        connection.execute(_IN_FORCE, {**_asks(name, request), "kinds": list(kinds), "ids": list(node_ids)})
-        .scalars()
-        .all()
-    )
-
-
-def _least_trust(request: ContextRequest) -> float:
-    return max(STANDING_TRUST, request.min_trust or 0)
+    asked = _asks(name, request) | {"kinds": list(kinds), "ids": list(node_ids)}
+    return connection.execute(_IN_FORCE, asked).scalars().all()
 
 
 def keywords_and_zone(connection: Connection, name: AgentName) -> tuple[dict[str, list[str]] | None, str]:
     """The words of all industries of the agent's group (None without an agent); its time zone."""
-    rows = connection.execute(_KEYWORDS, {"group": name[0], "agent": name[1]}).all()
+    rows = connection.execute(_KEYWORDS, bind_name(name)).all()
     keywords: dict[str, list[str]] = {}
     for row in rows:
         for word, others in (row.keywords or {}).items():
@@ -159,27 +145,17 @@ def note(
     id.
     """
     injection_id = uuid7()
-    whose = {"group": name[0], "agent": name[1]}
-    what = {
-        "session": session_id,
-        "user": user_id,
-        "query": query[:MAX_QUERY_CHARS],
-        "intent": intent,
-        "tokens": tokens,
-        "ids": list(node_ids),
-    }
-    reused = connection.execute(
-        _NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons), "kept": KEPT - 1}
-    ).scalar_one()
+    whose = {"session": session_id, "user": user_id, "id": injection_id, "kept": KEPT - 1}
+    asked = {"query": query[:MAX_QUERY_CHARS], "intent": intent}
+    found = {"tokens": tokens, "ids": list(node_ids), "reasons": list(reasons)}
+    reused = connection.execute(_NOTE, {**bind_name(name), **whose, **asked, **found}).scalar_one()
     follow_ups.injected(connection, name, len(node_ids), reused)  # last: counts of other subjects
     return injection_id
 
 
 def find_profile(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
     """What is known about the user, or, without one, of whoever was not named."""
-    row = connection.execute(
-        _FIND, {"group": name[0], "agent": name[1], "user": user_id or NO_USER}
-    ).one_or_none()
+    row = connection.execute(_FIND, bind_name(name) | {"user": user_id or NO_USER}).one_or_none()
     return None if row is None else Profile.model_validate(row, from_attributes=True)
 
 
@@ -194,8 +170,7 @@ def update_profile(
     if signals == ProfileSignals():
         return
     known = find_profile(connection, name, user_id) or Profile()
-    whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or NO_USER}
-    connection.execute(_SAVE, {**whose, **merge_profile(known, signals).model_dump(), "updated_at": now})
+    _save(connection, name, user_id, merge_profile(known, signals), now)
 
 
 def renew_profile(connection: Connection, name: AgentName, user_id: str | None, now: datetime) -> None:
@@ -207,8 +182,14 @@ def renew_profile(connection: Connection, name: AgentName, user_id: str | None, 
     texts = [live(row.description, marks_of(row.provenance, now.date())) for row in rows]
     left = supported(known, texts)
     if left != known:
-        whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or NO_USER}
-        connection.execute(_SAVE, {**whose, **left.model_dump(), "updated_at": now})
+        _save(connection, name, user_id, left, now)
+
+
+def _save(
+    connection: Connection, name: AgentName, user_id: str | None, profile: Profile, now: datetime
+) -> None:
+    whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or NO_USER}
+    connection.execute(_SAVE, {**whose, **profile.model_dump(), "updated_at": now})
 
 
 #: What is in force, trusted enough and told the user.
@@ -217,36 +198,24 @@ _STANDS = """
     AND trust >= :least AND (CAST(:origins AS text[]) IS NULL OR origin = ANY(:origins))
     AND (user_id IS NULL OR visibility = 'agent' OR user_id = :user)
 """
-_IN_FORCE = text(f"""
-    SELECT node_id FROM memory_nodes
-    WHERE group_id = :group AND node_id = ANY(:ids) AND agent_id = :agent AND kind = ANY(:kinds) AND {_STANDS}
-""")  # noqa: S608 – no value
-# Of each kind by itself, in the order of the index.
-_OF_KIND = f"""
-    SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
-        SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id,
-        visibility, trust, provenance
-        FROM memory_nodes
-        WHERE group_id = :group AND agent_id = :agent AND kind = wanted.kind AND {_STANDS}
-          AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
-        ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
-    ) AS of_kind
-"""  # noqa: S608 – no value
-_IMPORTANT = text(
-    f"{_OF_KIND} ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit"
-)
 _COLUMNS = "node_id, kind, description, created_at, filling, subject, user_id, visibility, trust, provenance"
-_OF_IDS = text(f"""
-    SELECT {_COLUMNS} FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND kind = ANY(:kinds) AND {_STANDS}
-      AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
+_THESE = f"FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND {_STANDS}"
+_BESIDE_SESSION = "(CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)"
+_BEST = "ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit"
+_IN_FORCE = text(f"SELECT node_id {_THESE} AND node_id = ANY(:ids) AND kind = ANY(:kinds)")
+# Of each kind by itself, in the order of the index.
+_IMPORTANT = text(f"""
+    SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
+        SELECT {_COLUMNS}, poignancy, node_count {_THESE} AND kind = wanted.kind AND {_BESIDE_SESSION} {_BEST}
+    ) AS of_kind {_BEST}
 """)  # noqa: S608 – no value
+_OF_IDS = text(
+    f"SELECT {_COLUMNS} {_THESE} AND node_id = ANY(:ids) AND kind = ANY(:kinds) AND {_BESIDE_SESSION}"
+)
 _OF_HEALTH = text(f"""
-    SELECT {_COLUMNS} FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND health AND (kind = ANY(:kinds) OR kind IS NULL
-    AND type = 'event') AND {_STANDS}
+    SELECT {_COLUMNS} {_THESE} AND health AND (kind = ANY(:kinds) OR kind IS NULL AND type = 'event')
     ORDER BY created_at DESC, node_id DESC LIMIT :limit
-""")  # noqa: S608 – no value
+""")
 _TURNS = text("""
     SELECT description, provenance FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND user_id IS NOT DISTINCT FROM :user
@@ -265,13 +234,12 @@ _NOTE = text("""
             ORDER BY injection_id DESC OFFSET :kept LIMIT 1
         )
     ), noted AS (
-        INSERT INTO injections (injection_id, group_id, agent_id, session_id, user_id, query, intent, tokens,
-        node_ids, reasons)
-        VALUES (:id, :group, :agent, :session, :user, :query, :intent, :tokens, :ids, :reasons)
+        INSERT INTO injections (
+            injection_id, group_id, agent_id, session_id, user_id, query, intent, tokens, node_ids, reasons
+        ) VALUES (:id, :group, :agent, :session, :user, :query, :intent, :tokens, :ids, :reasons)
     ), reused AS (
-        UPDATE experiences SET reuse_count = reuse_count + 1 WHERE group_id = :group AND agent_id = :agent
-        AND node_id = ANY(:ids)
-        RETURNING 1
+        UPDATE experiences SET reuse_count = reuse_count + 1
+        WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) RETURNING 1
     )
     SELECT count(*) FROM reused
 """).bindparams(bindparam("reasons", type_=JSONB))

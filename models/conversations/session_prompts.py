@@ -32,7 +32,7 @@ from jiyi.text.words import Language, text_digest
 from models.conversations import injections
 from models.conversations.tables import SessionPrompt
 from models.db.connection import unit_of_work
-from models.memory.agents import AgentName
+from models.memory.agents import AgentName, bind_name
 from models.operations import numbers
 
 #: The kind of memories that a session's prompt begins with; what a fact begins with that is one.
@@ -110,10 +110,8 @@ class Prepared:
     @property
     def shown(self) -> set[UUID]:
         """Memories, and turns, that need not be recalled again."""
-        return {
-            *self.stable.node_ids,
-            *(UUID(node_id) for recalled in self.earlier for node_id in recalled.node_ids),
-        }
+        earlier = (UUID(node_id) for recalled in self.earlier for node_id in recalled.node_ids)
+        return {*self.stable.node_ids, *earlier}
 
 
 def prepare(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Prepared:
@@ -164,10 +162,8 @@ def keep(
     whose = _whose(name, request)
     entries = [asdict(entry) for entry in (*prepared.earlier, recalled)]
     this = {"turn": recalled.turn, "digest": recalled.digest}
-    if (
-        connection.execute(_KEEP.values(recalled=entries), {**whose, "this": [this]}).one_or_none()
-        is not None
-    ):
+    kept = connection.execute(_KEEP.values(recalled=entries), {**whose, "this": [this]}).one_or_none()
+    if kept is not None:
         return recalled
     row = connection.execute(_READ, whose).one_or_none()
     if row is None:  # erased meanwhile
@@ -203,9 +199,8 @@ def _made(
         if known.node_id not in shown
     ]
     of_memory = Section(f"## {HEADINGS[language][STANDING]}", lines, share=PREFERENCES_SHARE)
-    stable = _composed(
-        [*_beside_memories(connection, name, request, language), vital, of_memory], most, language
-    )
+    beside = _beside_memories(connection, name, request, language)
+    stable = _composed([*beside, vital, of_memory], most, language)
     return replace(stable, facts=[*stable.facts, vital_fact(vital)])
 
 
@@ -220,9 +215,8 @@ def _in_force(
     sections = _beside_memories(connection, name, request, language)
     memories = [UUID(fact.removeprefix(MEMORY)) for fact in facts if fact.startswith(MEMORY)]
     still = injections.in_force(connection, name, request, [STANDING], memories) if memories else ()
-    return {fact for section in sections for line in section.lines for fact in line.item.facts} | {
-        f"{MEMORY}{node_id}" for node_id in still
-    }
+    told = {fact for section in sections for line in section.lines for fact in line.item.facts}
+    return told | {f"{MEMORY}{node_id}" for node_id in still}
 
 
 def _beside_memories(
@@ -231,9 +225,8 @@ def _beside_memories(
     sections = _grown(connection, name, request.user_id, language) if request.grown else []
     profile = injections.find_profile(connection, name, request.user_id)
     if profile is not None:
-        sections.append(
-            Section(f"## {PROFILE[language]}", profile_lines(profile, language), share=PROFILE_SHARE)
-        )
+        lines = profile_lines(profile, language)
+        sections.append(Section(f"## {PROFILE[language]}", lines, share=PROFILE_SHARE))
     return sections
 
 
@@ -243,12 +236,7 @@ def _grown(connection: Connection, name: AgentName, user_id: str | None, languag
 
 
 def _whose(name: AgentName, request: ContextRequest) -> dict[str, Any]:
-    return {
-        "group": name[0],
-        "agent": name[1],
-        "user": request.user_id or injections.NO_USER,
-        "session": request.session_id,
-    }
+    return {**bind_name(name), "user": request.user_id or injections.NO_USER, "session": request.session_id}
 
 
 _P = SessionPrompt

@@ -69,18 +69,17 @@ def keep(connection: Connection, name: AgentName, standing: Standing, now: datet
     for node_id, marks in standing.marks.items():
         if marks and node_id in rows:
             _mark(connection, name, rows[node_id], marks)
-            _mark_statements(
-                connection, name, rows[node_id], [mark for mark in marks if mark.why in (*ENDS, "until")], now
-            )
+            of_time = [mark for mark in marks if mark.why in (*ENDS, "until")]
+            _mark_statements(connection, name, rows[node_id], of_time, now)
     changed = [node_id for node_id, marks in standing.marks.items() if marks]
     if changed:
-        connection.execute(_PROMPTS_ANEW, {"group": name[0], "agent": name[1], "ids": changed})
+        connection.execute(_PROMPTS_ANEW, bind_name(name) | {"ids": changed})
     forget(connection, name, standing.forgotten)
 
 
 def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> None:
     """Mark, in their turns, what statements said that ``by`` superseded; what ``by`` says of a turn stays."""
-    pairs = connection.execute(_SUPERSEDED_BY, {"group": name[0], "agent": name[1], "by": list(by)}).all()
+    pairs = connection.execute(_SUPERSEDED_BY, bind_name(name) | {"by": list(by)}).all()
     rows = _rows(connection, name, [UUID(turn) for pair in pairs for turn in pair.turns])
     for row in rows.values():
         marks = []
@@ -95,15 +94,12 @@ def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> N
 def mark_earlier(connection: Connection, name: AgentName, old: Collection[UUID], by: UUID) -> None:
     """Mark statements, and what their turns say of them, as earlier than one by which they may have ended."""
     newer = connection.execute(_STATEMENT, {"group": name[0], "id": by}).one_or_none()
-    statements = connection.execute(_STATEMENTS, {"group": name[0], "agent": name[1], "ids": list(old)}).all()
+    statements = connection.execute(_STATEMENTS, bind_name(name) | {"ids": list(old)}).all()
     if newer is None or not statements:
         return
     day = local(newer.created_at, newer.provenance, None).date()
-    rows = _rows(
-        connection,
-        name,
-        [UUID(turn) for statement in statements for turn in statement.filling if turn not in newer.filling],
-    )
+    turns = (turn for statement in statements for turn in statement.filling if turn not in newer.filling)
+    rows = _rows(connection, name, map(UUID, turns))
     for statement in statements:
         whole = Mark(0, len(statement.description), "earlier", day, str(by))
         _write(connection, name, statement.node_id, added(statement.provenance, [whole]))
@@ -112,7 +108,7 @@ def mark_earlier(connection: Connection, name: AgentName, old: Collection[UUID],
         spans = dict.fromkeys(span for text_ in texts for span in spans_in(text_, row.description))
         _mark(connection, name, row, [Mark(*span, "earlier", day, str(by)) for span in spans], prefixed=True)
     changed = [*rows, *(statement.node_id for statement in statements)]
-    connection.execute(_PROMPTS_ANEW, {"group": name[0], "agent": name[1], "ids": changed})
+    connection.execute(_PROMPTS_ANEW, bind_name(name) | {"ids": changed})
 
 
 def reinstate(connection: Connection, name: AgentName, node_id: UUID) -> None:
@@ -132,7 +128,7 @@ def reinstate(connection: Connection, name: AgentName, node_id: UUID) -> None:
 
 
 def _rows(connection: Connection, name: AgentName, node_ids: Iterable[UUID]) -> dict[UUID, Any]:
-    rows = connection.execute(_TURNS, {"group": name[0], "agent": name[1], "ids": list(node_ids)})
+    rows = connection.execute(_TURNS, bind_name(name) | {"ids": list(node_ids)})
     return {row.node_id: row for row in rows}
 
 
@@ -143,14 +139,14 @@ def _mark(
     if not marks:
         return
     before = 0 if prefixed else _prefix(row)
-    moved = [Mark(mark.start + before, mark.end + before, mark.why, mark.day, mark.by) for mark in marks]
+    moved = [replace(mark, start=mark.start + before, end=mark.end + before) for mark in marks]
     _write(connection, name, row.node_id, added(row.provenance, moved))
 
 
 def _write(
     connection: Connection, name: AgentName, node_id: UUID, marks: Sequence[Mapping[str, Any]]
 ) -> None:
-    connection.execute(_SET_MARKS, {"group": name[0], "agent": name[1], "id": node_id, "marks": list(marks)})
+    connection.execute(_SET_MARKS, bind_name(name) | {"id": node_id, "marks": list(marks)})
 
 
 def _start(row: Any) -> int:
@@ -172,9 +168,8 @@ def _mark_statements(
     if not marks:
         return
     said = turn.description[_prefix(turn) :]
-    for statement in connection.execute(
-        _STATEMENTS_OF, {"group": name[0], "agent": name[1], "turn": [str(turn.node_id)]}
-    ).all():
+    of_turn = bind_name(name) | {"turn": [str(turn.node_id)]}
+    for statement in connection.execute(_STATEMENTS_OF, of_turn).all():
         parts = []
         for mark in marks:
             part = said[mark.start : mark.end]
@@ -190,14 +185,8 @@ def _mark_statements(
         if may_hold or live(statement.description, marks_of({"marks": entries})):
             _write(connection, name, statement.node_id, entries)
         else:
-            last = {
-                "group": name[0],
-                "agent": name[1],
-                "id": statement.node_id,
-                "by": parts[-1].by,
-                "now": now,
-            }
-            connection.execute(_SUPERSEDE, last)
+            last = {"id": statement.node_id, "by": parts[-1].by, "now": now}
+            connection.execute(_SUPERSEDE, bind_name(name) | last)
 
 
 def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor: str = ACTOR) -> UUID | None:
@@ -221,13 +210,10 @@ def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor
 
     _keep_rest(connection, name, rows.values(), spans, goes)
     request = Erasure(node_ids=list(rows))
-    erasure_id = progress.owe(
-        connection, name[0], request.kind, progress.described(request), actor
-    ).erasure_id
-    matching.note_nodes(
-        connection, erasure_id, name[0], request.node_ids
-    )  # now: no other erasure takes them for turns that stay
-    return erasure_id
+    owed = progress.owe(connection, name[0], request.kind, progress.described(request), actor)
+    # Now, so that no other erasure takes them for turns that stay.
+    matching.note_nodes(connection, owed.erasure_id, name[0], request.node_ids)
+    return owed.erasure_id
 
 
 def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[UUID]:
@@ -244,14 +230,9 @@ def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
         name = (group_id, agent_id)
         statements = [row for row in erased if (row.agent_id, row.user_id) == (agent_id, user_id)]
         rested = {UUID(turn) for row in statements for turn in row.filling}
-        looked_at = {
-            **bind_name(name),
-            "user": user_id,
-            "rested": list(rested),
-            "ids": list(node_ids),
-            "limit": TURNS_SEARCHED,
-        }
-        rows = {row.node_id: row for row in connection.execute(_TURNS_OF_USER, looked_at)}
+        looked_at = {"user": user_id, "rested": list(rested), "ids": list(node_ids), "limit": TURNS_SEARCHED}
+        found_rows = connection.execute(_TURNS_OF_USER, bind_name(name) | looked_at)
+        rows = {row.node_id: row for row in found_rows}
         spans = {
             node_id: found
             for node_id, row in rows.items()
@@ -275,9 +256,8 @@ def _spans_of(connection: Connection, name: AgentName, row: Any, statements: Seq
     for statement in statements:
         spans = [span for words in statement.texts for span in spans_in(words, said)]
         if str(row.node_id) not in statement.filling:
-            spans = [
-                span for span in spans if any(is_same(words, said[slice(*span)]) for words in statement.texts)
-            ]
+            texts = statement.texts
+            spans = [span for span in spans if any(is_same(words, said[slice(*span)]) for words in texts)]
         elif not spans and statement.kind != "experience":
             others = _statements_of(connection, name, row.node_id, [one.node_id for one in statements])
             told = {span for other in others for span in spans_in(other.description, said)}
@@ -290,9 +270,8 @@ def _statements_of(
     connection: Connection, name: AgentName, turn: UUID, besides: Collection[UUID]
 ) -> Sequence[Any]:
     """What was taken from a turn, in force or not, ``besides`` what is erased itself."""
-    return connection.execute(
-        _STATEMENTS_OF_TURN, {**bind_name(name), "turn": [str(turn)], "besides": list(besides)}
-    ).all()
+    asked = bind_name(name) | {"turn": [str(turn)], "besides": list(besides)}
+    return connection.execute(_STATEMENTS_OF_TURN, asked).all()
 
 
 def _keep_rest(
@@ -319,9 +298,8 @@ def _keep_rest(
         rest = without(said, gone)
         if rest == said or not subject_words(rest):
             rest = ""
-        event = (
-            _rest_of_turn(name, row, rest, gone, is_known=row.node_count <= looked_through) if rest else None
-        )
+        is_known = row.node_count <= looked_through
+        event = _rest_of_turn(name, row, rest, gone, is_known=is_known) if rest else None
         instead = {str(row.node_id): [str(event.event_id)] if event else []}
         for statement in _statements_of(connection, name, row.node_id, besides):
             filling = [turn for one in statement.filling for turn in instead.get(one, [one])]
@@ -333,7 +311,7 @@ def _keep_rest(
                 cut.append((_rest_of_statement(name, statement, stays, filling), source))
         if event is not None:
             events.append(event)
-            if row.node_count <= looked_through:
+            if is_known:
                 marks[event.event_id] = [
                     (mark, row.description[mark.start : mark.end]) for mark in marks_of(row.provenance)
                 ]
@@ -361,16 +339,8 @@ def _rest_of_turn(name: AgentName, row: Any, rest: str, gone: Sequence[Span], *,
         "origin": None if row.origin == ORIGIN_OF_ROLE[row.role] else row.origin,
         "provenance": provenance | ({LOOKED_THROUGH: True} if is_known else {}),
     }
-    event_id = uuid5(row.node_id, _REST_OF + str(gone))
-    envelope = {"event_id": event_id, "occurred_at": row.created_at, "session_id": row.session_id}
-    event = {
-        "type": "turn.recorded",
-        "group_id": name[0],
-        "agent_id": name[1],
-        **envelope,
-        "payload": payload,
-    }
-    return wire.build(event)
+    where = {"event_id": uuid5(row.node_id, _REST_OF + str(gone)), "session_id": row.session_id}
+    return wire.made("turn.recorded", name, row.created_at, payload, **where)
 
 
 def _without_parts(statement: str, parts: Iterable[str]) -> str:
@@ -401,124 +371,99 @@ def _rest_of_statement(name: AgentName, statement: Any, text: str, filling: Sequ
         "visibility": statement.visibility,
         "expires_at": statement.expires_at,
     }
-    envelope = {"event_id": uuid5(statement.node_id, _REST_OF + text), "occurred_at": statement.created_at}
     given = {key: value for key, value in payload.items() if value is not None}
-    event = {
-        "type": "memory.observed",
-        "group_id": name[0],
-        "agent_id": name[1],
-        **envelope,
-        "payload": given,
-    }
-    return wire.build(event)
+    event_id = uuid5(statement.node_id, _REST_OF + text)
+    return wire.made("memory.observed", name, statement.created_at, given, event_id=event_id)
 
 
-_TURNS = text("""
-    SELECT node_id, node_count, description, subject, provenance, provenance ->> 'role' AS role, created_at,
-    session_id, user_id, origin
-    FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND kind = 'session'
-      AND NOT EXISTS (SELECT FROM erasing_ids e WHERE e.group_id = :group
-      AND e.subject_id = memory_nodes.node_id)
-    ORDER BY node_id FOR NO KEY UPDATE
-""")
+_TURN = """
+    SELECT n.node_id, n.node_count, n.description, n.subject, n.provenance, n.provenance ->> 'role' AS role,
+        n.created_at, n.session_id, n.user_id, n.origin
+    FROM memory_nodes n
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session'
+      AND NOT EXISTS (SELECT FROM erasing_ids e WHERE e.group_id = :group AND e.subject_id = n.node_id)
+"""
+_TURNS = text(f"{_TURN} AND n.node_id = ANY(:ids) ORDER BY n.node_id FOR NO KEY UPDATE")
 # Each with the words of the versions that it replaced, which its turns may have.
 _ERASED_STATEMENTS = text("""
     WITH RECURSIVE versions AS (
         SELECT node_id AS latest, node_id, description, provenance FROM memory_nodes
         WHERE group_id = :group AND node_id = ANY(:ids) AND kind IN ('preference', 'knowledge', 'experience')
-        AND type <> 'chat'
-        UNION SELECT v.latest, n.node_id, n.description, n.provenance
-        FROM versions v JOIN memory_nodes n ON n.group_id = :group
-        AND n.node_id::text = v.provenance ->> 'replaces'
+          AND type <> 'chat'
+        UNION SELECT v.latest, n.node_id, n.description, n.provenance FROM versions v
+        JOIN memory_nodes n ON n.group_id = :group AND n.node_id::text = v.provenance ->> 'replaces'
     )
-    SELECT n.node_id, n.agent_id, n.user_id, n.kind, ARRAY(SELECT jsonb_array_elements_text(n.filling)) AS
-    filling,
+    SELECT n.node_id, n.agent_id, n.user_id, n.kind,
+        ARRAY(SELECT jsonb_array_elements_text(n.filling)) AS filling,
         ARRAY(SELECT description FROM versions v WHERE v.latest = n.node_id) AS texts
     FROM memory_nodes n WHERE n.group_id = :group AND n.node_id IN (SELECT latest FROM versions)
     ORDER BY n.node_id
 """)
 # Those that were taken from, and the user's latest; none that is erased itself.
-_TURNS_OF_USER = text("""
-    SELECT n.node_id, n.node_count, n.description, n.subject, n.provenance, n.provenance ->> 'role' AS role,
-    n.created_at, n.session_id,
-        n.user_id, n.origin
-    FROM memory_nodes n
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session'
-    AND n.provenance ->> 'role' IS NOT NULL
+_TURNS_OF_USER = text(f"""
+    {_TURN} AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_id <> ALL(:ids) AND (n.node_id = ANY(:rested) OR n.node_id IN (
           SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND kind = 'session'
             AND user_id IS NOT DISTINCT FROM :user ORDER BY node_count DESC LIMIT :limit
       ))
-      AND NOT EXISTS (SELECT FROM erasing_ids e WHERE e.group_id = :group AND e.subject_id = n.node_id)
       AND NOT EXISTS (
-          SELECT FROM erasures e
-          WHERE e.group_id = :group AND e.state <> 'done' AND e.what #> '{asked,node_ids}' @>
-          to_jsonb(CAST(n.node_id AS text))
+          SELECT FROM erasures e WHERE e.group_id = :group AND e.state <> 'done'
+            AND e.what #> '{{asked,node_ids}}' @> to_jsonb(CAST(n.node_id AS text))
       )
     ORDER BY n.node_id FOR NO KEY UPDATE
-""")
+""")  # noqa: S608 – no value
 _STATEMENTS_OF_TURN = text("""
     SELECT node_id, type, kind, description, subject, uri, user_id, visibility, poignancy, expires_at,
-    provenance, created_at, origin,
-        trust, superseded_at, ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling
+        provenance, created_at, origin, trust, superseded_at,
+        ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling
     FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND kind IN ('preference', 'knowledge', 'experience')
-    AND type <> 'chat'
-      AND filling @> to_jsonb(CAST(:turn AS text[])) AND node_id <> ALL(CAST(:besides AS uuid[]))
-      ORDER BY node_id
+      AND type <> 'chat' AND filling @> to_jsonb(CAST(:turn AS text[]))
+      AND node_id <> ALL(CAST(:besides AS uuid[]))
+    ORDER BY node_id
 """)
 _REST_ON = text("""
     UPDATE memory_nodes SET filling = to_jsonb(CAST(:filling AS text[])), changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND agent_id = :agent AND node_id = :id
 """)
 _LOOKED_THROUGH = text("""
-    SELECT coalesce(max(extracted_to), 0) FROM extraction_cursors WHERE group_id = :group
-    AND agent_id = :agent
+    SELECT coalesce(max(extracted_to), 0) FROM extraction_cursors
+    WHERE group_id = :group AND agent_id = :agent
 """)
 _SET_MARKS = text("""
-    UPDATE memory_nodes SET provenance = jsonb_set(provenance, '{marks}', :marks), changed_xid =
-    pg_current_xact_id()
+    UPDATE memory_nodes
+    SET provenance = jsonb_set(provenance, '{marks}', :marks), changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND agent_id = :agent AND node_id = :id
 """).bindparams(bindparam("marks", type_=JSONB))
-_STATEMENTS_OF = text("""
-    SELECT node_id, description, provenance FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND kind IN ('preference', 'knowledge')
-    AND superseded_at IS NULL
-      AND archived_at IS NULL AND type <> 'chat' AND filling @> to_jsonb(CAST(:turn AS text[]))
+_STATEMENTS_IN_FORCE = """
+    SELECT node_id, description, provenance, ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling
+    FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND superseded_at IS NULL AND archived_at IS NULL
+      AND kind IN ('preference', 'knowledge') AND type <> 'chat'
+"""
+_STATEMENTS_OF = text(f"{_STATEMENTS_IN_FORCE} AND filling @> to_jsonb(CAST(:turn AS text[]))")
+_STATEMENTS = text(f"{_STATEMENTS_IN_FORCE} AND node_id = ANY(:ids)")
+_STATEMENT = text("""
+    SELECT description, filling, created_at, provenance FROM memory_nodes
+    WHERE group_id = :group AND node_id = :id
 """)
 _SUPERSEDE = text("""
-    UPDATE memory_nodes n SET changed_xid = pg_current_xact_id(),
-        superseded_by = CAST(:by AS uuid),
-        superseded_at = coalesce(
-            (SELECT m.created_at FROM memory_nodes m WHERE m.group_id = :group
-            AND m.node_id = CAST(:by AS uuid)), :now
-        )
+    UPDATE memory_nodes n
+    SET changed_xid = pg_current_xact_id(), superseded_by = CAST(:by AS uuid), superseded_at = coalesce((
+        SELECT m.created_at FROM memory_nodes m WHERE m.group_id = :group AND m.node_id = CAST(:by AS uuid)
+    ), :now)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.node_id = :id AND n.superseded_at IS NULL
 """)
 _SUPERSEDED_BY = text("""
-    SELECT o.description, o.superseded_by, o.superseded_at, b.description AS newer, b.provenance AS
-    newer_provenance,
-        ARRAY(SELECT jsonb_array_elements_text(o.filling)) AS turns, ARRAY(SELECT
-        jsonb_array_elements_text(b.filling)) AS newer_turns
+    SELECT o.description, o.superseded_by, o.superseded_at, b.description AS newer,
+        b.provenance AS newer_provenance, ARRAY(SELECT jsonb_array_elements_text(o.filling)) AS turns,
+        ARRAY(SELECT jsonb_array_elements_text(b.filling)) AS newer_turns
     FROM memory_nodes o JOIN memory_nodes b ON b.group_id = o.group_id AND b.node_id = o.superseded_by
     WHERE o.group_id = :group AND o.agent_id = :agent AND o.kind IN ('preference', 'knowledge')
-    AND o.type <> 'chat'
-      AND b.type <> 'chat' AND (o.superseded_by = ANY(:by) OR o.node_id = ANY(:by))
+      AND o.type <> 'chat' AND b.type <> 'chat' AND (o.superseded_by = ANY(:by) OR o.node_id = ANY(:by))
 """)
 # What a session begins with is composed again where something in it has ended.
 _PROMPTS_ANEW = text("""
-    UPDATE session_prompts SET made_at = NULL WHERE group_id = :group AND agent_id = :agent
-    AND node_ids && CAST(:ids AS uuid[])
-""")
-_STATEMENT = text(
-    "SELECT description, filling, created_at, provenance FROM memory_nodes WHERE group_id = :group AND"
-    " node_id = :id"
-)
-_STATEMENTS = text("""
-    SELECT node_id, description, provenance, ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling
-    FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND superseded_at IS NULL
-    AND archived_at IS NULL
-      AND kind IN ('preference', 'knowledge') AND type <> 'chat'
+    UPDATE session_prompts SET made_at = NULL
+    WHERE group_id = :group AND agent_id = :agent AND node_ids && CAST(:ids AS uuid[])
 """)

@@ -55,32 +55,21 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
     if old.superseded_by == request.event_id and old.superseded_at is not None:
         return Updated(node_id=request.event_id, supersedes=old.node_id, superseded_at=old.superseded_at)
     if request.user_id not in (None, old.user_id):
-        raise InvalidRequest(
-            [f"user_id: {old.node_id} does not come from {request.user_id!r}, who may only read it"]
-        )
+        why = f"{old.node_id} does not come from {request.user_id!r}, who may only read it"
+        raise InvalidRequest([f"user_id: {why}"])
     if old.type == "chat" or old.kind == "session":
-        raise InvalidRequest(
-            [
-                (
-                    f"id: {old.node_id} is what was said in a conversation, which no update "
-                    f"changes: observe what"
-                    " is so"
-                )
-            ]
-        )
+        why = f"{old.node_id} is what was said in a conversation, which no update changes: observe what is so"
+        raise InvalidRequest([f"id: {why}"])
     if old.superseded_at is not None:
         by = "a memory that was erased" if old.superseded_by is None else old.superseded_by
         raise InvalidRequest([f"id: {old.node_id} is superseded by {by}: update the version in force"])
     event = _next_version(group_id, old, request)
     dates = {"group": group_id, "id": old.node_id, "at": request.occurred_at or now}
     connection.execute(_SUPERSEDE, {**dates, "by": event.event_id})  # first: it is no twin of the newer one
-    stored = store(
-        connection, [event], source=Source(old.origin, old.trust)
-    )  # a correction makes nothing more trusted
-    if stored.reused:
-        raise InvalidRequest(
-            [f"event_id: {request.event_id} is another event's; leave it out, or choose another"]
-        )
+    # A correction makes nothing more trusted.
+    if store(connection, [event], source=Source(old.origin, old.trust)).reused:
+        why = f"{request.event_id} is another event's; leave it out, or choose another"
+        raise InvalidRequest([f"event_id: {why}"])
     in_force = connection.execute(_BECAME, {"group": group_id, "id": event.event_id}).scalar_one()
     pair = {"group": group_id, "agent": old.agent_id, "old": str(old.node_id), "new": str(in_force)}
     if in_force == event.event_id:
@@ -104,11 +93,10 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
     old = _memory(connection, group_id, request.id)
     if request.user_id not in (None, old.user_id):
         raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}"])
-    if connection.execute(
-        _ERASING, {"group": group_id, "id": old.node_id, "listed": [str(old.node_id)]}
-    ).scalar_one():
+    whose = {"group": group_id, "id": old.node_id}
+    if connection.execute(_ERASING, whose | {"listed": [str(old.node_id)]}).scalar_one():
         raise Conflict(f"id: {old.node_id} is being erased: nothing brings it back")
-    twin = connection.execute(_TWIN, {"group": group_id, "id": old.node_id}).scalar_one_or_none()
+    twin = connection.execute(_TWIN, whose).scalar_one_or_none()
     if twin is not None:
         raise Conflict(f"id: {twin} says the same and is in force: {old.node_id} is not needed beside it")
     marks = [mark for mark in marks_of(old.provenance) if mark.why in ENDS]
@@ -120,7 +108,7 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
         REINSTATED: [*old.provenance.get(REINSTATED, []), mistake],
         MARKS: [mark.json() for mark in marks_of(old.provenance) if mark not in marks],
     }
-    connection.execute(_REINSTATE, {"group": group_id, "id": old.node_id, "note": note})
+    connection.execute(_REINSTATE, whose | {"note": note})
     if old.kind != "session":
         standing.reinstate(connection, (group_id, old.agent_id), old.node_id)
     return Reinstated(node_id=old.node_id, superseded_by=by)
@@ -128,13 +116,9 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
 
 def mistakes(connection: Connection, group_id: str, request: OfAgents) -> Rows[Mistake]:
     """Memories that were superseded by mistake, each with what had superseded it, as rows to train on."""
-    given = {
-        "group": group_id,
-        "agent": request.agent_id,
-        "user": request.user_id,
-        "after": request.place(BY_ID),
-    }
-    found = connection.execute(_MISTAKES, given | {"limit": request.limit + 1}).all()
+    given = {"group": group_id, "agent": request.agent_id, "user": request.user_id}
+    place = {"after": request.place(BY_ID), "limit": request.limit + 1}
+    found = connection.execute(_MISTAKES, {**given, **place}).all()
     rows = [
         Mistake(
             id=row.node_id,
@@ -163,9 +147,8 @@ def _next_version(group_id: str, old: Memory, request: UpdateMemory) -> Event:
     A known importance does not count towards the next reflection a second time.
     """
     given = request.model_dump(exclude_unset=True, exclude={"node_id", "user_id", "event_id", "occurred_at"})
-    kept = {name: getattr(old, name) for name in KEPT} | _still_true(
-        old, request.description or old.description
-    )
+    kept = {name: getattr(old, name) for name in KEPT}
+    kept |= _still_true(old, request.description or old.description)
     if old.kind is not None:  # which attribute of somebody it tells does not depend on the words
         kept |= {"subject": old.subject, "predicate": old.predicate}
     payload: dict[str, Any] = {
@@ -176,20 +159,9 @@ def _next_version(group_id: str, old: Memory, request: UpdateMemory) -> Event:
         **{name: value for name, value in (kept | given).items() if value is not None},
         "provenance": _provenance(old, request),
     }
-    envelope = {
-        "event_id": request.event_id,
-        "occurred_at": request.occurred_at or old.created_at,
-        "session_id": old.session_id,
-    }
-    return wire.build(
-        {
-            "type": "memory.observed",
-            "group_id": group_id,
-            "agent_id": old.agent_id,
-            **envelope,
-            "payload": payload,
-        }
-    )
+    envelope = {"event_id": request.event_id, "session_id": old.session_id}
+    at = request.occurred_at or old.created_at
+    return wire.made("memory.observed", (group_id, old.agent_id), at, payload, **envelope)
 
 
 def _still_true(old: Memory, description: str) -> dict[str, Any]:
@@ -218,38 +190,37 @@ def _provenance(old: Memory, request: UpdateMemory) -> dict[str, Any]:
 
 _ERASED = text("SELECT FROM events WHERE group_id = :group AND event_id = :id AND outcome = 'erased'")
 _ERASING = text("""
-    SELECT EXISTS (SELECT FROM erasing_ids WHERE group_id = :group AND subject_id = :id)
-        OR EXISTS (SELECT FROM erasures WHERE group_id = :group AND state <> 'done'
-        AND what #> '{asked,node_ids}' ?| :listed)
+    SELECT EXISTS (SELECT FROM erasing_ids WHERE group_id = :group AND subject_id = :id) OR EXISTS (
+        SELECT FROM erasures
+        WHERE group_id = :group AND state <> 'done' AND what #> '{asked,node_ids}' ?| :listed
+    )
 """)
 _MISTAKES = text("""
-    SELECT n.node_id, n.description AS older, m.description AS newer, coalesce(n.predicate = m.predicate,
-    false) AS same_attribute
-    FROM memory_nodes n JOIN memory_nodes m ON m.group_id = n.group_id
-    AND m.node_id::text = n.provenance #>> '{reinstated,-1,by}'
-    WHERE n.group_id = :group AND n.provenance ? 'reinstated' AND (CAST(:agent AS text) IS NULL
-    OR n.agent_id = :agent)
-      AND (CAST(:user AS text) IS NULL OR n.user_id = :user) AND (CAST(:after AS uuid) IS NULL
-      OR n.node_id > :after)
+    SELECT n.node_id, n.description AS older, m.description AS newer,
+        coalesce(n.predicate = m.predicate, false) AS same_attribute
+    FROM memory_nodes n
+    JOIN memory_nodes m ON m.group_id = n.group_id AND m.node_id::text = n.provenance #>> '{reinstated,-1,by}'
+    WHERE n.group_id = :group AND n.provenance ? 'reinstated'
+      AND (CAST(:agent AS text) IS NULL OR n.agent_id = :agent)
+      AND (CAST(:user AS text) IS NULL OR n.user_id = :user)
+      AND (CAST(:after AS uuid) IS NULL OR n.node_id > :after)
     ORDER BY n.node_id LIMIT :limit
 """)
 _TWIN = text("""
     SELECT o.node_id FROM memory_nodes n JOIN memory_nodes o USING (group_id, agent_id, uri, content_hash)
     WHERE n.group_id = :group AND n.node_id = :id AND n.kind <> 'session' AND o.kind <> 'session'
-    AND o.node_id <> n.node_id
-      AND o.superseded_at IS NULL LIMIT 1
+      AND o.node_id <> n.node_id AND o.superseded_at IS NULL LIMIT 1
 """)
 _REINSTATE = text("""
     UPDATE memory_nodes SET superseded_by = NULL, superseded_at = NULL, provenance = provenance || :note,
-    changed_xid = pg_current_xact_id()
+        changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND node_id = :id
 """).bindparams(bindparam("note", type_=JSONB))
 _SUPERSEDE = text("""
     UPDATE memory_nodes SET superseded_by = :by, superseded_at = :at, changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND node_id = :id
 """)
-# What rests on the older version rests on the newer one; that it was derived from the older one is kept, for
-# an erasure of that.
+# That it was derived from the older version is kept, for an erasure of that.
 _REST_ON_NEWER = text("""
     UPDATE memory_nodes SET changed_xid = pg_current_xact_id(),
         filling = (
@@ -258,11 +229,10 @@ _REST_ON_NEWER = text("""
                 FROM jsonb_array_elements_text(filling) WITH ORDINALITY AS f(id, place) GROUP BY 1
             ) AS evidence
         ),
-        provenance = jsonb_set(provenance, '{rested_on}', coalesce(provenance -> 'rested_on', '[]') ||
-        to_jsonb(CAST(:old AS text)))
+        provenance = jsonb_set(provenance, '{rested_on}',
+            coalesce(provenance -> 'rested_on', '[]') || to_jsonb(CAST(:old AS text)))
     WHERE group_id = :group AND agent_id = :agent AND type <> 'chat'
-    AND filling @> to_jsonb(CAST(:old AS text))
-      AND node_id <> CAST(:new AS uuid)
+      AND filling @> to_jsonb(CAST(:old AS text)) AND node_id <> CAST(:new AS uuid)
 """)
 # Recency goes by accesses: a corrected memory is as near as it was.
 _KEEP_ACCESSES = text("""
