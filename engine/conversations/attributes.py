@@ -17,16 +17,13 @@ from engine.text.statements import OVER
 from jiyi.protocol.conversations import Category
 from jiyi.text.remembering import remembered
 from jiyi.text.sections import sections, union
-from jiyi.text.words import CJK, is_filler, normalise, stem, telling
+from jiyi.text.words import CJK_CHARACTER, is_filler, normalise, stem, telling
 
 #: Words that say nothing of what somebody likes or what is on Tuesday.
 _GENERAL = frozenset(
     """food thing stuff music movi film book game meet meeting appoint appointment time date new now anymor
-    more ani all go eat drink listen
-    watch play read realli veri much everi day morn even weekli my our the cup glass bowl lot night 现在 目前
-    时间
-    家里 新家 新装 喂的 改签
-    在家 我们""".split()
+    more ani all go eat drink listen watch play read realli veri much everi day morn even weekli my our the
+    cup glass bowl lot night 现在 目前 时间 家里 新家 新装 喂的 改签 在家 我们""".split()
 )
 #: People of whom anybody has one: "my boss" is one person, unlike "my friend".
 _ONE_OF = (
@@ -37,8 +34,6 @@ _ONE_OF_CHINESE = (
     "妈妈|妈|爸爸|爸|母亲|父亲|爸妈|父母|妹妹|妹|弟弟|弟|哥哥|哥|姐姐|姐|大女儿|小女儿|女儿|大儿子|小儿子|儿子|孩子|老婆|妻子|老公|丈夫|先生|太太|对象"
     "|男朋友|女朋友|男友|女友|奶奶|爷爷|外婆|外公|姥姥|姥爷|舅舅|舅妈|姑姑|姑妈|叔叔|婶婶|表哥|表姐|表弟|表妹|堂哥|堂姐|堂弟|堂妹|老板|领导|上司|房东|导师|猫|狗"
 )
-#: One telling word names what an attribute is about: "spicy food" and "spicy noodles" are both spicy.
-_KEY_WORDS = 1
 
 #: Words that stand where a name might: "my sister Nora lives", "my sister lives".
 _NO_NAME = (
@@ -133,18 +128,11 @@ def _read(section: _Section, match: re.Match[str], statement: str, person: str |
         if person is None:
             return None
         subject = person
-    if subject is None:
-        subject = "user"
-        if "key" not in groups and _MANY.search(match.group()):
-            single = False  # one friend of many: nothing is known of which
-    return Attribute(
-        name,
-        subject,
-        "user_preference" if "preference" in section.flags else "user_fact",
-        section.importance,
-        single,
-        over=OVER.search(statement) is not None,
-    )
+    if subject is None and "key" not in groups and _MANY.search(match.group()):
+        single = False  # one friend of many: nothing is known of which
+    category: Category = "user_preference" if "preference" in section.flags else "user_fact"
+    over = OVER.search(statement) is not None
+    return Attribute(name, subject or "user", category, section.importance, single, over)
 
 
 def person_in(text: str) -> str | None:
@@ -154,27 +142,20 @@ def person_in(text: str) -> str | None:
 
 
 def _key(text: str) -> str:
-    """The first telling word of what a statement is about."""
+    """The first telling word of what a statement is about: spicy food and spicy noodles are both spicy."""
     idle = _GENERAL | CALENDAR | EMPTY | NUMBERS
-    words = [
-        word for word in telling(text) if word not in idle and not word.isdigit() and not is_filler(word)
-    ]
-    return " ".join(words[:_KEY_WORDS])
+    told = (word for word in telling(text) if word not in idle and not word.isdigit())
+    return next((word for word in told if not is_filler(word)), "")
 
 
 @cache
 def _sections() -> list[_Section]:
-    return [
-        _section(header, lines)
-        for header, lines in sections("engine.conversations", "attributes.txt").items()
-    ]
-
-
-def _section(header: str, lines: list[str]) -> _Section:
-    name, importance, flags = _HEADER.fullmatch(header).groups()  # type: ignore[union-attr] # the file is ours, and tested
-    return _Section(
-        name, float(importance), frozenset(flags.split()), [re.compile(_expanded(line)) for line in lines]
-    )
+    result = []
+    for header, lines in sections("engine.conversations", "attributes.txt").items():
+        name, importance, flags = _HEADER.fullmatch(header).groups()  # type: ignore[union-attr] # ours, and tested
+        patterns = [re.compile(_expanded(line)) for line in lines]
+        result.append(_Section(name, float(importance), frozenset(flags.split()), patterns))
+    return result
 
 
 def _expanded(line: str) -> str:
@@ -185,48 +166,34 @@ def _expanded(line: str) -> str:
 
 #: Words of chat that name nothing: feelings, encouragement, and what any sentence may hold.
 _EMPTY = """good great nice cool awesome amazing wonderful fantastic incredible lovely super sweet beautiful
-gorgeous glad happy excited
-    thrilled proud stoked pumped thank thanks appreciate support supportive help helpful grateful thankful
-    mean means lot love
-    like enjoy really truly definitely totally absolutely always never keep keeping go goin going push
-    positive inspire inspiring
-    inspiration motivate motivation believe dream goal chase hard work worth journey way thing something
-    anything everything feel
-    feeling make making get getting got know think thought see look hear heard sound say tell told talk time
-    day life today now
-    soon lately back forward take taking come coming came give giving want try trying need let sure yeah wow
-    hey people someone
-    everyone world moment special memory joy fun happiness important key stay strong power powerful bring
-    brings well still even
-    just also much many more kind bit part share sharing experience agree right true one idea deserve care
-    connection touch bond
-    remind remember congrats congratulations luck best better check pic picture photo end matter amazed hope
-    hopefully pretty
-    gonna wanna gotta brb plus though maybe tough rough challenge challenging difficult change difference
-    impact passion passionate progress
-    amount result kudos mate buddy bro man dude guy find show showing seem real yes no okay ok place learn
-    learning grow growth
-    explore express creative actually basically anyway exactly honestly literally interesting yet meh fine
-    number problem bye step
-    steps encourage encouraging encouragement worry worries dedication dedicated must later sorry sometimes
-    rock cheer advice"""
+    gorgeous glad happy excited thrilled proud stoked pumped thank thanks appreciate support supportive help
+    helpful grateful thankful mean means lot love like enjoy really truly definitely totally absolutely
+    always never keep keeping go goin going push positive inspire inspiring inspiration motivate motivation
+    believe dream goal chase hard work worth journey way thing something anything everything feel feeling
+    make making get getting got know think thought see look hear heard sound say tell told talk time day
+    life today now soon lately back forward take taking come coming came give giving want try trying need
+    let sure yeah wow hey people someone everyone world moment special memory joy fun happiness important
+    key stay strong power powerful bring brings well still even just also much many more kind bit part share
+    sharing experience agree right true one idea deserve care connection touch bond remind remember congrats
+    congratulations luck best better check pic picture photo end matter amazed hope hopefully pretty gonna
+    wanna gotta brb plus though maybe tough rough challenge challenging difficult change difference impact
+    passion passionate progress amount result kudos mate buddy bro man dude guy find show showing seem real
+    yes no okay ok place learn learning grow growth explore express creative actually basically anyway
+    exactly honestly literally interesting yet meh fine number problem bye step steps encourage encouraging
+    encouragement worry worries dedication dedicated must later sorry sometimes rock cheer advice"""
 EMPTY = frozenset(stem(word) for word in _EMPTY.split())
 NUMBERS = frozenset(
     map(stem, "one two three four five six seven eight nine ten twice once couple few".split())
 )
 #: Words of the calendar: that two things are on a Friday does not make them the same.
-_CALENDAR = """monday tuesday wednesday thursday friday saturday sunday january february march april may june
-july august september october
-    november december today tomorrow yesterday tonight week weekend month year morning afternoon evening night
-    noon date
-    appointment meeting"""
+_CALENDAR = """monday tuesday wednesday thursday friday saturday sunday january february march april may
+    june july august september october november december today tomorrow yesterday tonight week weekend month
+    year morning afternoon evening night noon date appointment meeting"""
 _CHINESE_CALENDAR = """周一 周二 周三 周四 周五 周六 周日 周末 星期 下周 上周 这周 本周 下个 上个 个月 明天
-后天 昨天 今天
-    上午 下午 晚上 早上 中午 一下 时候 现在 开始 打算 我们 他们 其实 已经"""
+    后天 昨天 今天 上午 下午 晚上 早上 中午 一下 时候 现在 开始 打算 我们 他们 其实 已经"""
 CALENDAR = frozenset(stem(word) for word in _CALENDAR.split()) | frozenset(_CHINESE_CALENDAR.split())
 
 
-_CHINESE = re.compile(f"[{CJK}]")
 #: Texts whose words are kept.
 WORDS_KEPT = 4_096
 
@@ -234,13 +201,11 @@ WORDS_KEPT = 4_096
 @remembered(WORDS_KEPT)
 def subject_words(text: str) -> frozenset[str]:
     """What a text is about: telling words and Chinese words; no fillers, days or feelings."""
-    latin = {word for word in telling(text) if not _CHINESE.match(word) and len(word) > 1}
-    chinese = {word for run in segmented(text) for word in run if len(word) > 1} | set(
-        single_characters(text)
-    )
+    latin = {word for word in telling(text) if not CJK_CHARACTER.match(word) and len(word) > 1}
+    chinese = {word for run in segmented(text) for word in run if len(word) > 1}
     return frozenset(
         word
-        for word in latin | chinese
+        for word in latin | chinese | set(single_characters(text))
         if word not in EMPTY and word not in CALENDAR and not is_filler(word) and not word.isdigit()
     )
 

@@ -19,12 +19,12 @@ from typing import cast
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import (
     CALENDAR,
-    EMPTY,
     FIRST_PERSON,
     NUMBERS,
     Attribute,
     attribute_of,
     person_in,
+    subject_words,
 )
 from engine.conversations.endings import Said, ended
 from engine.conversations.memories import keywords, profile_signals
@@ -33,7 +33,6 @@ from engine.heads import judgements
 from engine.heads.judgements import ANY, ATTRIBUTES, Heads, said_of
 from engine.providers.questions import Extraction, KnownFact, Poignancy
 from engine.rules.triples import VERBS, weigh
-from engine.text.keywords import segmented, single_characters
 from engine.text.statements import CHANGE
 from engine.times.past import with_dates
 from jiyi.protocol.conversations import (
@@ -50,7 +49,7 @@ from jiyi.protocol.conversations import (
 )
 from jiyi.text.sections import first, unions
 from jiyi.text.splitting import sentences
-from jiyi.text.words import CJK, is_filler, stem, telling
+from jiyi.text.words import CJK_CHARACTER, stem, telling
 
 #: Keywords of a memory.
 KEYWORDS = 5
@@ -98,28 +97,22 @@ def _of_kinds(memories: list[ExtractedMemory], heads: Heads | None) -> list[Extr
     contents = [("", said_of(memory.content)) for memory in memories]
     least = heads.least(ATTRIBUTES, ANY)
     result = []
-    for memory, kind, attribute in zip(
-        memories, heads.kinds(contents), heads.attributes(contents), strict=True
-    ):
+    judged = zip(memories, heads.kinds(contents), heads.attributes(contents), strict=True)
+    for memory, kind, attribute in judged:
         update: dict[str, str] = {}
-        if (
-            memory.attribute is None
-            and attribute is not None
-            and attribute.probability >= least
-            and attribute.label != "other"
-        ):
-            update["attribute"] = attribute.label
-        if memory.attribute is None and kind is not None:
-            update["type"] = "preference" if kind.label == "preference" else "knowledge"
+        if memory.attribute is None:
+            if attribute is not None and attribute.probability >= least and attribute.label != "other":
+                update["attribute"] = attribute.label
+            if kind is not None:
+                update["type"] = "preference" if kind.label == "preference" else "knowledge"
         result.append(memory.model_copy(update=update))
     return result
 
 
 def _person_before(messages: Sequence[Message], turn: int) -> str | None:
     """Whom a pronoun in this message means, going by the user's messages up to it."""
-    own = [
-        message.text for message in messages[max(0, turn - LOOK_BACK) : turn + 1] if message.role == "user"
-    ]
+    latest = messages[max(0, turn - LOOK_BACK) : turn + 1]
+    own = [message.text for message in latest if message.role == "user"]
     return next((person for text in reversed(own) if (person := person_in(text))), None)
 
 
@@ -131,11 +124,8 @@ def _groups(
     for part in (part for statement in statements for part in _parts(statement, person)):
         attribute = attribute_of(part.text, person)
         current = groups[-1][0] if groups else None
-        if groups and (
-            attribute is None
-            or current is None
-            or (attribute.name, attribute.subject) == (current.name, current.subject)
-        ):
+        names = {(one.name, one.subject) for one in (attribute, current) if one is not None}
+        if groups and (attribute is None or current is None or len(names) == 1):
             groups[-1] = (current or attribute, [*groups[-1][1], part])
         else:
             groups.append((attribute, [part]))
@@ -148,23 +138,16 @@ def _parts(statement: Statement, person: str | None) -> list[Statement]:
     before: Attribute | None = None
     for part in _CLAUSE.split(statement.text):
         clause, attribute = _own(part, statement.text, before, person)
-        if (
-            before is not None
-            and before.single_valued
-            and attribute is not None
-            and attribute.single_valued
-            and attribute.name != before.name
-        ):
+        both_single = before and before.single_valued and attribute and attribute.single_valued
+        if both_single and attribute.name != before.name:
             parts.append(clause)
             before = attribute
         else:
             parts = [*parts[:-1], "".join([*parts[-1:], clause])]
             before = before or attribute
-    return (
-        [replace(statement, text=_without_and(part).rstrip(" ,，;；")) for part in parts]
-        if len(parts) > 1
-        else [statement]
-    )
+    if len(parts) < 2:
+        return [statement]
+    return [replace(statement, text=_without_and(part).rstrip(" ,，;；")) for part in parts]
 
 
 def _without_and(clause: str) -> str:
@@ -186,16 +169,11 @@ def _own(
         return clause, None  # "I hate meetings, nothing before ten"
     whole = f"我{stripped}" if speaks["zh"] else f"I {stripped}"
     attribute = attribute_of(whole, person)
+    if attribute is None or attribute.subject != "user" or not attribute.said.startswith(("i ", "我")):
+        return clause, None
     # What somebody likes is a list of things that belong together: only what there is one of stands alone.
-    if (
-        attribute is not None
-        and attribute.single_valued
-        and ":" not in attribute.name
-        and attribute.subject == "user"
-        and attribute.said.startswith(("i ", "我"))
-    ):
-        return whole, attribute
-    return clause, None
+    alone = attribute.single_valued and ":" not in attribute.name
+    return (whole, attribute) if alone else (clause, None)
 
 
 def _memory(
@@ -213,20 +191,16 @@ def _memory(
         told = f"（被问“{asked}”）{told}" if chinese else f'(asked "{asked}") {told}'
     content = f"{who}：{told}" if chinese else f"{who}: {told}"
     preference = lasting if attribute is None else attribute.category == "user_preference"
+    subject = "user" if attribute is None else attribute.subject
+    importance = attribute.importance if attribute else 0.0
     poignancy = weigh(Poignancy(agent_id="", text=text)).poignancy
     return ExtractedMemory(
         content=content[:MAX_CONTENT_CHARS],
         type="preference" if preference else "knowledge",
         category=category_of(attribute, text, preference=preference),
         keywords=keywords(text, KEYWORDS),
-        importance=max(
-            attribute.importance if attribute else 0.0, LASTING if lasting or vital else ORDINARY, poignancy
-        ),
-        subject=(
-            (message.name or "user")
-            if attribute is None or attribute.subject == "user"
-            else attribute.subject
-        ),
+        importance=max(importance, LASTING if lasting or vital else ORDINARY, poignancy),
+        subject=message.name or "user" if subject == "user" else subject,
         attribute=attribute.name if attribute else None,
         single_valued=attribute is not None and one_value(attribute, text),
         turns=[group[0].turn],
@@ -291,9 +265,8 @@ def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedEx
     for turn, message in enumerate(messages):
         text = message.text[:READ_CHARS]
         if message.role == "assistant":
-            advice = [match["step"].strip()[:MAX_STEP_CHARS] for match in _LIST_ITEM.finditer(text)][
-                :MAX_STEPS
-            ]
+            listed = list(_LIST_ITEM.finditer(text))[:MAX_STEPS]
+            advice = [match["step"].strip()[:MAX_STEP_CHARS] for match in listed]
         if message.role != "user" or cue.HANDED_OVER.search(text):
             continue
         for sentence in map(str.strip, sentences(text)):
@@ -330,9 +303,8 @@ def _outcome(sentence: str) -> Outcome | None:
 
 def _experience(problem: _Problem, outcome: Outcome, advice: list[str]) -> ExtractedExperience:
     steps = list(dict.fromkeys(problem.steps or advice))[:MAX_STEPS]
-    named = " ".join(
-        [problem.text, *(_FIRST_WORD.sub("", step) for step in steps)]
-    )  # a step begins with what is done, not with a tool
+    # A step begins with what is done, not with a tool.
+    named = " ".join([problem.text, *(_FIRST_WORD.sub("", step) for step in steps)])
     tools = list(dict.fromkeys(word for word in _TOOL.findall(named) if word not in _NO_TOOL))[:5]
     return ExtractedExperience(
         pain_pattern=problem.text,
@@ -356,15 +328,12 @@ _OF_CHANGE = frozenset(
     map(
         stem,
         """move moved change changed switch switched quit stop stopped sold sell postpone postponed
-        reschedule rescheduled push pushed shift
-        shifted replace replaced cancel cancelled canceled swap swapped finish finished drop dropped start
-        started longer anymore
-        actually turn turns used 取消 推迟 提前 不再 其实 改成 改到 换成 换了
-        后来 卖了 分手 离职 辞职 退休 一个 那个 这个 两个 每天 有点 已经 自己
-        家 住""".split(),
+    reschedule rescheduled push pushed shift shifted replace replaced cancel cancelled canceled swap swapped
+    finish finished drop dropped start started longer anymore actually turn turns used 取消 推迟 提前 不再
+    其实 改成 改到 换成 换了 后来 卖了 分手 离职 辞职 退休 一个 那个 这个 两个 每天 有点 已经 自己
+    家 住""".split(),
     )
 )
-_CHINESE = re.compile(f"[{CJK}]")
 
 
 def linked(
@@ -482,22 +451,11 @@ def _contradict(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) -> 
 
 def _words(text: str) -> set[str]:
     """What a statement is about, in words: without days, numbers and the words of the change itself."""
-    statement = said_of(text)
-    chinese = {
-        word
-        for run in segmented(statement)
-        for word in run
-        if len(word) > 1 and not any(day in word for day in CALENDAR)
-    }
-    chinese |= set(single_characters(statement))
-    other = {word for word in telling(statement) if not _CHINESE.match(word) and len(word) > 1}
     return {
         word
-        for word in chinese | other
-        if word not in EMPTY
-        and word not in CALENDAR
-        and word not in NUMBERS
+        for word in subject_words(said_of(text))
+        if word not in NUMBERS
         and word not in _OF_CHANGE
-        and not is_filler(word)
         and not any(char.isdigit() for char in word)
+        and not (CJK_CHARACTER.match(word) and any(day in word for day in CALENDAR))
     }

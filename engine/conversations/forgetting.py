@@ -15,7 +15,7 @@ from engine.text.statements import is_of, relations_in, topics_of
 from jiyi.text.clauses import sentences
 from jiyi.text.kept import READ_CHARS, asks_how
 from jiyi.text.sections import first, unions
-from jiyi.text.words import CJK, is_filler, telling
+from jiyi.text.words import CJK_CHARACTER, is_filler, telling
 
 #: Between the clauses of an order, and between the things that it names.
 _CLAUSES, _AND = re.compile(r"[,，;；]"), re.compile(r"、|\band\b|\bor\b|还有|以及|和", re.IGNORECASE)
@@ -25,28 +25,11 @@ _HINT = re.compile(
     " off|want|忘|删|清|抹|没讲|没说|没提|没有[讲说提]",
     re.IGNORECASE,
 )
-_CHINESE = re.compile(f"[{CJK}]")
 _CUES = unions("engine.conversations", "forgetting.txt")
 #: By the name of an attribute what orders call it.
 _ATTRIBUTES = unions("engine.conversations", "forgetting.txt", "of ")
 #: What many things have.
-GENERIC = frozenset(
-    {
-        "number",
-        "address",
-        "name",
-        "code",
-        "date",
-        "day",
-        "time",
-        "detail",
-        "号码",
-        "地址",
-        "名字",
-        "时间",
-        "信息",
-    }
-)
+GENERIC = frozenset("number address name code date day time detail 号码 地址 名字 时间 信息".split())
 #: Whose attribute it is that an order names without saying whose.
 USER = "user"
 #: A sentence of an earlier message: the message's number, the first character and the one behind the last.
@@ -99,11 +82,8 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
     """
     named, ordered, stays = _parts(order.text)
     if not named:  # "That about the rent was wrong of me. Please delete it."
-        named = [
-            thing
-            for start, end in sentences(text[: order.start])[-1:]
-            for thing in _parts(text[start:end])[0]
-        ]
+        before = sentences(text[: order.start])[-1:]
+        named = [thing for start, end in before for thing in _parts(text[start:end])[0]]
     staying = subject_words(stays) | subject_words(text[order.end :])
     spans = [
         (number, start, end)
@@ -115,9 +95,8 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
     # By words and topics in common, never by similarity of vectors: erasing cannot be undone.
     found = [[spans[place] for place in places] for thing in named if (places := _fitting(thing, texts))]
     last = [span for span in spans if text and span[0] == len(earlier) - 1]
-    says_that = (
-        not named and len(_CHINESE.findall(_subject(ordered))) <= 1
-    )  # "forget that": what was said last
+    # "Forget that": what was said last.
+    says_that = not named and len(CJK_CHARACTER.findall(_subject(ordered))) <= 1
     return found or ([last] if last and (says_that or _CUES["lately"].search(order.text)) else [])
 
 
@@ -146,12 +125,8 @@ def _fitting(thing: str, texts: Sequence[str]) -> list[int]:
     Half of its words have to be in the sentence, or of a topic of it, and not only what many things have: "my
     tax number" is no phone number.
     """
-    attribute = first(_ATTRIBUTES, thing)
-    said = [
-        place
-        for place, text in enumerate(texts)
-        if attribute and _says(text, attribute, relations_in(thing) or {USER})
-    ]
+    attribute, whose = first(_ATTRIBUTES, thing), relations_in(thing) or {USER}
+    said = [place for place, text in enumerate(texts) if attribute and _says(text, attribute, whose)]
     if said:
         return said
     words, topics = _words(_subject(thing)), topics_of(thing)
@@ -168,9 +143,8 @@ def _fitting(thing: str, texts: Sequence[str]) -> list[int]:
 def _words(about: str) -> frozenset[str]:
     """The words of what is to be forgotten, and the relations of people in it."""
     words = {word for word in subject_words(about) if len(word) > 1} | relations_in(about)
-    return frozenset(
-        words or (word for word in telling(about) if word.isascii() and len(word) > 1 and not is_filler(word))
-    )
+    others = (word for word in telling(about) if word.isascii() and len(word) > 1 and not is_filler(word))
+    return frozenset(words or others)
 
 
 def _shared(words: Collection[str], sentence: str) -> set[str]:

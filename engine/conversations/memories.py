@@ -42,7 +42,16 @@ from jiyi.protocol.events import Event, MemoryObserved, Observation, TurnRecorde
 from jiyi.protocol.origins import ORIGIN_OF_ROLE
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.splitting import sentences
-from jiyi.text.words import CJK, Language, content_digest, is_filler, language_of, normalise, stem, tokens
+from jiyi.text.words import (
+    CJK_CHARACTER,
+    Language,
+    content_digest,
+    is_filler,
+    language_of,
+    normalise,
+    stem,
+    tokens,
+)
 
 #: Less certain experiences are dropped.
 LEAST_CONFIDENCE = 0.6
@@ -93,11 +102,8 @@ def worth_keeping(
 
 def of_user(extraction: CombinedExtraction, messages: Sequence[Message]) -> CombinedExtraction:
     """Without memories that rest on no message of the user's: what others say is no fact of theirs."""
-    memories = [
-        memory
-        for memory in extraction.memories
-        if any(messages[turn].role == "user" for turn in memory.turns)
-    ]
+    users = {turn for turn, message in enumerate(messages) if message.role == "user"}
+    memories = [memory for memory in extraction.memories if not users.isdisjoint(memory.turns)]
     return extraction.model_copy(update={"memories": memories})
 
 
@@ -238,10 +244,8 @@ def text_of(experience: StoredExperience) -> str:
     if experience.context:
         parts.append(f"{labels['context']}{experience.context}")
     if experience.solution_steps:
-        parts.append(
-            labels["steps"]
-            + "; ".join(f"{number}. {step}" for number, step in enumerate(experience.solution_steps, 1))
-        )
+        steps = (f"{number}. {step}" for number, step in enumerate(experience.solution_steps, 1))
+        parts.append(labels["steps"] + "; ".join(steps))
     parts.append(labels["outcome"] + labels[experience.outcome])
     return " | ".join(parts)
 
@@ -259,12 +263,8 @@ def experience_of(
         (labels for labels in _LABELS.values() if any(part.startswith(labels["outcome"]) for part in parts)),
         _LABELS["en"],
     )
-    told = {
-        name: part.removeprefix(labels[name])
-        for part in parts
-        for name in _PARTS
-        if part.startswith(labels[name])
-    }
+    known = ((name, part) for part in parts for name in _PARTS if part.startswith(labels[name]))
+    told = {name: part.removeprefix(labels[name]) for name, part in known}
     says: dict[str, object] = {"pain_pattern": " ".join(problem.split())[:MAX_CONTENT_CHARS]}
     if "context" in told:
         says["context"] = told["context"]
@@ -285,22 +285,11 @@ _STEP_NUMBER = re.compile(r"(?:^|; )\d+\. ")
 #: What is told of an experience: all but how often it was used.
 _TOLD = tuple(name for name in StoredExperience.model_fields if name in ExtractedExperience.model_fields)
 _LABELS: dict[Language, dict[str, str]] = {
-    "en": {
-        "context": "Context: ",
-        "steps": "Steps: ",
-        "outcome": "Outcome: ",
-        "success": "success",
-        "partial": "partial",
-        "failed": "failed",
-    },
-    "zh": {
-        "context": "背景：",
-        "steps": "步骤：",
-        "outcome": "结果：",
-        "success": "成功",
-        "partial": "部分成功",
-        "failed": "失败",
-    },
+    language: dict(zip((*_PARTS, *OUTCOMES), labels, strict=True))
+    for language, labels in {
+        "en": ("Context: ", "Steps: ", "Outcome: ", "failed", "partial", "success"),
+        "zh": ("背景：", "步骤：", "结果：", "失败", "部分成功", "成功"),
+    }.items()
 }
 
 
@@ -316,13 +305,12 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
     if isinstance(event, MemoryObserved):
         return event
     turn = event.payload
+    weighed = triples.weigh(Poignancy.model_construct(agent_id=event.agent_id, text=turn.text))
     payload = Observation.model_construct(
         description=f"{turn.name}: {turn.text}" if turn.name else turn.text,
         subject=turn.name or turn.role,
         keywords=[],
-        poignancy=float(
-            triples.weigh(Poignancy.model_construct(agent_id=event.agent_id, text=turn.text)).poignancy
-        ),
+        poignancy=float(weighed.poignancy),
         historic=True,
         kind="session",
         uri=uri_of(event.agent_id, "session", event.session_id or ""),
@@ -330,9 +318,8 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
         origin=turn.origin or ORIGIN_OF_ROLE[turn.role],
         provenance={**turn.provenance, "role": turn.role},
     )
-    envelope = {
-        name: getattr(event, name) for name in type(event).model_fields if name not in ("type", "payload")
-    }
+    kept = type(event).model_fields.keys() - {"type", "payload"}
+    envelope = {name: getattr(event, name) for name in kept}
     return MemoryObserved.model_construct(**envelope, payload=payload)
 
 
@@ -444,7 +431,6 @@ ASKED_WORDS = 2
 
 #: Jieba's parts of speech: things and names; what is done.
 _NAMING, _DOING = ("n", "vn", "eng", "j"), ("v",)
-_CHINESE = re.compile(f"[{CJK}]")
 _YOU = re.compile(r"[你您]")
 #: How a memory calls who speaks, and what anything may be.
 _GENERAL = frozenset("user users new old 用户".split())
@@ -462,26 +448,19 @@ def topics(messages: Sequence[Message], since: int = 0) -> list[str]:
     stated = {group[0].turn for group in statements(messages, since)}
     result = []
     for turn in reversed(range(since, len(messages))):
-        message = messages[turn]
-        if (
-            message.role != "user"
-            or cue.HANDED_OVER.search(message.text[:READ_CHARS])
-            or cue.ROLE_PLAY.search(message.text[:READ_CHARS])
-        ):
+        text = messages[turn].text[:READ_CHARS]
+        if messages[turn].role != "user" or cue.HANDED_OVER.search(text) or cue.ROLE_PLAY.search(text):
             continue
-        if turn in stated or _asks(message.text[:READ_CHARS]):
-            result += _topics(message.text[:READ_CHARS])
+        if turn in stated or _asks(text):
+            result += _topics(text)
     return result
 
 
 def keywords(text: str, most: int) -> list[str]:
     """What a memory names (things, people, places), the most telling first; without any, what is done."""
     naming, doing = _keywords(text)
-    alone = [
-        word
-        for word in single_characters(text)
-        if dict(tagged_words(normalise(text))).get(word, "").startswith(_NAMING)
-    ]
+    tags = dict(tagged_words(normalise(text)))
+    alone = [word for word in single_characters(text) if tags.get(word, "").startswith(_NAMING)]
     return (list(dict.fromkeys([*naming, *alone])) or doing)[:most]
 
 
@@ -492,11 +471,8 @@ def _asks(text: str) -> bool:
 
 def _topics(text: str) -> list[str]:
     naming, doing = _keywords(text)
-    if naming and not (
-        cue.SECOND_PERSON.search(text)
-        and not cue.FIRST_PERSON.search(text)
-        and len(naming) + len(doing) < ASKED_WORDS
-    ):
+    of_assistant = cue.SECOND_PERSON.search(text) and not cue.FIRST_PERSON.search(text)
+    if naming and not (of_assistant and len(naming) + len(doing) < ASKED_WORDS):
         return naming[:TOPICS]
     talks = _YOU.search(text) or cue.SECOND_PERSON.search(text)
     return doing[:TOPICS] if attribute_of(text) or (_asks(text) and not talks) else []
@@ -508,16 +484,10 @@ def _keywords(text: str) -> tuple[list[str], list[str]]:
     naming: list[str] = []
     doing: list[str] = []
     for word in keywords_ranked(text):
-        if (
-            word.isdigit()
-            or word in _GENERAL
-            or is_filler(word)
-            or word in _IDLE
-            or stem(word) in _IDLE_STEMS
-            or _ADVERB.fullmatch(word)
-        ):
+        idle = word in _GENERAL or word in _IDLE or stem(word) in _IDLE_STEMS
+        if idle or word.isdigit() or is_filler(word) or _ADVERB.fullmatch(word):
             continue
-        if _CHINESE.search(word):
+        if CJK_CHARACTER.search(word):
             tag = spoken.get(word, "")
             of_which = naming if tag.startswith(_NAMING) else doing if tag.startswith(_DOING) else None
         else:
@@ -528,24 +498,11 @@ def _keywords(text: str) -> tuple[list[str], list[str]]:
 
 
 LABELS: dict[Language, dict[str, str]] = {
-    "en": {
-        "industry": "industry",
-        "role": "role",
-        "expertise_level": "expertise",
-        "communication_style": "style",
-        "recent_topics": "recent topics",
-        "pain_points": "pain points",
-        "preferred_tools": "tools",
-    },
-    "zh": {
-        "industry": "行业",
-        "role": "角色",
-        "expertise_level": "专业水平",
-        "communication_style": "沟通风格",
-        "recent_topics": "近期话题",
-        "pain_points": "痛点",
-        "preferred_tools": "常用工具",
-    },
+    language: dict(zip(ProfileSignals.model_fields, labels, strict=True))
+    for language, labels in {
+        "en": ("industry", "role", "expertise", "style", "recent topics", "pain points", "tools"),
+        "zh": ("行业", "角色", "专业水平", "沟通风格", "近期话题", "痛点", "常用工具"),
+    }.items()
 }
 
 
@@ -554,7 +511,7 @@ def merge_profile(known: Profile, signals: ProfileSignals) -> Profile:
     changed = {}
     for name in ProfileSignals.model_fields:
         new, old = getattr(signals, name), getattr(known, name)
-        changed[name] = _merged_entries(new, old) if isinstance(new, list) else new or old
+        changed[name] = _union(new, old)[:PROFILE_ENTRIES] if isinstance(new, list) else new or old
     return known.model_copy(update=changed)
 
 
@@ -566,10 +523,3 @@ def lines(profile: Profile, language: Language) -> list[str]:
         if value:
             told.append(f"{label}: {', '.join(value) if isinstance(value, list) else value}")
     return told
-
-
-def _merged_entries(new: Sequence[str], old: Sequence[str]) -> list[str]:
-    entries: dict[str, str] = {}
-    for entry in (*new, *old):
-        entries.setdefault(normalise(entry).strip(), entry)
-    return list(entries.values())[:PROFILE_ENTRIES]

@@ -31,44 +31,24 @@ _LENGTH = re.compile(
     r"(?P<unit>days?|nights?|weeks?|months?|fortnights?|天|晚|周|星期|礼拜|月)",
     re.IGNORECASE,
 )
-_CHINESE_MONTHS = {
-    name: number for number, name in enumerate("一 二 三 四 五 六 七 八 九 十 十一 十二".split(), 1)
-}
+_CHINESE_MONTHS = ["", *"一 二 三 四 五 六 七 八 九 十 十一 十二".split()]
 _WEEK = re.compile(r"\b(?:this|the|all) week\b|这个?(?:周|星期|礼拜)|本周", re.IGNORECASE)
 _THIS_MONTH = re.compile(r"\bthis month\b|这一?个月|本月", re.IGNORECASE)
 _TODAY = re.compile(r"\b(?:today|tonight)\b|今天|今晚|今日", re.IGNORECASE)
 #: Days of a unit of time.
 _UNIT_DAYS = {
-    "day": 1,
-    "night": 1,
-    "week": 7,
-    "fortnight": 14,
-    "month": 30,
-    "天": 1,
-    "晚": 1,
-    "周": 7,
-    "星期": 7,
-    "礼拜": 7,
-    "月": 30,
+    unit: days
+    for days, units in {1: "day night 天 晚", 7: "week 周 星期 礼拜", 14: "fortnight", 30: "month 月"}.items()
+    for unit in units.split()
 }
 #: Days within which each number of a day comes once at least.
 DAYS_AHEAD = 62
 _NUMBERS = {
-    "a": 1,
-    "one": 1,
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "couple of": 2,
-    "few": 3,
-    "一": 1,
-    "两": 2,
-    "二": 2,
-    "三": 3,
-    "四": 4,
-    "五": 5,
-    "六": 6,
-    "几": 3,
+    word: number
+    for number, words in enumerate(
+        ("a|one|一", "two|couple of|两|二", "three|few|三|几", "four|四", "五", "六"), start=1
+    )
+    for word in words.split("|")
 }
 
 
@@ -120,20 +100,16 @@ def _named_day(cue: str, said_at: datetime) -> date | None:
     year, month, first, last_year, last_month, last = dated.groups()
     if last is not None:
         return date(int(last_year or year), int(last_month), int(last))
-    return (
-        _month_end(date(int(year), int(month), 1))
-        if first is None
-        else date(int(year), int(month), int(first))
-    )
+    day = date(int(year), int(month), int(first or 1))
+    return _month_end(day) if first is None else day
 
 
 def _numbered_day(cue: str, day: date) -> date | None:
     """The next day of a month with a number: the 14th, 14号."""
-    numbered = _DAY.search(cue)
+    if (numbered := _DAY.search(cue)) is None:
+        return None
     ahead = (day + timedelta(days=days) for days in range(DAYS_AHEAD))
-    return (
-        None if numbered is None else next((found for found in ahead if found.day == int(numbered[1])), None)
-    )
+    return next((found for found in ahead if found.day == int(numbered[1])), None)
 
 
 def _unit_end(cue: str, sentence: str, day: date) -> date | None:
@@ -144,14 +120,12 @@ def _unit_end(cue: str, sentence: str, day: date) -> date | None:
         return day
     if _THIS_MONTH.search(cue) is None:
         return None
-    named = _MONTH.search(sentence)
-    month = (
-        day.month
-        if named is None
-        else int(named[1])
-        if named[1].isdigit()
-        else _CHINESE_MONTHS.get(named[1], day.month)
-    )
+    month = day.month
+    if named := _MONTH.search(sentence):
+        if named[1].isdigit():
+            month = int(named[1])
+        elif named[1] in _CHINESE_MONTHS:
+            month = _CHINESE_MONTHS.index(named[1])
     return _month_end(date(day.year + (month < day.month), max(1, min(12, month)), 1))
 
 

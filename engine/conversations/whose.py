@@ -13,9 +13,9 @@ from datetime import timedelta
 
 from engine.conversations import attributes as cue
 from jiyi.protocol.conversations import Message
-from jiyi.text.clauses import sentences
+from jiyi.text.clauses import sentences, united
 from jiyi.text.sections import unions
-from jiyi.text.words import CJK
+from jiyi.text.words import CJK_CHARACTER
 
 #: Characters of a message that are looked at.
 READ_CHARS = 4_000
@@ -30,7 +30,6 @@ _QUOTES = re.compile(
     r"“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|\"[^\"]{1,2000}\"|(?<![\w’'])['‘][^\n]{1,2000}?['’](?![\w])"
 )
 _WORD = re.compile(r"[\w'’-]+")
-_CHINESE = re.compile(f"[{CJK}]")
 #: Messages of the user, and time, that a game goes on for at most, unless it is ended.
 PLAYED_MESSAGES, PLAYED_TIME = 12, timedelta(hours=1)
 
@@ -40,8 +39,7 @@ Span = tuple[int, int]
 def others_words(text: str) -> list[Span]:
     """The spans of a message that are somebody else's words, or nobody's, in order; they do not overlap."""
     read = text[:READ_CHARS]
-    found = [*_quoted(read), *_handed(read), *_samples(read), *_ironic(read)]
-    return _merged(found)
+    return united([*_quoted(read), *_handed(read), *_samples(read), *_ironic(read)])
 
 
 def played(messages: Sequence[Message]) -> set[int]:
@@ -74,7 +72,7 @@ def _quoted(text: str) -> list[Span]:
 
 
 def _is_long(text: str) -> bool:
-    chinese = len(_CHINESE.findall(text))
+    chinese = len(CJK_CHARACTER.findall(text))
     return chinese >= QUOTED_CHARS or len(_WORD.findall(text)) - chinese >= QUOTED_WORDS
 
 
@@ -96,16 +94,18 @@ def _samples(text: str) -> list[Span]:
     """Of a message that asks for made-up data, or says that it is some, the sentence with it."""
     found = []
     for match in _SAMPLE.finditer(text):
-        end = next((stop for start, stop in sentences(text) if start <= match.start() < stop), len(text))
+        end = _sentence_end(text, match.start())
         items = _SAMPLE_ITEMS.search(text, match.end())
         begin = match.end() if items is None or items.start() > end + 2 else items.end()
         if items is not None and items.end() >= end:
-            end = next(
-                (stop for start, stop in sentences(text) if start <= items.end() + 1 < stop), len(text)
-            )
+            end = _sentence_end(text, items.end() + 1)
         if end > begin:
             found.append((begin, end))
     return found
+
+
+def _sentence_end(text: str, place: int) -> int:
+    return next((end for start, end in sentences(text) if start <= place < end), len(text))
 
 
 def _ironic(text: str) -> list[Span]:
@@ -113,15 +113,5 @@ def _ironic(text: str) -> list[Span]:
     match = _IRONY.search(text)
     if match is None or not text[: match.start()].strip():
         return []
-    earlier = [span for span in sentences(text) if span[0] < match.start()]
-    return [(earlier[0][0], match.start())] if len(earlier) <= 2 else [(earlier[-1][0], match.start())]
-
-
-def _merged(spans: list[Span]) -> list[Span]:
-    result: list[Span] = []
-    for start, end in sorted(spans):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(end, result[-1][1]))
-        else:
-            result.append((start, end))
-    return result
+    earlier = [start for start, _ in sentences(text) if start < match.start()]
+    return [(earlier[0] if len(earlier) <= 2 else earlier[-1], match.start())]

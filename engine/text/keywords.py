@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from operator import add
 
+from jiyi.text.clauses import united
 from jiyi.text.remembering import remembered
 from jiyi.text.words import (
     CJK_RUN,
@@ -39,11 +40,9 @@ _CONTRACTION = re.compile(
 
 CHINESE_STOP_WORDS = frozenset(
     """一个 一些 一下 一样 一直 一起 这个 这些 这样 这里 那个 那些 那样 那里 什么 怎么 怎样 为什么 哪里 哪个
-    我们
-    你们 他们 她们 它们 自己 大家 因为 所以 但是 不过 如果 虽然 然后 而且 或者 以及 还是 就是 只是 可以 可能
-    应该
-    已经 正在 没有 不是 不能 不会 非常 比较 有点 觉得 现在 时候 之后 之前 以后 以前
-    关于 对于 通过 进行""".split()
+    我们 你们 他们 她们 它们 自己 大家 因为 所以 但是 不过 如果 虽然 然后 而且 或者 以及 还是 就是 只是 可以
+    可能 应该 已经 正在 没有 不是 不能 不会 非常 比较 有点 觉得 现在 时候 之后 之前 以后 以前 关于 对于 通过
+    进行""".split()
 )
 #: Chinese words of one character that ask for nothing by themselves.
 SINGLE_STOP_CHARACTERS = frozenset(
@@ -179,7 +178,7 @@ _WORD = re.compile(r"[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+
 
 def pieces(text: str, words: str, shown: int = SHOWN_CHARS) -> list[Piece]:
     """The text, or the part of it around the first match, cut where a match begins or ends."""
-    spans = _joined(marks(text[:LOOKED_AT_CHARS], words)) if words.strip() else []
+    spans = united(marks(text[:LOOKED_AT_CHARS], words)) if words.strip() else []
     start = 0
     if len(text) > shown and spans and spans[0][0] > shown - LEAD_CHARS:
         start = spans[0][0] - LEAD_CHARS
@@ -211,13 +210,3 @@ def marks(text: str, words: str) -> list[tuple[int, int]]:
 @remembered(64)
 def _word_tokens(words: str) -> frozenset[str]:
     return frozenset(token for word in _WORD.findall(words) for token in tokens(word))
-
-
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for begin, end in sorted(spans):
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((begin, end))
-    return joined

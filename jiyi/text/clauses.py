@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 from jiyi.text.remembering import remembered
-from jiyi.text.words import CJK
+from jiyi.text.words import CJK, CJK_CHARACTER
 
 #: Characters of a message that are read, and parts of them, at most.
 READ_CHARS, MOST_PARTS = 20_000, 300
@@ -39,7 +40,6 @@ _SUBJECT = re.compile(
     r"\W{0,9}(?:i|i'm|i've|im|my|our|we|we're|he|she|it|it's|they|the|his|her|their|that|this|there|[a-z]+'s"
     r"|[A-Z]\w+ (?:is|has|was|can|does|lives|works|takes))\b"
 )
-_CHINESE = re.compile(f"[{CJK}]")
 #: What an item of a Chinese list does not have.
 _CHINESE_VERB = re.compile("[了着给去来说想要会能不没就都也还在把被是有]|过(?!敏)")
 _HEADS = (":", "：")
@@ -71,7 +71,7 @@ class Clause:
         """As it would be said by itself."""
         return (
             self.lead + self.text
-            if not self.lead or self.lead[-1] == "：" or _CHINESE.match(self.lead[-1])
+            if not self.lead or self.lead[-1] == "：" or CJK_CHARACTER.match(self.lead[-1])
             else f"{self.lead.rstrip()} {self.text}"
         )
 
@@ -80,7 +80,7 @@ def clauses(text: str) -> list[Clause]:
     """The parts of a message in order, without the marks between them."""
     text = text[:READ_CHARS]
     found: list[Clause] = []
-    for number, (start, end) in enumerate(_spans(text, _SENTENCE_END)):
+    for number, (start, end) in enumerate(_cut(text, 0, len(text), _SENTENCE_END)):
         found += _of_sentence(text, start, end, number)
         if len(found) >= MOST_PARTS:
             break
@@ -94,7 +94,18 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 @remembered(SENTENCES_REMEMBERED)
 def _sentences(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple(_spans(text, _SENTENCE_END))
+    return tuple(_cut(text, 0, len(text), _SENTENCE_END))
+
+
+def united(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, of which those that touch or overlap are one."""
+    result: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result
 
 
 def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
@@ -111,21 +122,14 @@ def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
     ]
     if not any(lost):
         return text
-    cuts: list[tuple[int, int]] = []
-    place = 0
-    while place < len(parts):
-        if not lost[place]:
-            place += 1
-            continue
-        stop = place
-        while stop + 1 < len(parts) and lost[stop + 1] and parts[stop + 1].sentence == parts[place].sentence:
-            stop += 1
-        cuts.append(_cut_of(text, parts, place, stop))
-        place = stop + 1
     result, end = "", 0
-    for start, stop in cuts:
-        result += text[end:start]
-        end = max(end, stop)
+    runs = groupby(range(len(parts)), key=lambda place: (parts[place].sentence, lost[place]))
+    for (_, is_lost), run in runs:
+        if is_lost:
+            places = list(run)
+            start, stop = _cut_of(text, parts, places[0], places[-1])
+            result += text[end:start]
+            end = max(end, stop)
     return (result + text[end:]).strip(" \n,，、;；")
 
 
@@ -154,14 +158,6 @@ def _cut_of(text: str, parts: list[Clause], first: int, last: int) -> tuple[int,
 def _sentence_start(text: str, place: int) -> int:
     """Where the sentence of a place begins."""
     return max((start for start, end in sentences(text) if start <= place < end), default=place)
-
-
-def _spans(text: str, ends: re.Pattern[str]) -> Iterable[tuple[int, int]]:
-    start = 0
-    for match in ends.finditer(text):
-        yield from _stripped(text, start, match.start())
-        start = match.end()
-    yield from _stripped(text, start, len(text))
 
 
 def _stripped(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
@@ -218,14 +214,14 @@ def _cut(text: str, start: int, end: int, ends: re.Pattern[str]) -> Iterable[tup
 def _stands_alone(text: str, start: int, end: int) -> bool:
     """Whether what follows an "and" is an item of a list, or a clause with somebody in it."""
     part = text[start:end]
-    return _is_item(part) or _SUBJECT.match(part) is not None or len(_CHINESE.findall(part)) > 1
+    return _is_item(part) or _SUBJECT.match(part) is not None or len(CJK_CHARACTER.findall(part)) > 1
 
 
 def _is_item(part: str) -> bool:
     """Whether a part is one of a list: short, and nobody in it does anything."""
     if _SUBJECT.match(part):
         return False
-    chinese = len(_CHINESE.findall(part))
+    chinese = len(CJK_CHARACTER.findall(part))
     if chinese:
         return chinese <= ITEM_CHARS and _CHINESE_VERB.search(part) is None
     return len(_WORD.findall(part)) <= ITEM_WORDS
@@ -237,5 +233,5 @@ def _lead(text: str, start: int, first: int, last: int) -> str:
     part = text[first:last]
     if before.endswith(_HEADS) and _is_item(part):
         return before[-LEAD_CHARS:]
-    match = (_CHINESE_LEAD if _CHINESE.search(part) else _LEAD).match(part)
+    match = (_CHINESE_LEAD if CJK_CHARACTER.search(part) else _LEAD).match(part)
     return match.group() if match else ""

@@ -24,7 +24,7 @@ Language = Literal["zh", "en"]
 MAX_CHARS = 20_000
 
 CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-CJK_RUN = re.compile(rf"[{CJK}]+")
+CJK_RUN, CJK_CHARACTER = re.compile(rf"[{CJK}]+"), re.compile(f"[{CJK}]")
 #: Words with inner marks stay whole: it's, INV-2093, a.b@example.org.
 LATIN_WORD = re.compile(rf"[^\W_{CJK}]+(?:[-'’_.@/][^\W_{CJK}]+)*")
 
@@ -37,25 +37,21 @@ _IDLE = re.compile(
 
 ENGLISH_STOP_WORDS = frozenset(
     """a about above after again against all also am an and any are as at be because been before being below
-    between both but by can could did do does doing down during each few for from further get got had has have
-    having he her here hers herself him himself his how i if in into is it it's its itself just me more most
-    my
-    myself no nor not now of off on once only or other our ours ourselves out over own same she should so some
-    such than that the their theirs them themselves then there these they this those through to too under
-    until
-    up very was we were what when where which while who whom why will with would you your yours yourself
-    yourselves""".split()
+    between both but by can could did do does doing down during each few for from further get got had has
+    have having he her here hers herself him himself his how i if in into is it it's its itself just me more
+    most my myself no nor not now of off on once only or other our ours ourselves out over own same she
+    should so some such than that the their theirs them themselves then there these they this those through
+    to too under until up very was we were what when where which while who whom why will with would you your
+    yours yourself yourselves""".split()
 )
 
 
 #: Words that keep a conversation going and say nothing that anybody will ask for.
 FILLER_WORDS = frozenset(
     """ah aha ahh alright amazing anyway aw aww awesome bye cheers cool fine good goodbye great ha haha
-    hahaha hehe hello hey
-    hi hmm hurray indeed lol lovely nice night nope oh ok okay okey oops ouch perfect please really right sigh
-    sure
-    sweet thank thanks thx totally true ty ugh uh um welcome well wonderful wow yay yeah yep
-    yes yup""".split()
+    hahaha hehe hello hey hi hmm hurray indeed lol lovely nice night nope oh ok okay okey oops ouch perfect
+    please really right sigh sure sweet thank thanks thx totally true ty ugh uh um welcome well wonderful
+    wow yay yeah yep yes yup""".split()
 )
 #: Chinese characters of small talk: a text with no others says nothing (嗯嗯, 好的好的, 早上好).
 FILLER_CHARACTERS = frozenset(
