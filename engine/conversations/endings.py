@@ -26,7 +26,7 @@ from itertools import chain, islice, pairwise
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import Attribute, attribute_of, subject_words
 from engine.conversations.whose import Span, others_words
-from engine.heads.judgements import ENDED, ENDINGS, LASTING, LIKELY, RETIRING, Heads, is_vital
+from engine.heads.judgements import ENDED, ENDINGS, LASTING, LIKELY, RETIRING, Heads, Judged, is_vital
 from engine.text.keywords import segmented
 from engine.text.statements import CHANGE, OVER, people_in, relations_in
 from jiyi.text.clauses import Clause, clauses, sentences
@@ -232,27 +232,24 @@ def ended(older: Sequence[Said], newer: Said, heads: Heads | None) -> list[Ended
     for one, judged in zip(possible, heads.endings([one.features for one in possible]), strict=True):
         chance = 1.0 if one.certain else judged
         known = found.get((one.old, one.span))
-        if chance >= (sure if one.vital else min(sure, likely)) and (
-            known is None or known.probability < chance
-        ):
-            found[one.old, one.span] = Ended(
-                one.old, one.span, one.by, chance, one.corrected, sure=chance >= sure
-            )
+        enough = chance >= (sure if one.vital else min(sure, likely))
+        if enough and (known is None or known.probability < chance):
+            is_sure = chance >= sure
+            found[one.old, one.span] = Ended(one.old, one.span, one.by, chance, one.corrected, is_sure)
     return sorted(found.values(), key=lambda one: (-one.probability, -one.old))[:MOST_ENDED]
 
 
 def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candidate]:
     """The parts of earlier messages that structure lets a newer message end."""
     new_parts = live_parts(newer.text)[:NEWER_PARTS]
-    possible = (
-        chain(_possible(older, newer, new_parts), _resumed(older, new_parts, heads)) if new_parts else ()
-    )
+    if not new_parts:
+        return []
+    possible = chain(_possible(older, newer, new_parts), _resumed(older, new_parts, heads))
     pairs = _of_slips(list(islice(possible, MOST_PAIRS)))
     if not pairs:
         return []
-    judged = iter(
-        heads.changes([(pair.part.clause.said, text) for pair in pairs for text in pair.newer.readings])
-    )
+    texts = [(pair.part.clause.said, text) for pair in pairs for text in pair.newer.readings]
+    judged = iter(heads.changes(texts))
     lasting = _lasting(heads, dict.fromkeys(pair.part.context for pair in pairs))
     said = Counter(word for message in older for word in subject_words(message.text))
     of_message = (
@@ -266,13 +263,10 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
         answers = [one for one in (next(judged) for _ in pair.newer.readings) if one is not None]
         part, newer_part = pair.part, pair.newer
         shared = part.words & newer_part.words
-        takes_back = max(
-            (sum(one.probabilities[label] for label in RETIRING) for one in answers), default=0.0
-        )
+        takes_back = max(map(_takes_back, answers), default=0.0)
         over = max((one.probabilities["ends"] for one in answers), default=0.0)
-        if (pair.how == "named person" and over < PERSON_IS_OVER) or (
-            pair.how == "replaced" and takes_back < REPLACED
-        ):
+        stays = pair.how == "named person" and over < PERSON_IS_OVER
+        if stays or (pair.how == "replaced" and takes_back < REPLACED):
             continue
         features = (
             *(float(pair.how == way) for way in WAYS),
@@ -291,47 +285,28 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
             *of_message,
         )
         # Of "*23" nobody knows what there are 23 of: what it corrects is still shown, as no longer so.
-        named = bool(subject_words(newer_part.context) & subject_words(part.context)) or _respelled(
-            part, newer_part
-        )
+        common = subject_words(newer_part.context) & subject_words(part.context)
+        named = bool(common) or _respelled(part, newer_part)
         corrected, vital = named and pair.how in ("corrected", "value"), is_vital(part.context)
-        denied = (
-            pair.how == "contrary"
-            and vital
-            and is_vital(newer_part.context)
-            and part.words <= newer_part.words
-        )
-        said_not = pair.how == "value" and (
-            bool(newer_part.denied) or (starred and _is_slip(part, newer_part))
-        )
-        gone = (
-            pair.how in ("named", "contrary")
-            and part.words <= newer_part.words
-            and _NO_MORE.match(newer_part.clause.text) is not None
-        )
+        whole = part.words <= newer_part.words
+        denied = pair.how == "contrary" and vital and whole and is_vital(newer_part.context)
+        slipped = bool(newer_part.denied) or (starred and _is_slip(part, newer_part))
+        said_not = pair.how == "value" and slipped
+        no_more = _NO_MORE.match(newer_part.clause.text) is not None
+        gone = pair.how in ("named", "contrary") and whole and no_more
         certain = denied or said_not or pair.how == "replaced" or (gone and not vital)
         found.append(Candidate(pair.old, part.span, newer_part.span, corrected, vital, certain, features))
     return found
 
 
-#: What the head of endings reads of a candidate, in its order.
+#: What the head of endings reads of a candidate, in its order; as many names as there are features.
 FEATURES = (
     *WAYS,
-    *(
-        "takes back",
-        "the older one lasts",
-        "messages with the rarest common word",
-        "item of a list",
-        "length of the part",
-    ),
-    *("length of the newer sentence", "candidates", "messages between"),
-    *(
-        "the sentence says that something is over",
-        "that something is new",
-        "has a word of change",
-        "is negative",
-    ),
-    *("the message says that something is over", "corrects something", "length of the message"),
+    *("takes back", "the older one lasts", "messages with the rarest common word", "item of a list"),
+    *("length of the part", "length of the newer sentence", "candidates", "messages between"),
+    *("the sentence says that something is over", "that something is new", "has a word of change"),
+    *("is negative", "the message says that something is over", "corrects something"),
+    "length of the message",
 )
 
 
@@ -342,6 +317,10 @@ def _lasting(heads: Heads, contexts: Collection[str]) -> dict[str, float]:
         text: _logit(0.0 if one is None else one.probabilities[LASTING])
         for text, one in zip(contexts, judged, strict=True)
     }
+
+
+def _takes_back(judged: Judged) -> float:
+    return sum(judged.probabilities[label] for label in RETIRING)
 
 
 def _logit(probability: float) -> float:
@@ -373,12 +352,11 @@ def _of_slips(pairs: Sequence[_Pair]) -> list[_Pair]:
         for pair in pairs
         if pair.how == "value" and _is_turned(pair.part, pair.newer)
     }
+    right = (pair.how == "value" and (pair.old, pair.newer.span) in slips for pair in pairs)
     return [
         pair
-        for pair in pairs
-        if pair.how != "value"
-        or (pair.old, pair.newer.span) not in slips
-        or _is_turned(pair.part, pair.newer)
+        for pair, may_be_right in zip(pairs, right, strict=True)
+        if not may_be_right or _is_turned(pair.part, pair.newer)
     ]
 
 
@@ -399,9 +377,8 @@ def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> 
     resuming = [part for part in new_parts if _RESUMES.search(part.clause.text)]
     if not resuming or len(older) < 2:
         return
-    between = [
-        (number, message) for number, message in enumerate(older) if number and _CHANGES.search(message.text)
-    ]
+    numbered = list(enumerate(older))[1:]
+    between = [(number, message) for number, message in numbered if _CHANGES.search(message.text)]
     pairs = [
         (" ".join(earlier.text.split()), " ".join(message.text.split()))
         for number, message in between
@@ -410,10 +387,7 @@ def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> 
     judged = iter(heads.changes(pairs))
     for number, message in between:
         chances = [next(judged) for _ in older[:number]]
-        if any(
-            one is not None and sum(one.probabilities[label] for label in RETIRING) >= TOOK_ITS_PLACE
-            for one in chances
-        ):
+        if any(one is not None and _takes_back(one) >= TOOK_ITS_PLACE for one in chances):
             yield from (
                 _Pair(number, part, new_part, "resumed")
                 for part in live_parts(message.text)
@@ -427,24 +401,19 @@ def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: 
     ``corrects``: the newer message corrects something by its words; ``last``: the older message is one of the
     last before it; ``just_said``: of the same session, too.
     """
-    shared = part.words & newer.words
     if _of_others(part, newer):
-        shared = frozenset()
-    elif corrects and _other_value(part.numbers, newer.numbers):
+        return ""
+    shared = part.words & newer.words
+    if corrects and _other_value(part.numbers, newer.numbers):
         named = shared or subject_words(part.context) & subject_words(newer.context)
         return "value" if named or just_said else ""
-    elif (corrects and newer.denied and (shared or newer.denied in part.clause.text.lower())) or (
-        corrects and _respelled(part, newer)
-    ):
+    denied = newer.denied and (shared or newer.denied in part.clause.text.lower())
+    if corrects and (denied or _respelled(part, newer)):
         return "value"
-    elif (
-        corrects
-        and last
-        and shared
-        and not _other_value(_NUMBER.findall(part.context), _NUMBER.findall(newer.context))
-    ):
+    numbers = (_NUMBER.findall(one.context) for one in (part, newer))
+    if corrects and last and shared and not _other_value(*numbers):
         return "corrected"
-    elif _same_attribute(part, newer) and not is_vital(part.context):
+    if _same_attribute(part, newer) and not is_vital(part.context):
         return "replaced"
     return _by_words(part, newer, shared)
 
@@ -465,9 +434,9 @@ def _of_others(part: Part, newer: Part) -> bool:
         return part.relations.isdisjoint(newer.relations)
     if part.first_name and newer.first_name:
         return part.first_name != newer.first_name
-    if (not newer.relations and not newer.first_name) or (
-        not newer.headed and _OWN.search(newer.context[:OWN_WITHIN])
-    ):
+    if not newer.relations and not newer.first_name:
+        return False
+    if not newer.headed and _OWN.search(newer.context[:OWN_WITHIN]):
         return False
     # News of somebody else ends what was said of the writer only if that names them.
     named = bool(newer.first_name) and newer.first_name.lower() in part.context.lower()
@@ -504,12 +473,7 @@ def _same_attribute(part: Part, newer: Part) -> bool:
 
 def _other_value(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether both have a number or a time, and not the same: 214 and 241, 三千二 and 三千八."""
-    return (
-        bool(mine)
-        and bool(theirs)
-        and set(mine).isdisjoint(theirs)
-        and any(_alike(one, other) for one in mine for other in theirs)
-    )
+    return set(mine).isdisjoint(theirs) and any(_alike(one, other) for one in mine for other in theirs)
 
 
 def _is_slip(part: Part, newer: Part) -> bool:

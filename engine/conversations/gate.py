@@ -143,10 +143,8 @@ def _sentence(question: ask.Planning | ask.Memo, answer: ask.OneSentence) -> ask
 
 
 def _compaction(question: ask.Compaction, answer: ask.Condensed) -> ask.Condensed | str:
-    return (
-        lacks(answer.summary, "\n".join([question.text, *(text for _, text in question.utterances)]))
-        or answer
-    )
+    source = "\n".join([question.text, *(text for _, text in question.utterances)])
+    return lacks(answer.summary, source) or answer
 
 
 def _summary(question: ask.Summary, answer: ask.Summarised) -> ask.Summarised | str:
@@ -166,22 +164,17 @@ def _stands_in(word: str, text: str) -> bool:
 
 
 def _triple(question: ask.Triple, answer: ask.Facts) -> ask.Facts | str:
+    if _stands_in(answer.object, question.text):
+        return answer
     parts = f"{answer.subject} {answer.predicate} {answer.object}"
-    return (
-        answer
-        if _stands_in(answer.object, question.text)
-        else _says_of(parts, f"{question.agent_id}\n{question.text}") or answer
-    )
+    return _says_of(parts, f"{question.agent_id}\n{question.text}") or answer
 
 
 def _insights(question: ask.Insights, answer: ask.InsightList) -> ask.InsightList | str:
-    sources = [
-        " ".join([question.focal_point, *(question.statements[number] for number in one.evidence)])
-        for one in answer.insights
-    ]
-    kept = [
-        one for one, source in zip(answer.insights, sources, strict=True) if shared_words(one.text, source)
-    ]
+    def source(one: ask.Insight) -> str:
+        return " ".join([question.focal_point, *(question.statements[number] for number in one.evidence)])
+
+    kept = [one for one in answer.insights if shared_words(one.text, source(one))]
     if answer.insights and not kept:
         return "none of them has a word of its evidence"
     return answer.model_copy(update={"insights": kept})

@@ -110,22 +110,16 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
     said: dict[tuple[bool, Told], int] = {}
     result: list[Chosen] = []
     for place, candidate in enumerate(ranked, 1):
-        best = told.get(candidate.node_id, candidate) if candidate.kind == "session" else candidate
-        if (
-            best.node_id in shown
-            or candidate.node_id in shown
-            or (candidate.superseded_at is not None and candidate.kind != "session")
-        ):
+        is_turn = candidate.kind == "session"
+        best = told.get(candidate.node_id, candidate) if is_turn else candidate
+        over = candidate.superseded_at is not None and not is_turn
+        if over or best.node_id in shown or candidate.node_id in shown:
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
         text, others = _told(best, sources, candidate, says_more)
-        best = replace(
-            best, ended=tuple(dict.fromkeys(part for one in (best, *sources) for part in one.ended))
-        )
-        renewed = next(
-            (other.renewed_at for other in (best, candidate, *sources) if other.renewed_at is not None), None
-        )
-        best = replace(best, renewed_at=renewed)
+        ended = tuple(dict.fromkeys(part for one in (best, *sources) for part in one.ended))
+        renewed = next((one.renewed_at for one in (best, candidate, *sources) if one.renewed_at), None)
+        best = replace(best, ended=ended, renewed_at=renewed)
         shown.update((best.node_id, candidate.node_id, *others))
         choice = Chosen(best, text, f"place {place}", others)
         first = said.setdefault((candidate.superseded_at is None, Told.of(text, best)), len(result))
@@ -148,23 +142,15 @@ def _ended_once(choices: Iterable[Chosen]) -> Iterator[Chosen]:
 
 def _folded(first: Chosen, other: Chosen) -> Chosen:
     """The latest of the most trusted, at the place of the first; what was said before what was concluded."""
-    shown = max(
-        first,
-        other,
-        key=lambda choice: (
-            not choice.candidate.concluded,
-            choice.candidate.trust,
-            choice.candidate.created_at,
-        ),
-    )
-    ids = (*first.folded, *first.ids, *other.ids)
+
+    def rank(choice: Chosen) -> tuple[bool, float, datetime]:
+        return not choice.candidate.concluded, choice.candidate.trust, choice.candidate.created_at
+
+    shown = max(first, other, key=rank)
     why = first.why if shown is first else f"{first.why}, in the words of {shown.why}"
-    return replace(
-        shown,
-        why=why,
-        seen=first.seen + 1,
-        folded=tuple(node_id for node_id in ids if node_id not in shown.ids),
-    )
+    ids = (*first.folded, *first.ids, *other.ids)
+    folded = tuple(node_id for node_id in ids if node_id not in shown.ids)
+    return replace(shown, why=why, seen=first.seen + 1, folded=folded)
 
 
 def _says_more(turn: str, statements: Iterable[str]) -> bool:
@@ -225,12 +211,8 @@ def style_of(form: str, language: Language, template: str = "") -> Style:
     if form == "json":
         return Style(language, "json")
     if form == "template":
-        return Style(
-            language,
-            "template",
-            PLACE.sub(lambda match: f"{{{{{PLACES.get(match[1], match[1])}}}}}", template),
-            days="above",
-        )
+        named = PLACE.sub(lambda match: f"{{{{{PLACES.get(match[1], match[1])}}}}}", template)
+        return Style(language, "template", named, days="above")
     return Style(language, days="above")
 
 
@@ -259,6 +241,8 @@ def memory_sections(ranked: Sequence[Candidate], language: Language, *, titled: 
 def _line(choice: Chosen, rank: int) -> Line:
     memory = choice.candidate
     own_words = choice.text == memory.text
+    speaker = memory.role or "" if own_words and not memory.named else ""  # else the text names the speaker
+    dated = memory.kind == "session" or not own_words
     return Line(
         choice.text,
         rank,
@@ -266,26 +250,18 @@ def _line(choice: Chosen, rank: int) -> Line:
         memory.superseded_at,
         memory.renewed_at,
         memory.ended,
-        speaker=memory.role or ""
-        if own_words and not memory.named
-        else "",  # else the text names the speaker
+        speaker=speaker,
         concluded=memory.concluded,
         share=ANSWER_SHARE if memory.role in ("assistant", "tool") else TURN_SHARE,
-        finish=partial(with_dates, said_at=memory.created_at)
-        if memory.kind == "session" or not own_words
-        else None,
+        finish=partial(with_dates, said_at=memory.created_at) if dated else None,
         item=choice,
     )
 
 
 def why_shown(written: Written) -> str:
     """Why a memory's line is in a prompt, for people."""
-    why: str = written.line.item.why
-    return (
-        why
-        + (", within the floor of its kind" if written.floor else "")
-        + (", shortened" if written.shortened else "")
-    )
+    floor = ", within the floor of its kind" if written.floor else ""
+    return f"{written.line.item.why}{floor}{', shortened' if written.shortened else ''}"
 
 
 #: Characters of a query that are looked at: longer ones are documents, whose end may hold the question.
@@ -353,12 +329,9 @@ def intent_of(query: str) -> Intent:
 
 def _expansions(text: str, keywords: Sequence[str], industry: Mapping[str, Sequence[str]]) -> list[str]:
     own = set(keywords)
+    of_group = [[*map(normalise, (keyword, *others))] for keyword, others in industry.items()]
     expansions: dict[str, None] = {}
-    for group in _synonyms():
-        if any(_says(word, text, own) for word in group):
-            expansions |= dict.fromkeys(word for word in group if not _says(word, text, own))
-    for keyword, others in industry.items():
-        group = [normalise(keyword), *map(normalise, others)]
+    for group in (*_synonyms(), *of_group):
         if any(_says(word, text, own) for word in group):
             expansions |= dict.fromkeys(word for word in group if not _says(word, text, own))
     return list(expansions)[:MAX_EXPANSIONS]

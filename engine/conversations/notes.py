@@ -206,11 +206,8 @@ def kept(
     numbers = range(len(question.known)) if shown is None else shown
     seen = question.model_copy(update={"known": [question.known[number] for number in numbers]})
     for note in notes.memories:
-        lines = [
-            line
-            for line in dict.fromkeys(note.lines)
-            if since <= line < len(messages) and messages[line].role == "user"
-        ]
+        new = (line for line in dict.fromkeys(note.lines) if since <= line < len(messages))
+        lines = [line for line in new if messages[line].role == "user"]
         if (part := _said_in(note, lines, seen, heads)) is not None:
             memory = _memory(note, lines, part, messages[lines[-1]])
             memories.append(memory)
@@ -235,9 +232,8 @@ def kept(
         left -= len(rest)
         changes = {"single_valued": shadow.single_valued, "supersedes": every, "may_end": rest}
         memories[place] = memory.model_copy(update=changes)
-    experiences = [
-        one for entry in lived.experiences if (one := _experience(entry, messages, since)) is not None
-    ]
+    told = (_experience(entry, messages, since) for entry in lived.experiences)
+    experiences = [experience for experience in told if experience is not None]
     dropped = notes.unusable + len(notes.memories) - len(memories) + len(lived.experiences) - len(experiences)
     signals = profile_signals(messages, since)
     return CombinedExtraction(memories=memories, experiences=experiences, profile_signals=signals), dropped
@@ -247,19 +243,15 @@ def _said_in(note: Note, lines: Sequence[int], question: Notes, heads: Heads | N
     """The part of the user's messages that says most of a statement; None if they do not say it."""
     messages, content = question.messages, note.content
     known = "\n".join(said_of(fact.content) for fact in question.known)
-    if unknown_names(
-        content, "\n".join([*(f"{message.name or ''} {message.text}" for message in messages), known])
-    ):
+    shown = [f"{message.name or ''} {message.text}" for message in messages]
+    if unknown_names(content, "\n".join([*shown, known])):
         return None
     about, of_health = words_of(content), concerns_health(content) is not False
     parts, asked = list[Part](), list[str]()
     for line in lines:
         own = [part for part in live_parts(messages[line].text) if not cue.IMAGINED.search(part.context)]
-        if (
-            line
-            and messages[line - 1].role == "assistant"
-            and any(len(part.words) <= ANSWER_WORDS for part in own)
-        ):
+        short = any(len(part.words) <= ANSWER_WORDS for part in own)
+        if short and line and messages[line - 1].role == "assistant":
             asked.append(messages[line - 1].text)
         parts += own
     said = "\n".join([*dict.fromkeys(part.context for part in parts), *asked])
@@ -267,18 +259,12 @@ def _said_in(note: Note, lines: Sequence[int], question: Notes, heads: Heads | N
     # That something which the message names has ended is no inference: "the doc says no more labetalol".
     ended = [question.known[number] for number in note.ends if 0 <= number < len(question.known)]
     named = any((_named(fact, said) & about) - words_of(note.about) for fact in ended)
-    of_own = (
-        named
-        or any(map(_of_health, parts))
-        or any(map(concerns_health, asked))
-        or shared >= OWN_WORDS_OF_HEALTH
-    )
-    if of_health and not of_own:
+    says_health = any(map(_of_health, parts)) or any(map(concerns_health, asked))
+    if of_health and not (named or says_health or shared >= OWN_WORDS_OF_HEALTH):
         return None
     mostly_known = shared >= OWN_WORD and with_known >= SAME_WORDS * len(about)
-    by_itself = shared >= SAME_WORDS * len(about) or (
-        shared >= OWN_WORDS and shared >= SOME_WORDS * len(about)
-    )
+    some = shared >= OWN_WORDS and shared >= SOME_WORDS * len(about)
+    by_itself = some or shared >= SAME_WORDS * len(about)
     if not (mostly_known or by_itself or any(_means(part.context, content, heads) for part in parts)):
         return None
     return max(parts, key=lambda part: len(shared_words(content, part.clause.text)), default=None)
@@ -306,9 +292,9 @@ def _memory(note: Note, lines: list[int], part: Part, message: Message) -> Extra
         subject = attribute.subject
     if subject.lower() in _USER:
         subject = message.name or "user"
-    preference = (
-        attribute.category == "user_preference" if attribute is not None else note.type == "preference"
-    )
+    preference = note.type == "preference"
+    if attribute is not None:
+        preference = attribute.category == "user_preference"
     return ExtractedMemory(
         content=note.content,
         type="preference" if preference else "knowledge",
@@ -330,10 +316,8 @@ _USER = frozenset({"user", "the user", "用户", "me", "i", "我"})
 
 def _takes_back(memory: ExtractedMemory, fact: KnownFact) -> bool:
     """Whether an LLM may take back a known statement: of its subject and attribute, and not of health."""
-    same = memory.attribute is not None and (fact.subject, fact.attribute) == (
-        memory.subject,
-        memory.attribute,
-    )
+    mine, theirs = (memory.subject, memory.attribute), (fact.subject, fact.attribute)
+    same = memory.attribute is not None and mine == theirs
     return same and concerns_health(said_of(fact.content)) is False and not is_vital(fact.content)
 
 

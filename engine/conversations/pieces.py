@@ -58,9 +58,9 @@ class Line:
     @property
     def answer_tokens(self) -> int:
         """What it takes of an answer."""
-        return (
-            FIELDS + min(estimate_tokens(self.message.text), SAID_AGAIN) if self.message.role == "user" else 0
-        )
+        if self.message.role != "user":
+            return 0
+        return FIELDS + min(estimate_tokens(self.message.text), SAID_AGAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,8 @@ class Piece:
         if not middle:
             return []
         first, second = self.new[:middle], self.new[middle:]
-        return _with_users(
-            [
-                Piece(self.before, first, self.known),
-                Piece(_context((*self.before, *first)), second, self.known),
-            ]
-        )
+        then = Piece(_context((*self.before, *first)), second, self.known)
+        return _with_users([Piece(self.before, first, self.known), then])
 
     def apart(self) -> list[Piece]:
         """It, or its halves, without what else is shown, which may be refused. None of one line."""
@@ -116,16 +112,14 @@ def in_pieces(messages: Sequence[Message], since: int, room: Room, *, known: boo
     before = _context([Line(number, message) for number, message in enumerate(messages[:since])])
     shown = min(room.data // 2, CONTEXT_LINES * (LINE_TOKENS + CONTEXT_CHARS // TOKEN_CHARS))
     free = max(room.data - shown, 2 * LINE_TOKENS)
-    every = [
-        line for number in range(since, len(messages)) for line in _lines(number, messages[number], free)
-    ]
+    numbers = range(since, len(messages))
+    every = [line for number in numbers for line in _lines(number, messages[number], free)]
     pieces: list[Piece] = []
     new: list[Line] = []
     for line in every:
-        full = sum(one.tokens for one in new) + line.tokens > free
-        if new and (
-            full or sum(one.answer_tokens for one in new) + line.answer_tokens > PLANNED * room.answer
-        ):
+        tokens = sum(one.tokens for one in (*new, line))
+        answer_tokens = sum(one.answer_tokens for one in (*new, line))
+        if new and (tokens > free or answer_tokens > PLANNED * room.answer):
             pieces.append(Piece(before, tuple(new), known))
             before, new = _context((*before, *new)), []
         new.append(line)

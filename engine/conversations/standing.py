@@ -71,27 +71,20 @@ def standing(
     acted = played([turn.message for turn in session])
     older = [turn for turn in earlier if turn.message.role == "user"]
     new = [turn.message.text for turn in session[since:] if turn.message.role == "user"]
-    wishes = (
-        {}
-        if heads is None
-        else _wishes(heads, [text for text in new if not text.startswith(tuple(NOT_KEPT.values()))])
-    )
+    may_wish = [text for text in new if not text.startswith(tuple(NOT_KEPT.values()))]
+    wishes = {} if heads is None else _wishes(heads, may_wish)
     for number, turn in enumerate(session):
         if number < since:
             continue
-        text = turn.message.text
-        if turn.message.role != "user":
-            if number in acted or (number and _is_elses(session[number - 1], result)):
-                result.marks[turn.node_id].append(Mark(0, len(text), "else"))
-            continue
-        if number in acted:
+        text, is_users = turn.message.text, turn.message.role == "user"
+        if number in acted or (not is_users and number and _is_elses(session[number - 1], result)):
             result.marks[turn.node_id].append(Mark(0, len(text), "else"))
+        if number in acted or not is_users:
             continue
         said_at = turn.message.at or datetime.now(UTC)
         result.marks[turn.node_id] += [Mark(start, end, "else") for start, end in others_words(text)]
-        result.marks[turn.node_id] += [
-            Mark(*one.span, "until", one.until) for one in temporary(text, said_at)
-        ]
+        of_time = temporary(text, said_at)
+        result.marks[turn.node_id] += [Mark(*one.span, "until", one.until) for one in of_time]
         orders = forgets(text)
         wish = wishes.get(text, "")
         if heads is not None and wish == PRIVATE and not orders:
@@ -99,18 +92,14 @@ def standing(
         if heads is not None and wish == FORGET and not orders and may_order(text):
             orders = _order(heads, text)
         _forget(turn, orders, older, result, certain=wish != NOTHING)
-        mine = [
-            one
-            for one in older
-            if one.message.name == turn.message.name and (one.message.at or said_at) <= said_at
-        ]
+        by_same = (one for one in older if one.message.name == turn.message.name)
+        mine = [one for one in by_same if (one.message.at or said_at) <= said_at]
         said = [Said(_left(one, result), one.message.at, one.session_id) for one in mine]
         newer = Said(_left(turn, result), said_at, turn.session_id)
         for end in ended(said, newer, heads):
             why: Why = "earlier" if not end.sure else "corrected" if end.corrected else "ended"
-            result.marks[mine[end.old].node_id].append(
-                Mark(*end.span, why, said_at.date(), str(turn.node_id))
-            )
+            mark = Mark(*end.span, why, said_at.date(), str(turn.node_id))
+            result.marks[mine[end.old].node_id].append(mark)
         older.append(turn)
     return result
 
@@ -124,10 +113,9 @@ def _is_one(turns: Sequence[SaidTurn], fits: Sequence[Fit]) -> bool:
 def _is_elses(turn: SaidTurn, found: Standing) -> bool:
     """Whether a message is somebody else's words, or not to be kept: then so is the answer to it."""
     marks = [*turn.marks, *found.marks[turn.node_id]]
-    gone = turn.message.text.startswith(tuple(NOT_KEPT.values())) or any(
-        part.node_id == turn.node_id for part in found.forgotten
-    )
-    return gone or any(mark.why == "else" for mark in marks)
+    gone = turn.message.text.startswith(tuple(NOT_KEPT.values()))
+    forgotten = any(part.node_id == turn.node_id for part in found.forgotten)
+    return gone or forgotten or any(mark.why == "else" for mark in marks)
 
 
 def _wishes(heads: Heads, texts: Sequence[str]) -> dict[str, str]:
@@ -148,15 +136,11 @@ def _wishes(heads: Heads, texts: Sequence[str]) -> dict[str, str]:
 
 def _wish(heads: Heads, judged: Sequence[Judged]) -> str:
     sure = {label: heads.least(KEEPING, label) for label in (PRIVATE, FORGET)}
-    wish = next(
-        (label for label, least in sure.items() if any(one.probabilities[label] >= least for one in judged)),
-        "",
-    )
-    return (
-        NOTHING
-        if not wish and judged and all(one.probabilities[NOTHING] >= SURELY_NOTHING for one in judged)
-        else wish
-    )
+    for label, least in sure.items():
+        if any(one.probabilities[label] >= least for one in judged):
+            return label
+    surely_nothing = judged and all(one.probabilities[NOTHING] >= SURELY_NOTHING for one in judged)
+    return NOTHING if surely_nothing else ""
 
 
 def _order(heads: Heads, text: str) -> list[Order]:
@@ -211,11 +195,8 @@ def own(turn: SaidTurn, changes: Standing) -> Message:
 
 def _left(turn: SaidTurn, changes: Standing, why: Why | None = None) -> str:
     """A turn's text with spaces in place of what is marked (only so, if ``why`` is given) or forgotten."""
-    spans = [
-        (mark.start, mark.end)
-        for mark in (*turn.marks, *changes.marks[turn.node_id])
-        if why in (None, mark.why)
-    ]
+    marks = (*turn.marks, *changes.marks[turn.node_id])
+    spans = [(mark.start, mark.end) for mark in marks if why in (None, mark.why)]
     spans += [(part.start, part.end) for part in changes.forgotten if part.node_id == turn.node_id]
     text = turn.message.text
     for start, end in spans:

@@ -48,7 +48,6 @@ _CLAUSE = re.compile(
 )
 #: The sentence is about somebody or something else.
 _OF_OTHERS = re.compile(r"(?:my|the|it|he|she|we|they)\b|[他她它]", re.IGNORECASE)
-_NOT_SPACE = re.compile(r"\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +107,9 @@ def _worth_keeping(
     """
     before = [_said_before(messages, group[0].turn) for group in by_message]
     said = [[_without_address(statement.text, called) for statement in group] for group in by_message]
-    whole = heads.facts([(asked, " ".join(texts)) for asked, texts in zip(before, said, strict=True)])
-    alone = iter(
-        heads.facts([(asked, text) for asked, texts in zip(before, said, strict=True) for text in texts])
-    )
+    asked_said = list(zip(before, said, strict=True))
+    whole = heads.facts([(asked, " ".join(texts)) for asked, texts in asked_said])
+    alone = iter(heads.facts([(asked, text) for asked, texts in asked_said for text in texts]))
     least, of_attribute = heads.least(FACTS, LASTING), heads.least(FACTS, LASTING, OF_ATTRIBUTE)
     kept, left = [], list[Statement]()
     for group, message in zip(by_message, whole, strict=True):
@@ -120,22 +118,14 @@ def _worth_keeping(
         if not chosen and message is not None and message.probabilities[LASTING] >= least and any(chances):
             chosen = [group[chances.index(max(chances))]]
         kept.append(chosen)
-        left += [
-            statement
-            for statement, chance in zip(group, chances, strict=True)
-            if statement not in chosen and chance >= LEAST_LASTING
-        ]
+        judged = zip(group, chances, strict=True)
+        left += [one for one, chance in judged if one not in chosen and chance >= LEAST_LASTING]
     news = _taking_back(left, [statement for chosen in kept for statement in chosen], heads, known)
-    result = []
-    for group, first in zip(by_message, kept, strict=True):
-        chosen = [
-            news.get(id(statement), statement)
-            for statement in group
-            if statement in first or id(statement) in news
-        ]
-        if chosen:
-            result.append(chosen)
-    return result
+    result = [
+        [news.get(id(one), one) for one in group if one in first or id(one) in news]
+        for group, first in zip(by_message, kept, strict=True)
+    ]
+    return [chosen for chosen in result if chosen]
 
 
 def _taking_back(
@@ -171,12 +161,10 @@ def _chance(judged: Judged | None, statement: Statement, of_attribute: float) ->
 
 def _said_before(messages: Sequence[Message], turn: int) -> str:
     """What the assistant, or another speaker, said right before."""
-    if turn == 0 or (messages[turn - 1].role, messages[turn - 1].name) == (
-        messages[turn].role,
-        messages[turn].name,
-    ):
+    if turn == 0:
         return ""
-    return messages[turn - 1].text[-READ_CHARS:]
+    before, message = messages[turn - 1], messages[turn]
+    return "" if (before.role, before.name) == (message.role, message.name) else before.text[-READ_CHARS:]
 
 
 def _called(names: set[str]) -> re.Pattern[str] | None:
@@ -196,12 +184,7 @@ def _without_address(text: str, called: re.Pattern[str] | None) -> str:
 
 def _question_before(messages: Sequence[Message], turn: int) -> str:
     """The question that the message before ends with, if it is somebody else's and asks for a fact."""
-    if turn == 0:
-        return ""
-    before = messages[turn - 1]
-    if before.role == messages[turn].role and before.name == messages[turn].name:
-        return ""
-    last = sentences(before.text[-READ_CHARS:])[-1:]
+    last = sentences(_said_before(messages, turn))[-1:]
     if not last or not cue.QUESTION_MARK.search(last[0]) or cue.OPINION_QUESTION.search(last[0]):
         return ""
     return last[0].strip()[:MAX_ASKED_CHARS]
@@ -216,8 +199,7 @@ def _of_message(
     first = True
     for sentence in _lines(text):
         language = language_of(sentence)
-        for part in _stated(sentence):
-            said = part
+        for said in _stated(sentence):
             trouble = cue.TROUBLE.search(said) is not None or cue.FAILED.search(said) is not None
             lasting = _is_lasting(said)
             if not lasting and cue.REQUEST.search(said):
@@ -227,10 +209,8 @@ def _of_message(
             if first and asked and not cue.UNSURE.search(said):
                 words = _count(said, language)
                 if _answers(said, words):
-                    strength, question = (
-                        max(strength + ANSWER, STRONG if words or cue.YES.search(said) else 0.0),
-                        asked,
-                    )
+                    least = STRONG if words or cue.YES.search(said) else 0.0
+                    strength, question = max(strength + ANSWER, least), asked
             first = False
             vital = is_vital(said)
             yield Statement(turn, said, language, strength, question, lasting, trouble and not vital, vital)
@@ -238,18 +218,13 @@ def _of_message(
 
 
 def _answers(text: str, words: float) -> bool:
-    return (
-        words < ANSWER_WORDS
-        and not cue.NO_STATEMENT.match(text)
-        and (words >= 1 or cue.YES.match(text) is not None)
-    )
+    says = words >= 1 or cue.YES.match(text) is not None
+    return words < ANSWER_WORDS and not cue.NO_STATEMENT.match(text) and says
 
 
 def _lines(text: str) -> Iterator[str]:
-    for sentence in sentences(text):
-        for line in sentence.splitlines():
-            if _NOT_SPACE.search(line):
-                yield line.strip()
+    lines = (line.strip() for sentence in sentences(text) for line in sentence.splitlines())
+    return filter(None, lines)
 
 
 def _stated(sentence: str) -> Iterator[str]:
@@ -260,13 +235,10 @@ def _stated(sentence: str) -> Iterator[str]:
         not telling(masked) or cue.SAYS_ONLY.search(masked) or _others_words(sentence, masked)
     ):
         return
-    if cue.ROLE_PLAY.search(masked) or (
-        cue.UNSURE.search(masked) and _count(masked, language_of(masked)) < ANSWER_WORDS
-    ):
+    if cue.UNSURE.search(masked) and _count(masked, language_of(masked)) < ANSWER_WORDS:
         return
-    if cue.REPORTED.search(sentence) or cue.FICTION.search(masked) or cue.PASSING.search(masked):
-        return
-    if cue.IMAGINED.search(masked):
+    not_so = (cue.ROLE_PLAY, cue.FICTION, cue.PASSING, cue.IMAGINED)
+    if cue.REPORTED.search(sentence) or any(words.search(masked) for words in not_so):
         return
     asks = cue.QUESTION_MARK.search(masked) is not None or cue.ASKING.search(masked) is not None
     if not asks and not cue.OPEN.search(masked):
@@ -297,20 +269,16 @@ def strength_of(text: str, language: Language) -> float:
     name, number = cue.NAME.search(text) is not None, cue.NUMBER.search(text) is not None
     if count < 1 and not (name or number):
         return CARRIED if cue.FIRST_PERSON.search(text) and len(telling(text)) >= CARRIED_WORDS else 0.0
-    told = (
-        count
-        + (
-            FIRST_PERSON
-            if cue.FIRST_PERSON.search(text)
-            else THIRD_PERSON
-            if cue.THIRD_PERSON.search(text)
-            else 0.0
-        )
-        + (PAST if cue.PAST.search(text) else 0.0)
-        + (NAME if name else 0.0)
-        + (NUMBER if number else 0.0)
-        + (TO_YOU if cue.SECOND_PERSON.search(text) else 0.0)
-    )
+    first = cue.FIRST_PERSON.search(text) is not None
+    adds = [
+        (FIRST_PERSON, first),
+        (THIRD_PERSON, not first and cue.THIRD_PERSON.search(text)),
+        (PAST, cue.PAST.search(text)),
+        (NAME, name),
+        (NUMBER, number),
+        (TO_YOU, cue.SECOND_PERSON.search(text)),
+    ]
+    told = count + sum(weight for weight, there in adds if there)
     return max(told, STRONG) if number and cue.MOVED_TO.search(text) else told
 
 
