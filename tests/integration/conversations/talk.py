@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from sqlalchemy import text
 
@@ -22,19 +22,10 @@ START = datetime(2026, 5, 1, 9, tzinfo=UTC)
 
 def turn(group: str, said: str, **fields: Any) -> wire.Event:
     """A turn of a user, unless told otherwise."""
-    envelope: dict[str, Any] = {
-        name: fields.pop(name)
-        for name in ("agent_id", "session_id", "occurred_at", "event_id")
-        if name in fields
-    }
-    event: dict[str, Any] = {
-        "type": "turn.recorded",
-        "group_id": group,
-        "agent_id": "helper",
-        "session_id": "s1",
-        "occurred_at": START,
-    }
-    return wire.build({**event, **envelope, "payload": {"role": "user", **fields, "text": said}})
+    name, at = (group, fields.pop("agent_id", "helper")), fields.pop("occurred_at", START)
+    envelope = {key: fields.pop(key) for key in ("session_id", "event_id") if key in fields}
+    payload = {"role": "user", **fields, "text": said}
+    return wire.made("turn.recorded", name, at, payload, **{"session_id": "s1"} | envelope)
 
 
 def say(group: str, *said: str | tuple[str, str], start: datetime = START, **fields: Any) -> list[UUID]:
@@ -54,16 +45,10 @@ def save(events: Iterable[wire.Event]) -> Stored:
 
 
 def end_session(group: str, session_id: str = "s1", agent_id: str = "helper") -> UUID:
-    event_id = uuid4()
-    ended = {
-        "type": "session.ended",
-        "event_id": event_id,
-        "group_id": group,
-        "agent_id": agent_id,
-        "session_id": session_id,
-    }
-    save([wire.build(ended)])
-    return event_id
+    ended = {"type": "session.ended", "group_id": group, "agent_id": agent_id, "session_id": session_id}
+    event = wire.build(ended)
+    save([event])
+    return event.event_id
 
 
 def run() -> int:
@@ -73,40 +58,29 @@ def run() -> int:
 
 def hurry() -> None:
     """What waits for its window is due now."""
+    due = text("UPDATE pending_work SET due_at = now() WHERE kind = :kind")
     with unit_of_work() as connection:
-        connection.execute(
-            text("UPDATE pending_work SET due_at = now() WHERE kind = :kind"), {"kind": EXTRACT}
-        )
+        connection.execute(due, {"kind": EXTRACT})
 
 
 def owed() -> list[Any]:
+    work = text("SELECT due_at, attempts, last_error FROM pending_work WHERE kind = :kind")
     with unit_of_work() as connection:
-        found = connection.execute(
-            text("SELECT due_at, attempts, last_error FROM pending_work WHERE kind = :kind"),
-            {"kind": EXTRACT},
-        )
-        return list(found.mappings())
+        return list(connection.execute(work, {"kind": EXTRACT}).mappings())
 
 
 def nodes(group: str, *kinds: str) -> list[Any]:
     """Memories of the group, of these kinds or of any, in their order."""
+    wanted = text("SELECT * FROM memory_nodes WHERE group_id = :group ORDER BY node_count")
     with unit_of_work() as connection:
-        found = connection.execute(
-            text("""
-                SELECT * FROM memory_nodes WHERE group_id = :group AND (cardinality(CAST(:kinds AS text[])) =
-                0 OR kind = ANY(:kinds))
-                ORDER BY node_count
-            """),
-            {"group": group, "kinds": list(kinds)},
-        )
-        return list(found.mappings())
+        found = connection.execute(wanted, {"group": group}).mappings().all()
+    return [row for row in found if not kinds or row["kind"] in kinds]
 
 
 def facts(group: str) -> list[str]:
     """Preferences and knowledge in force."""
-    return [
-        row["description"] for row in nodes(group, "preference", "knowledge") if row["superseded_by"] is None
-    ]
+    said = nodes(group, "preference", "knowledge")
+    return [row["description"] for row in said if row["superseded_by"] is None]
 
 
 def window() -> float:

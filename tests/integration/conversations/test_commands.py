@@ -46,6 +46,8 @@ from jiyi.protocol.conversations import (
     uri_of,
 )
 from jiyi.protocol.providers import EmbedderReport
+from jiyi.protocol.recall import InjectedContext
+from jiyi.protocol.retrieval import ScoredMemory
 from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -72,22 +74,31 @@ def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") ->
     return actions.add_resource.perform(me(group), MemoryEntryInput(uri=uri, content=content))
 
 
+def keep(group: str, content: str, **fields: Any) -> Any:
+    entry = MemoryEntryInput.model_validate({"agent_id": "helper", "content": content, **fields})
+    return actions.store_memory.perform(me(group), entry)
+
+
+def context(group: str, query: str, **fields: Any) -> InjectedContext:
+    asked = ContextRequest.model_validate({"agent_id": "helper", "query": query, **fields})
+    return injection.build(me(group), asked)
+
+
+def search(group: str, **options: Any) -> list[ScoredMemory]:
+    request = SearchOptions.model_validate({"agent_id": "helper", "query": "peanuts", **options})
+    return worker.search(me(group), request).rows
+
+
 # Memory
 
 
 def test_what_is_stored_can_be_got_and_nothing_under_another_id_or_in_another_group(group: str) -> None:
-    entry = MemoryEntryInput(
-        agent_id="小伴", content="用户对花生过敏。", category="allergy", keywords=["花生"], importance=9
-    )
-    done = actions.store_memory.perform(me(group), entry)
+    entry = {"agent_id": "小伴", "category": "allergy", "keywords": ["花生"], "importance": 9}
+    done = keep(group, "用户对花生过敏。", **entry)
     found = actions.get.perform(me(group), ByIdForUser(id=done.id))
     assert found is not None
-    assert (found.description, found.uri, found.keywords) == (
-        "用户对花生过敏。",
-        "agent://小伴/knowledge/allergy",
-        ["花生"],
-    )
-    assert found.poignancy == 9
+    assert (found.description, found.uri) == ("用户对花生过敏。", "agent://小伴/knowledge/allergy")
+    assert (found.keywords, found.poignancy) == (["花生"], 9)
     assert actions.get.perform(me(group), ByIdForUser(id=uuid4())) is None
     assert actions.get.perform(me(f"{group}-other"), ByIdForUser(id=done.id)) is None
 
@@ -102,19 +113,10 @@ def test_bug_h2_a_resource_that_is_added_again_is_stored_once(group: str, kind: 
 
 def test_search_finds_by_words_type_and_importance(group: str) -> None:
     add(group, "The user is allergic to peanuts.")
-    actions.store_memory.perform(
-        me(group),
-        MemoryEntryInput(
-            agent_id="helper",
-            content="The user likes peanuts butter.",
-            memory_type="preference",
-            importance=3,
-        ),
-    )
+    keep(group, "The user likes peanuts butter.", memory_type="preference", importance=3)
 
     def found(**options: Any) -> list[str]:
-        request = SearchOptions(agent_id="helper", query="peanuts", **options)
-        return sorted(memory.kind or "" for memory in worker.search(me(group), request).rows)
+        return sorted(memory.kind or "" for memory in search(group, **options))
 
     assert found() == ["knowledge", "preference"]
     assert found(memory_type="preference") == ["preference"]
@@ -125,20 +127,10 @@ def test_search_finds_by_words_type_and_importance(group: str) -> None:
 def test_filters_come_before_the_limit_and_what_is_found_counts_as_accessed(group: str) -> None:
     for number in range(30):
         add(group, f"Peanuts, peanuts, peanuts: {number}.", f"agent://helper/knowledge/other/{number}")
-    done = actions.store_memory.perform(
-        me(group),
-        MemoryEntryInput(
-            agent_id="helper", content="Something about peanuts.", category="rare", importance=9
-        ),
-    )
-    best = worker.search(
-        me(group), SearchOptions(agent_id="helper", query="peanuts", min_importance=8, limit=1)
-    )
-    assert [memory.node_id for memory in best.rows] == [done.id]
-    below = worker.find(
-        me(group), FindOptions(query="peanuts", scope="agent://helper/knowledge/rare", limit=1)
-    )
-    assert [memory.node_id for memory in below.rows] == [done.id]
+    done = keep(group, "Something about peanuts.", category="rare", importance=9)
+    assert [memory.node_id for memory in search(group, min_importance=8, limit=1)] == [done.id]
+    rare = FindOptions(query="peanuts", scope="agent://helper/knowledge/rare", limit=1)
+    assert [memory.node_id for memory in worker.find(me(group), rare).rows] == [done.id]
     access.flush()
     with unit_of_work() as connection:
         count = text("SELECT access_count FROM node_access WHERE group_id = :g AND node_id = :id")
@@ -160,12 +152,8 @@ def test_stats_count_by_type_and_by_agent(group: str) -> None:
     add(group, "one")
     add(group, "two", "agent://other/preference/x")
     found = actions.stats.perform(me(group), Request())
-    assert (found.total, found.by_type, found.by_agent) == (
-        2,
-        {"knowledge": 1, "preference": 1},
-        {"helper": 1, "other": 1},
-    )
-    assert found.size_bytes == 6
+    assert (found.total, found.size_bytes, found.by_agent) == (2, 6, {"helper": 1, "other": 1})
+    assert found.by_type == {"knowledge": 1, "preference": 1}
     assert actions.stats.perform(me(f"{group}-other"), Request()).total == 0
     assert "@" not in actions.status.perform(me(group), Request()).path, "the path tells no secret"
     assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(content="渡口停航")).count == 6
@@ -186,22 +174,16 @@ def test_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
     page = actions.export.perform(me(group), OfAgents(agent_id="helper", limit=2))
     rest = actions.export.perform(me(group), OfAgents(agent_id="helper", limit=2, cursor=page.next))
     assert [len(page.rows), len(rest.rows), rest.next] == [2, 1, None]
-    wanted = [
-        PersistentMemory.model_validate(memory.model_dump(exclude={"node_id"}))
-        for memory in (*page.rows, *rest.rows)
-    ]
+    exported = [memory.model_dump(exclude={"node_id"}) for memory in (*page.rows, *rest.rows)]
+    wanted = [PersistentMemory.model_validate(memory) for memory in exported]
     add(group, "fact of another", "agent://zoe/knowledge/food")
     everything: list[str] = []
     page = actions.export.perform(me(group), OfAgents(limit=2))
     while page.next is not None:
         everything += [memory.description for memory in page.rows]
         page = actions.export.perform(me(group), OfAgents(limit=2, cursor=page.next))
-    assert [*everything, *(memory.description for memory in page.rows)] == [
-        "fact 0",
-        "fact 1",
-        "fact 2",
-        "fact of another",
-    ]
+    everything += [memory.description for memory in page.rows]
+    assert everything == ["fact 0", "fact 1", "fact 2", "fact of another"]
     other = me(f"{group}-other")
     assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).stored == 3
     assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).known == 3
@@ -218,10 +200,8 @@ def test_ls_and_tree_count_what_is_in_force_and_removing_takes_what_is_below(gro
     listed = actions.ls.perform(me(group), ListResources(uri="agent://helper")).rows
     assert [(one.name, one.memories) for one in listed] == [("knowledge", 2), ("preference", 1)]
     tree = actions.ls.perform(me(group), ListResources(uri="agent://helper/knowledge", depth=2)).rows
-    assert [(one.name, [child.name for child in one.children]) for one in tree] == [
-        ("food", []),
-        ("home", ["city"]),
-    ]
+    below = [(one.name, [child.name for child in one.children]) for one in tree]
+    assert below == [("food", []), ("home", ["city"])]
     add(group, "four", "agent://helper/knowledge/food/nuts")
     add(group, "five", "agent://helper/knowledge/foods")
     assert actions.remove.perform(me(group), ResourceUri(uri="agent://helper/knowledge/food")).count == 2
@@ -231,9 +211,8 @@ def test_a_level_that_is_missing_is_made_of_the_text(group: str) -> None:
     add(group, "The user is allergic to peanuts. " * 40)
 
     def read(level: Any) -> str:
-        [found] = actions.read.perform(
-            me(group), ReadOptions(uri="agent://helper/knowledge/food", level=level)
-        ).rows
+        options = ReadOptions(uri="agent://helper/knowledge/food", level=level)
+        [found] = actions.read.perform(me(group), options).rows
         return found.text
 
     assert len(read("L2")) > len(read("L1")) > len(read("L0")) > 0
@@ -274,38 +253,23 @@ def test_status_tells_what_is_owed(group: str) -> None:
 
 def test_words_of_the_trade_are_looked_for_together(group: str) -> None:
     add(group, "The glaze cracks.")
-    actions.load_industry_keywords.perform(
-        me(group), IndustryWords(industry="pottery", keywords={"釉": ["glaze"]})
-    )
-    found = injection.build(me(group), ContextRequest(agent_id="helper", query="釉怎么了？"))
-    assert "The glaze cracks." in found.context
+    words = IndustryWords(industry="pottery", keywords={"釉": ["glaze"]})
+    actions.load_industry_keywords.perform(me(group), words)
+    assert "The glaze cracks." in context(group, "釉怎么了？").context
 
 
-Ask = Callable[[str, str], str]
-#: Each way to read, asked for one agent's memories, as one text.
-READERS: dict[str, Ask] = {
-    "search": lambda group, agent: str(
-        worker.search(me(group), SearchOptions(agent_id=agent, query="peanuts"))
+#: Each way to read one agent's memories.
+READERS: dict[str, Callable[[Actor, str], object]] = {
+    "search": lambda me, agent: worker.search(me, SearchOptions(agent_id=agent, query="peanuts")),
+    "find": lambda me, agent: worker.find(me, FindOptions(query="peanuts", scope=f"agent://{agent}")),
+    "grep": lambda me, agent: actions.grep.perform(
+        me, GrepOptions(pattern="peanuts", uri=f"agent://{agent}")
     ),
-    "find": lambda group, agent: str(
-        worker.find(me(group), FindOptions(query="peanuts", scope=f"agent://{agent}"))
-    ),
-    "grep": lambda group, agent: str(
-        actions.grep.perform(me(group), GrepOptions(pattern="peanuts", uri=f"agent://{agent}"))
-    ),
-    "ls": lambda group, agent: str(
-        actions.ls.perform(me(group), ListResources(uri=f"agent://{agent}/knowledge"))
-    ),
-    "tree": lambda group, agent: str(
-        actions.ls.perform(me(group), ListResources(uri=f"agent://{agent}", depth=3))
-    ),
-    "read": lambda group, agent: str(
-        actions.read.perform(me(group), ReadOptions(uri=f"agent://{agent}/knowledge/food"))
-    ),
-    "context": lambda group, agent: str(
-        injection.build(me(group), ContextRequest(agent_id=agent, query="peanuts"))
-    ),
-    "export": lambda group, agent: str(actions.export.perform(me(group), OfAgents(agent_id=agent))),
+    "ls": lambda me, agent: actions.ls.perform(me, ListResources(uri=f"agent://{agent}/knowledge")),
+    "tree": lambda me, agent: actions.ls.perform(me, ListResources(uri=f"agent://{agent}", depth=3)),
+    "read": lambda me, agent: actions.read.perform(me, ReadOptions(uri=f"agent://{agent}/knowledge/food")),
+    "context": lambda me, agent: injection.build(me, ContextRequest(agent_id=agent, query="peanuts")),
+    "export": lambda me, agent: actions.export.perform(me, OfAgents(agent_id=agent)),
 }
 
 
@@ -314,7 +278,7 @@ def test_bug_m3_no_other_agents_memories_are_shown(group: str) -> None:
         add(group, f"peanuts of {agent}!", f"agent://{agent}/knowledge/food")
     add(f"{group}-other", "peanuts of strangers!", "agent://alpha/knowledge/food")
     for reader, ask in READERS.items():
-        found = ask(group, "alpha")
+        found = str(ask(me(group), "alpha"))
         for others in ("alphabet", "agent://alph/", "strangers"):
             assert others not in found, reader
         assert ("peanuts of alpha!" in found) or reader in ("ls", "tree"), reader
@@ -327,39 +291,25 @@ def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
     say(group, "I am allergic to peanuts.")
     end_session(group)
     run()
-    found = injection.build(
-        me(group),
-        ContextRequest(
-            agent_id="helper", query="What am I allergic to?", base_prompt="Be kind.", session_id="s2"
-        ),
-    )
+    found = context(group, "What am I allergic to?", base_prompt="Be kind.", session_id="s2")
     assert found.prompt.startswith("Be kind.\n\n")
     assert "peanuts" in found.prompt
-    with unit_of_work() as connection:
-        [row] = connection.execute(
-            text("SELECT * FROM injections WHERE group_id = :g"), {"g": group}
-        ).mappings()
+    [row] = rows_of("injections", group)
     assert row["node_ids"] == [memory.node_id for memory in found.memories]
     assert (row["injection_id"], len(row["reasons"])) == (found.injection_id, len(found.memories))
     say(group, "I like tea.", session_id="s3")  # the conversation that goes on is not repeated
     for query in ("tea?", "What is my favourite drink?", "我喜欢喝什么？"):
-        assert (
-            "tea"
-            not in injection.build(
-                me(group), ContextRequest(agent_id="helper", query=query, session_id="s3")
-            ).context
-        )
-    assert (
-        injection.build(
-            me(group), ContextRequest(agent_id="helper", query="my tea?", session_id="s1")
-        ).context.count("tea")
-        == 1
-    )
+        assert "tea" not in context(group, query, session_id="s3").context
+    assert context(group, "my tea?", session_id="s1").context.count("tea") == 1
     for query in ("What do I like?", "x", ""):
-        nothing = injection.build(
-            me(group), ContextRequest(agent_id="nobody", query=query, base_prompt="Be kind.")
-        )
+        nothing = context(group, query, agent_id="nobody", base_prompt="Be kind.")
         assert (nothing.prompt, nothing.memories, nothing.injection_id) == ("Be kind.", [], None)
+
+
+def rows_of(table: str, group: str) -> list[Any]:
+    with unit_of_work() as connection:
+        found = connection.execute(text(f"SELECT * FROM {table} WHERE group_id = :g"), {"g": group})
+        return list(found.mappings())
 
 
 class Told(Rules):
@@ -379,14 +329,8 @@ def told(monkeypatch: pytest.MonkeyPatch, **answer: Any) -> None:
 
 
 def experience(**fields: Any) -> ExtractedExperience:
-    made = {
-        "pain_pattern": "The glaze cracks",
-        "solution_steps": ["cool slowly"],
-        "outcome": "partial",
-        "confidence": 0.9,
-        "turns": [0],
-    }
-    return ExtractedExperience.model_validate({**made, **fields})
+    made = {"pain_pattern": "The glaze cracks", "solution_steps": ["cool slowly"], "turns": [0]}
+    return ExtractedExperience.model_validate({**made, "outcome": "partial", "confidence": 0.9, **fields})
 
 
 def test_signals_reach_the_profile_and_what_is_unsure_known_or_cannot_be_stored_holds_up_nothing(
@@ -394,40 +338,25 @@ def test_signals_reach_the_profile_and_what_is_unsure_known_or_cannot_be_stored_
 ) -> None:
     agent = "%" * 190
     add(group, "The user is allergic to peanuts.", uri_of(agent, "knowledge", "food"))
-    injection.build(me(group), ContextRequest(agent_id=agent, query="peanuts?"))
-    memories = [
-        ExtractedMemory(content=f"Fact {name[:1]}.", turns=[0], attribute=name)
-        for name in ("aaa", "%" * 200, "ccc")
-    ]
+    context(group, "peanuts?", agent_id=agent)
+    names = ("aaa", "%" * 200, "ccc")
+    memories = [ExtractedMemory(content=f"Fact {name[:1]}.", turns=[0], attribute=name) for name in names]
     known = ExtractedMemory(content="The user is allergic to peanuts!", turns=[0])
     dull = ExtractedMemory(content="The user ate bread.", importance=2, turns=[0])
     signals = ProfileSignals(
         industry="pottery", role="duke", communication_style="concise", recent_topics=["glaze", "whales"]
     )
-    told(
-        monkeypatch,
-        memories=[*memories, known, dull],
-        experiences=[experience(confidence=0.59)],
-        profile_signals=signals,
-    )
-    say(
-        group,
-        *SMALL_TALK,
-        "I run a pottery that needs a new glaze.",
-        "Keep it short: is the glaze safe?",
-        agent_id=agent,
-    )
+    unsure = [experience(confidence=0.59)]
+    told(monkeypatch, memories=[*memories, known, dull], experiences=unsure, profile_signals=signals)
+    said = "I run a pottery that needs a new glaze.", "Keep it short: is the glaze safe?"
+    say(group, *SMALL_TALK, *said, agent_id=agent)
     run()
     assert facts(group) == ["The user is allergic to peanuts.", "Fact a.", "Fact c."]
     assert nodes(group, "experience") == []
     found = actions.agent_get.perform(me(group), AgentForUser(agent_id=agent)).profile
     assert found is not None
-    assert (found.industry, found.role, found.communication_style, found.recent_topics) == (
-        "pottery",
-        None,
-        "concise",
-        ["glaze"],
-    )
+    assert (found.industry, found.role) == ("pottery", None)
+    assert (found.communication_style, found.recent_topics) == ("concise", ["glaze"])
     with pytest.raises(NotFound):
         actions.agent_get.perform(me(group), AgentForUser(agent_id="nobody"))
 
@@ -436,24 +365,14 @@ def test_experiences_of_the_same_problem_are_merged(group: str, monkeypatch: pyt
     told(monkeypatch, experiences=[experience()])
     first = say(group, *SMALL_TALK, "x")
     run()
-    told(
-        monkeypatch,
-        experiences=[
-            experience(pain_pattern="the GLAZE cracks", solution_steps=["thinner coat"], outcome="success")
-        ],
-    )
+    again = {"pain_pattern": "the GLAZE cracks", "solution_steps": ["thinner coat"], "outcome": "success"}
+    told(monkeypatch, experiences=[experience(**again)])
     say(group, *SMALL_TALK, "y", session_id="s2")
     hurry()
     run()
-    with unit_of_work() as connection:
-        [row] = connection.execute(
-            text("SELECT * FROM experiences WHERE group_id = :g"), {"g": group}
-        ).mappings()
-    assert (row["solution_steps"], row["outcome"], row["reuse_count"]) == (
-        ["cool slowly", "thinner coat"],
-        "success",
-        1,
-    )
+    [row] = rows_of("experiences", group)
+    assert row["solution_steps"] == ["cool slowly", "thinner coat"]
+    assert (row["outcome"], row["reuse_count"]) == ("success", 1)
     old, new = nodes(group, "experience")
     assert (old["superseded_by"], row["node_id"]) == (new["node_id"], new["node_id"])
     assert str(first[0]) in new["filling"]  # so that an erasure of what told it finds it
@@ -464,17 +383,9 @@ def test_an_experience_that_is_injected_was_used_again(group: str, monkeypatch: 
     told(monkeypatch, experiences=[experience()])
     say(group, *SMALL_TALK, "x")
     run()
-    found = injection.build(
-        me(group), ContextRequest(agent_id="helper", query="The glaze cracks, what can I do?")
-    )
+    found = context(group, "The glaze cracks, what can I do?")
     assert "experience" in {memory.kind for memory in found.memories}
-    with unit_of_work() as connection:
-        assert (
-            connection.execute(
-                text("SELECT reuse_count FROM experiences WHERE group_id = :g"), {"g": group}
-            ).scalar_one()
-            == 1
-        )
+    assert [row["reuse_count"] for row in rows_of("experiences", group)] == [1]
 
 
 # The others
@@ -500,36 +411,27 @@ def test_what_an_llm_would_be_asked_is_shown_and_not_asked(
     say(group, *SMALL_TALK, "I am allergic to peanuts.", user_id="zoe")
     run()
     monkeypatch.setattr(llms, "llm", lambda: pytest.fail("asked"))
+
+    def asked(name: Any, user_id: str = "zoe") -> Any:
+        request = ShowPrompts(name=name, agent_id="helper", session_id="s1", user_id=user_id)
+        [only] = show_prompts(me(group), request).rows
+        return only
+
     for name in get_args(PromptName):
-        shown = show_prompts(
-            me(group), ShowPrompts(name=name, agent_id="helper", session_id="s1", user_id="zoe")
-        )
-        [only] = shown.rows
+        only = asked(name)
         assert only.prompt.startswith(f"{name}@")
         assert "peanuts" in only.messages[-1].content
         assert only.answer["properties"]
-    [notes] = show_prompts(
-        me(group), ShowPrompts(name="extraction", agent_id="helper", session_id="s1", user_id="zoe")
-    ).rows
-    assert 'S0: "User: I am allergic to peanuts."' in notes.messages[-1].content
+    assert 'S0: "User: I am allergic to peanuts."' in asked("extraction").messages[-1].content
     with pytest.raises(NotFound):
-        show_prompts(
-            me(group), ShowPrompts(name="extraction", agent_id="helper", session_id="s1", user_id="ben")
-        )
+        asked("extraction", "ben")
 
 
 def test_what_an_agent_learned_is_a_behavior(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lesson = {
-        "type": "knowledge",
-        "category": "agent_lesson",
-        "content": "Fire the kiln slowly.",
-        "importance": 7,
-        "turns": [0],
-    }
-    told(monkeypatch, memories=[ExtractedMemory(**lesson)])
-    said = ExtractMessages(
-        agent_id="helper", messages=[Message(role="user", text="The glaze cracked, we fired too fast.")]
-    )
+    lesson = ExtractedMemory(category="agent_lesson", content="Fire the kiln slowly.", turns=[0])
+    told(monkeypatch, memories=[lesson])
+    messages = [Message(role="user", text="The glaze cracked, we fired too fast.")]
+    said = ExtractMessages(agent_id="helper", messages=messages)
     assert [item.fact for item in worker.extract_session_memories(me(group), said).items] == ["behavior"]
 
 

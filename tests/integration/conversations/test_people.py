@@ -61,15 +61,7 @@ def remember(group: str, description: str, user_id: str | None = None, **fields:
 
 def observed(group: str, description: str, user_id: str | None = None, **fields: Any) -> Any:
     payload = {"description": description, "user_id": user_id, **fields}
-    return wire.build(
-        {
-            "type": "memory.observed",
-            "group_id": group,
-            "agent_id": "helper",
-            "occurred_at": START,
-            "payload": payload,
-        }
-    )
+    return wire.made("memory.observed", (group, "helper"), START, payload)
 
 
 def told(group: str, user_id: str | None, question: str = "What do you know?", **fields: Any) -> set[str]:
@@ -84,11 +76,8 @@ def told(group: str, user_id: str | None, question: str = "What do you know?", *
 
 
 def in_force(group: str) -> set[tuple[str, str]]:
-    return {
-        (row["user_id"], row["description"])
-        for row in nodes(group, "preference", "knowledge")
-        if row["superseded_at"] is None
-    }
+    current = (row for row in nodes(group, "preference", "knowledge") if row["superseded_at"] is None)
+    return {(row["user_id"], row["description"]) for row in current}
 
 
 @pytest.mark.parametrize(
@@ -145,18 +134,11 @@ def test_a_user_of_the_same_name_in_another_group_is_somebody_else(group: str) -
 def test_each_of_ten_thousand_people_of_one_agent_is_told_theirs(group: str) -> None:
     people = [f"user-{number}" for number in range(10_000)]
     for start in range(0, len(people), 1_000):
-        save(
-            [
-                observed(group, f"The locker of {user} is open.", user)
-                for user in people[start : start + 1_000]
-            ]
-        )
-    assert told(group, "user-7777", "Which locker is open?") == {"The locker of user-7777 is open."}
-    assert (
-        told(group, "user-10000", "Which locker is open?")
-        == told(group, None, "Which locker is open?")
-        == set()
-    )
+        some = people[start : start + 1_000]
+        save([observed(group, f"The locker of {user} is open.", user) for user in some])
+    asked = "Which locker is open?"
+    assert told(group, "user-7777", asked) == {"The locker of user-7777 is open."}
+    assert told(group, "user-10000", asked) == told(group, None, asked) == set()
 
 
 def test_who_is_told_nothing_learns_that_from_the_answer(group: str) -> None:
@@ -176,22 +158,14 @@ def test_profile_and_injection_are_the_user_s(group: str) -> None:
     end_session(group)
     run()
     with unit_of_work() as connection:
-        roles = {
-            user: injections.find_profile(connection, (group, "helper"), user)
-            for user in ("zoe", "ben", None)
-        }
-    assert {user: profile and profile.role for user, profile in roles.items()} == {
-        "zoe": "nurse",
-        "ben": "teacher",
-        None: None,
-    }
+        name = (group, "helper")
+        profiles = [injections.find_profile(connection, name, user) for user in ("zoe", "ben", None)]
+    assert [profile and profile.role for profile in profiles] == ["nurse", "teacher", None]
 
     def context(user_id: str | None) -> str:
+        asked = {"agent_id": "helper", "query": "Do you remember who I am and where I live?"}
         with for_groups(group, user=user_id):
-            request = ContextRequest(
-                agent_id="helper", query="Do you remember who I am and where I live?", user_id=user_id
-            )
-            return build(Actor(group), request).context
+            return build(Actor(group), ContextRequest(**asked, user_id=user_id)).context
 
     assert "Oslo" in context("zoe") and "Rome" not in context("zoe")
     assert "Rome" in context("ben") and "Oslo" not in context("ben")
@@ -203,15 +177,8 @@ def test_thoughts_are_told_whom_their_evidence_is_told_and_mix_no_two_people() -
     users = {ids[0]: "zoe", ids[1]: "ben"}
 
     def thought(*evidence: UUID) -> Any:
-        return reflect.Thought(
-            description="x",
-            subject="a",
-            predicate="is",
-            object="b",
-            poignancy=3,
-            evidence=list(evidence),
-            prompt="insights@1",
-        )
+        fact = {"description": "x", "subject": "a", "predicate": "is", "object": "b"}
+        return reflect.Thought(**fact, poignancy=3, evidence=list(evidence), prompt="insights@1")
 
     made = reflect.reflection.told([thought(ids[0], ids[2]), thought(ids[2]), thought(ids[0], ids[1])], users)
     assert [one.user_id for one in made] == ["zoe", None]
@@ -220,14 +187,8 @@ def test_thoughts_are_told_whom_their_evidence_is_told_and_mix_no_two_people() -
 def test_an_experience_that_merges_is_shared_only_as_long_as_all_of_it_is(group: str) -> None:
     def tell(step: str, visibility: str | None = None) -> None:
         told = f"the printer jams | Steps: 1. {step} | Outcome: success"
-        remember(
-            group,
-            told,
-            "zoe",
-            kind="experience",
-            uri="agent://helper/experience/printer",
-            visibility=visibility,
-        )
+        where = {"kind": "experience", "uri": "agent://helper/experience/printer"}
+        remember(group, told, "zoe", **where, visibility=visibility)
 
     tell("open the tray", "agent")
     tell("pull the sheet", "agent")
@@ -256,11 +217,7 @@ def test_another_s_memory_is_neither_updated_nor_shared(group: str) -> None:
     with pytest.raises(InvalidRequest, match="does not come from 'ben'"):
         update(party, "ben", visibility="user")
     shared = update(secret, "zoe", visibility="agent")
-    assert (shared.user_id, shared.visibility, shared.description) == (
-        "zoe",
-        "agent",
-        "The alarm code is 4711.",
-    )
+    assert (shared.user_id, shared.visibility) == ("zoe", "agent")
     assert "The alarm code is 4711." in told(group, "ben")
 
 
@@ -283,9 +240,8 @@ def test_a_person_s_erasure_finds_what_they_said_and_what_others_said_of_them(gr
     of_them = remember(group, "Zoe has a dog.", "ben")
     other = remember(group, "Ben has a cat.", "ben")
     with unit_of_work() as connection:
-        found = {
-            memory.node_id for memory in matching.preview(connection, group, Erasure(person="zoe")).examples
-        }
+        examples = matching.preview(connection, group, Erasure(person="zoe")).examples
+    found = {memory.node_id for memory in examples}
     assert found == {said, of_them} and other not in found
 
 
@@ -293,21 +249,13 @@ class Other:
     """A user with one of everything that a read for another user could give away."""
 
     def __init__(self, group: str) -> None:
-        fact = {
-            "kind": "knowledge",
-            "uri": f"agent://helper/knowledge/{SECRET}",
-            "subject": SECRET,
-            "keywords": [SECRET.lower()],
-        }
+        fact: dict[str, Any] = {"kind": "knowledge", "uri": f"agent://helper/knowledge/{SECRET}"}
+        fact |= {"subject": SECRET, "keywords": [SECRET.lower()]}
         node_id = remember(group, f"It is about the {SECRET}.", "zoe", **fact)
         remember(group, f"She sees the {SECRET}.", "zoe", keywords=[SECRET.lower()])
         faded = remember(group, f"Once it was about the {SECRET}.", "zoe")
-        problem = {
-            "kind": "experience",
-            "uri": "agent://helper/experience/told",
-            "description": f"The {SECRET} is dry | Outcome: failed",
-        }
-        experience = remember(group, user_id="zoe", **problem)
+        told = {"kind": "experience", "uri": "agent://helper/experience/told"}
+        experience = remember(group, f"The {SECRET} is dry | Outcome: failed", "zoe", **told)
         said = say(group, f"Where is the {SECRET}?", user_id="zoe")
         remember(group, f"A thought on the {SECRET}.", "zoe", node_type="thought", evidence=[node_id, *said])
         uri = "agent://helper/knowledge"
@@ -317,19 +265,15 @@ class Other:
         )
         with unit_of_work() as connection:
             connection.execute(_SUPERSEDE, {"group": group, "id": wrongly, "by": by})
-            done_within(
-                connection, reinstate_memory, Actor(group, "test"), ReinstateMemory(id=wrongly, user_id="zoe")
-            )
+            me, whose = Actor(group, "test"), {"agent_id": "helper", "user_id": "zoe"}
+            done_within(connection, reinstate_memory, me, ReinstateMemory(id=wrongly, user_id="zoe"))
             archive_chosen(connection, group, [faded])
-            daily = CreateSchedule(
-                agent_id="helper", user_id="zoe", kind="cron", cron="0 9 * * *", task=f"look at the {SECRET}"
-            )
-            done_within(connection, create_schedule, Actor(group, "test"), daily)
+            daily = CreateSchedule(**whose, kind="cron", cron="0 9 * * *", task=f"look at the {SECRET}")
+            done_within(connection, create_schedule, me, daily)
             connection.execute(_RETRIEVAL, {"group": group, "asked": SECRET})
-            done_within(connection, judge_turn, Actor(group, "test"), JudgeTurn(id=said[0], lasting=True))
-            injections.update_profile(
-                connection, (group, "helper"), ProfileSignals(industry=SECRET), START, "zoe"
-            )
+            done_within(connection, judge_turn, me, JudgeTurn(id=said[0], lasting=True))
+            signals = ProfileSignals(industry=SECRET)
+            injections.update_profile(connection, (group, "helper"), signals, START, "zoe")
         experienced(group, f"the {SECRET} is dry again", agent_id="helper", user_id="zoe")
         run_until_idle(AGGREGATE, aggregate)
         #: Field → what it names.
@@ -386,11 +330,7 @@ def test_no_read_for_a_user_gives_away_what_another_said(group: str, name: str) 
     assert SECRET.lower() not in mine.lower()
 
 
-QUERIES = [
-    operation
-    for operation in OPERATIONS
-    if operation.query is not None and issubclass(operation.query, ForUser)
-]
+QUERIES = [one for one in OPERATIONS if one.query is not None and issubclass(one.query, ForUser)]
 
 
 @pytest.mark.parametrize("operation", QUERIES, ids=lambda operation: operation.id)
@@ -434,16 +374,12 @@ _RETRIEVAL = text("""
 
 
 def _count(table: str, column: str) -> int:
+    counted = text(f"SELECT count(*) FROM {table} WHERE {column} LIKE '%{SECRET}%'")
     with unit_of_work() as connection:
-        return int(
-            connection.execute(
-                text(f"SELECT count(*) FROM {table} WHERE {column} LIKE '%{SECRET}%'")
-            ).scalar_one()
-        )
+        return int(connection.execute(counted).scalar_one())
 
 
 def _changed() -> int:
+    change = text("UPDATE memory_nodes SET visibility = 'agent' WHERE user_id = 'zoe'")
     with unit_of_work() as connection:
-        return connection.execute(
-            text("UPDATE memory_nodes SET visibility = 'agent' WHERE user_id = 'zoe'")
-        ).rowcount
+        return connection.execute(change).rowcount
