@@ -138,8 +138,8 @@ def _parts(statement: Statement, person: str | None) -> list[Statement]:
     before: Attribute | None = None
     for part in _CLAUSE.split(statement.text):
         clause, attribute = _own(part, statement.text, before, person)
-        both_single = before and before.single_valued and attribute and attribute.single_valued
-        if both_single and attribute.name != before.name:
+        single = attribute is not None and attribute.single_valued and attribute.name
+        if before is not None and before.single_valued and single and single != before.name:
             parts.append(clause)
             before = attribute
         else:

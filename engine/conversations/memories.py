@@ -284,12 +284,12 @@ _PARTS = ("context", "steps", "outcome")
 _STEP_NUMBER = re.compile(r"(?:^|; )\d+\. ")
 #: What is told of an experience: all but how often it was used.
 _TOLD = tuple(name for name in StoredExperience.model_fields if name in ExtractedExperience.model_fields)
-_LABELS: dict[Language, dict[str, str]] = {
-    language: dict(zip((*_PARTS, *OUTCOMES), labels, strict=True))
-    for language, labels in {
-        "en": ("Context: ", "Steps: ", "Outcome: ", "failed", "partial", "success"),
-        "zh": ("背景：", "步骤：", "结果：", "失败", "部分成功", "成功"),
-    }.items()
+_WORDS: dict[Language, tuple[str, ...]] = {
+    "en": ("Context: ", "Steps: ", "Outcome: ", "failed", "partial", "success"),
+    "zh": ("背景：", "步骤：", "结果：", "失败", "部分成功", "成功"),
+}
+_LABELS = {
+    language: dict(zip((*_PARTS, *OUTCOMES), words, strict=True)) for language, words in _WORDS.items()
 }
 
 
@@ -497,12 +497,13 @@ def _keywords(text: str) -> tuple[list[str], list[str]]:
     return naming, doing
 
 
-LABELS: dict[Language, dict[str, str]] = {
-    language: dict(zip(ProfileSignals.model_fields, labels, strict=True))
-    for language, labels in {
-        "en": ("industry", "role", "expertise", "style", "recent topics", "pain points", "tools"),
-        "zh": ("行业", "角色", "专业水平", "沟通风格", "近期话题", "痛点", "常用工具"),
-    }.items()
+_FIELDS: dict[Language, tuple[str, ...]] = {
+    "en": ("industry", "role", "expertise", "style", "recent topics", "pain points", "tools"),
+    "zh": ("行业", "角色", "专业水平", "沟通风格", "近期话题", "痛点", "常用工具"),
+}
+LABELS = {
+    language: dict(zip(ProfileSignals.model_fields, names, strict=True))
+    for language, names in _FIELDS.items()
 }
 
 

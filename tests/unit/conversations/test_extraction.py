@@ -25,14 +25,10 @@ def told(
     """What the user's messages tell; those that begin with ``> `` are the assistant's. Without ``judges`` by
     rules alone.
     """
-    messages = [
-        Message(
-            role="assistant" if text.startswith("> ") else "user",
-            text=text.removeprefix("> "),
-            at=NOON + timedelta(minutes=number),
-        )
-        for number, text in enumerate(texts)
-    ]
+    messages = []
+    for number, text in enumerate(texts):
+        role, at = ("assistant" if text.startswith("> ") else "user"), NOON + timedelta(minutes=number)
+        messages.append(Message(role=role, text=text.removeprefix("> "), at=at))
     return extract(Extraction(agent_id="a", language=language, messages=messages, known=known or []), judges)
 
 
@@ -84,9 +80,8 @@ def test_attributes(text: str, name: str, subject: str, single: bool) -> None:
 
 def test_a_pronoun_is_of_whom_was_spoken_last_or_of_nobody() -> None:
     assert attribute_of("She moved to Antwerp") is None
-    found = told(
-        "My sister Nora lives in Ghent.", "> Lovely.", "She just moved to Antwerp, actually."
-    ).memories
+    said = "My sister Nora lives in Ghent.", "> Lovely.", "She just moved to Antwerp, actually."
+    found = told(*said).memories
     assert [(one.subject, one.attribute) for one in found] == [("sister", "home")] * 2
     assert found[1].content == "User: She (sister) just moved to Antwerp, actually."
 
@@ -145,10 +140,7 @@ def test_a_head_alone_takes_nothing_back(judges: Heads, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (
-            "I'm hoping to visit the Highlands in May.",
-            "I've signed up for a pottery class now, it starts on Monday.",
-        ),
+        ("I'm hoping to visit the Highlands in May.", "I've signed up for a pottery class now, from Monday."),
         ("我答应小满，周末带她去动物园。", "小满的钢琴停了，她想学打鼓。"),
         ("My sister sold her car.", "I sold the old table."),
         ("I love road trips with friends.", "I love road cycling, too."),
@@ -192,29 +184,20 @@ def test_how_a_problem_ended(texts: list[str], outcomes: list[str]) -> None:
 
 
 def test_signals_of_the_profile() -> None:
-    signals = told(
-        "I'm a senior nurse at a hospital in Leeds.", "Please keep it short.", "I use Obsidian for my notes."
-    ).profile_signals
-    assert (signals.industry, signals.role, signals.communication_style) == (
-        "healthcare",
-        "senior nurse",
-        "concise",
+    said = (
+        "I'm a senior nurse at a hospital in Leeds.",
+        "Please keep it short.",
+        "I use Obsidian for my notes.",
     )
-    assert signals.preferred_tools == ["Obsidian"]
+    signals = told(*said).profile_signals
+    assert (signals.industry, signals.role) == ("healthcare", "senior nurse")
+    assert (signals.communication_style, signals.preferred_tools) == ("concise", ["Obsidian"])
     assert told("If I were a lawyer, I'd use Excel.").profile_signals.role is None
 
 
 def test_long_and_odd_texts() -> None:
-    for text in (
-        "a" * 20_000,
-        "我" * 20_000,
-        "I said " * 3_000,
-        "1. " * 5_000,
-        "(" * 5_000,
-        "\u202e\u200b" * 100,
-        "…" * 1_000,
-    ):
-        assert len(told(text).memories) <= 1
+    for text in ("a", "我", "I said ", "1. ", "(", "\u202e\u200b", "…"):
+        assert len(told(text * (20_000 // len(text))).memories) <= 1
 
 
 def test_the_labelled_conversations_are_well_formed_and_found() -> None:
@@ -226,14 +209,9 @@ def test_the_labelled_conversations_are_well_formed_and_found() -> None:
     assert nothing >= len(turns)
     found = 0
     for one in conversations:
-        made = extract(
-            Extraction(
-                agent_id="a", language=one["language"], messages=[Message(**row) for row in one["messages"]]
-            )
-        )
-        named = {turn for memory in made.memories for turn in memory.turns} | {
-            turn for lived in made.experiences for turn in lived.turns
-        }
+        messages = [Message(**row) for row in one["messages"]]
+        made = extract(Extraction(agent_id="a", language=one["language"], messages=messages))
+        named = {turn for entry in (*made.memories, *made.experiences) for turn in entry.turns}
         found += sum(fact["turn"] in named for fact in one["facts"])
     assert found >= 0.9 * sum(len(one["facts"]) for one in conversations)
 
@@ -268,19 +246,15 @@ def test_ordinary_utterances() -> None:
     lines = Path(__file__).with_name("utterances.jsonl").read_text(encoding="utf-8").splitlines()
     for row in map(json.loads, lines):
         asked = [f"> {row['asked']}"] if row["asked"] else []
-        memories = [
-            memory.content.lower() for memory in told(*asked, row["text"], language=row["language"]).memories
-        ]
+        extraction = told(*asked, row["text"], language=row["language"])
+        memories = [memory.content.lower() for memory in extraction.memories]
         meant = [must.lower().split("|") for must in row["must"]]
-        facts, found = (
-            facts + len(meant),
-            found + sum(any(one in text for text in memories for one in must) for must in meant),
-        )
-        kept, right = (
-            kept + len(memories),
-            right + sum(any(one in text for must in meant for one in must) for text in memories),
-        )
-        empty, junk = empty + (not meant), junk + (not meant and bool(memories))
+        facts += len(meant)
+        found += sum(any(one in text for text in memories for one in must) for must in meant)
+        kept += len(memories)
+        right += sum(any(one in text for must in meant for one in must) for text in memories)
+        empty += not meant
+        junk += not meant and bool(memories)
     assert len(lines) >= 90
     assert found / facts >= 0.97, "recall"
     assert right / kept >= 0.97, "precision"
@@ -296,10 +270,7 @@ def test_ordinary_utterances() -> None:
         ("我叫小林，而且我住在杭州。", ["用户：我叫小林", "用户：我住在杭州。"]),
         ("I like tea and coffee", ["User: I like tea and coffee"]),
         ("I have two dogs and a cat", ["User: I have two dogs and a cat"]),
-        (
-            "I went to Rome and lived there for two years",
-            ["User: I went to Rome and lived there for two years"],
-        ),
+        ("I went to Rome and lived there for years", ["User: I went to Rome and lived there for years"]),
     ],
 )
 def test_what_is_said_without_its_pronoun_is_a_memory_of_its_own(text: str, contents: list[str]) -> None:
@@ -308,27 +279,20 @@ def test_what_is_said_without_its_pronoun_is_a_memory_of_its_own(text: str, cont
 
 
 @pytest.mark.parametrize(
-    ("texts", "steps", "tools"),
+    ("texts", "step"),
     [
         (
             [
                 "The kiln shows error E4.",
-                "I cleaned the thermocouple contact.",
+                "I cleaned the contact.",
                 "I wanted to cry.",
-                "That fixed it, it works now.",
+                "That fixed it, it works.",
             ],
-            ["I cleaned the thermocouple contact."],
-            [],
+            "I cleaned the contact.",
         ),
-        (
-            ["洗衣机一直报错，不排水", "我把过滤网拆下来冲了一下", "好了，能用了"],
-            ["我把过滤网拆下来冲了一下"],
-            [],
-        ),
+        (["洗衣机一直报错，不排水", "我把过滤网拆下来冲了一下", "好了，能用了"], "我把过滤网拆下来冲了一下"),
     ],
 )
-def test_whatever_was_done_is_a_step_and_an_error_code_is_no_tool(
-    texts: list[str], steps: list[str], tools: list[str]
-) -> None:
+def test_whatever_was_done_is_a_step_and_an_error_code_is_no_tool(texts: list[str], step: str) -> None:
     (lived,) = told(*texts).experiences
-    assert (lived.solution_steps, lived.tools_used) == (steps, tools)
+    assert (lived.solution_steps, lived.tools_used) == ([step], [])

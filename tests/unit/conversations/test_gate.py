@@ -47,9 +47,8 @@ def noted(said: list[str | tuple[str, str]], *notes: dict[str, Any]) -> tuple[li
     pairs = [("user", one) if isinstance(one, str) else one for one in said]
     messages = [Message(role=role, text=text, at=DAY) for role, text in pairs]  # type: ignore[arg-type]
     question = Notes(agent_id="a", language=language_of(pairs[0][1]), messages=messages, known=KNOWN)
-    answer = usable(
-        question, Noted.model_validate({"memories": [{"lines": ["L0"], **note} for note in notes]})
-    )
+    given = Noted.model_validate({"memories": [{"lines": ["L0"], **note} for note in notes]})
+    answer = usable(question, given)
     extraction, dropped = kept(answer, LivedThrough(), question, None)
     return extraction.memories, dropped
 
@@ -92,12 +91,8 @@ def test_what_nobody_said_is_not(said: list[str | tuple[str, str]], content: str
 
 def test_of_an_answer_what_is_good_is_kept_and_the_rest_counted() -> None:
     good = {"content": "The user lives in Lisbon.", "importance": "8"}
-    wrong: list[dict[str, Any]] = [
-        {"content": ""},
-        {"content": "x", "lines": ["L9"]},
-        {"content": "y", "lines": []},
-    ]
-    wrong.append({"content": "z", "importance": 11})
+    wrong: list[dict[str, Any]] = [{"content": ""}, {"content": "x", "lines": ["L9"]}]
+    wrong += [{"content": "y", "lines": []}, {"content": "z", "importance": 11}]
     memories, dropped = noted(["I live in Lisbon."], good, *wrong)
     assert ([memory.content for memory in memories], dropped) == (["The user lives in Lisbon."], 4)
     with pytest.raises(ValueError, match="content"):
@@ -106,14 +101,9 @@ def test_of_an_answer_what_is_good_is_kept_and_the_rest_counted() -> None:
 
 def test_attribute_subject_and_the_one_value_are_read_from_the_user_s_words() -> None:
     said = ["I moved to Lisbon, and my sister moved to Rome."]
-    memories, _ = noted(
-        said,
-        {"content": "The user moved to Lisbon."},
-        {"content": "The user's sister moved to Rome.", "about": "sister"},
-    )
-    read = [
-        (memory.subject, memory.attribute, memory.single_valued, memory.supersedes) for memory in memories
-    ]
+    sister = {"content": "The user's sister moved to Rome.", "about": "sister"}
+    memories, _ = noted(said, {"content": "The user moved to Lisbon."}, sister)
+    read = [(one.subject, one.attribute, one.single_valued, one.supersedes) for one in memories]
     assert read == [("user", "home", True, [2]), ("sister", "home", True, [1])]
 
 
@@ -160,14 +150,15 @@ def test_an_llm_is_shown_what_means_nearly_the_same_in_other_words(monkeypatch: 
     assert most_touched(KNOWN, said, Alike()) == [2, 3]  # type: ignore[arg-type]
 
 
+def asked(said: str, known: list[KnownFact]) -> Notes:
+    return Notes(agent_id="a", messages=[Message(role="user", text=said, at=DAY)], known=known)
+
+
 def test_what_an_llm_ends_is_one_of_those_that_it_was_shown() -> None:
-    question = Notes(
-        agent_id="a", messages=[Message(role="user", text="My cat has run away.", at=DAY)], known=KNOWN
-    )
+    question = asked("My cat has run away.", KNOWN)
     for ends, ended in (("S1", [3]), ("S0", []), ("S3", [])):
-        answer = Noted.model_validate(
-            {"memories": [{"content": "The user's cat has run away.", "lines": ["L0"], "ends": [ends]}]}
-        )
+        note = {"content": "The user's cat has run away.", "lines": ["L0"], "ends": [ends]}
+        answer = Noted.model_validate({"memories": [note]})
         [memory] = kept(answer, LivedThrough(), question, None, [2, 3])[0].memories
         assert memory.supersedes == ended
 
@@ -186,30 +177,20 @@ def test_the_end_of_a_medicine_that_the_user_names_is_kept(
 ) -> None:
     known = [KnownFact(content="User: I take labetalol 100 mg.", subject="user")]
     known.append(KnownFact(content="User: Ines takes labetalol 5 mg.", subject="Ines"))
-    question = Notes(agent_id="a", messages=[Message(role="user", text=said, at=DAY)], known=known)
     of = "Ines" if ends == ["S1"] else "The user"
-    note = {
-        "content": f"{of} no longer takes labetalol, as the blood pressure is fine.",
-        "about": of,
-        "lines": ["L0"],
-        "ends": ends,
-    }
-    extraction, _ = kept(Noted.model_validate({"memories": [note]}), LivedThrough(), question, None)
+    content = f"{of} no longer takes labetalol, as the blood pressure is fine."
+    note = {"content": content, "about": of, "lines": ["L0"], "ends": ends}
+    answer = Noted.model_validate({"memories": [note]})
+    extraction, _ = kept(answer, LivedThrough(), asked(said, known), None)
     assert [memory.may_end for memory in extraction.memories] == ended
 
 
 def test_an_answer_ends_three_statements_at_most() -> None:
-    homes = [
-        KnownFact(content=f"User: I live in Turku {n}.", subject="user", attribute="home", single_valued=True)
-        for n in range(6)
-    ]
-    question = Notes(
-        agent_id="a", messages=[Message(role="user", text="I moved to Lisbon.", at=DAY)], known=homes
-    )
+    home = KnownFact(content="User: I live in Turku.", subject="user", attribute="home", single_valued=True)
+    question = asked("I moved to Lisbon.", [home] * 6)
     form = {"lines": ["L0"], "ends": [f"S{number}" for number in range(6)]}
-    answer = Noted.model_validate(
-        {"memories": [{"content": text, **form} for text in ("The user moved to Lisbon.", "The user moved.")]}
-    )
+    notes = [{"content": text, **form} for text in ("The user moved to Lisbon.", "The user moved.")]
+    answer = Noted.model_validate({"memories": notes})
     ended = [memory.supersedes for memory in kept(answer, LivedThrough(), question, None)[0].memories]
     assert sum(map(len, ended)) == 3
 
@@ -224,16 +205,16 @@ def test_experiences_are_asked_for_where_a_problem_has_ended() -> None:
     assert not tells_of_a_problem([Message(role="user", text="I like tea.")], 0)
     question = Notes(agent_id="a", messages=told)
     form = {"steps": ["Use a slower ramp."], "outcome": "success", "lines": ["L0", 1]}
-    lived = [
-        Lived.model_validate({"problem": problem, **form})
-        for problem in ("The kiln fails.", "The dog barks.")
-    ]
+    problems = ("The kiln fails.", "The dog barks.")
+    lived = [Lived.model_validate({"problem": problem, **form}) for problem in problems]
     extraction, dropped = kept(Noted(), LivedThrough(experiences=lived), question, None)
     [experience] = extraction.experiences
     assert (experience.pain_pattern, experience.turns, dropped) == ("The kiln fails.", [0, 1], 1)
     assert Experiences(agent_id="a", messages=told, since=1).about == "new are the lines from L1 on"
 
 
+MAP = "Mia found a map."
+MEMO = ask.Memo(agent_id="a", utterances=[("Mia", "I found a map.")])
 SOURCE = "\n".join(
     f"Mia sent invoice {1000 + number} to Klaus on 2026-05-0{1 + number % 9}." for number in range(40)
 )
@@ -245,12 +226,8 @@ SOURCE = "\n".join(
         ("OneSentence", "fewer than"),
         ("People wrote to each other, and some of them answered soon. " * 6, "no word"),
         ("Klaus got invoices. " * 12, "keeps fewer"),
-        (
-            "Klaus got invoices 1000, 1001, 1002, 1003, 1004, 1005 and 7777 from Mia, from 2026-05-01 on. "
-            * 3,
-            "7777",
-        ),
-        ("Klaus got invoices 1000, 1001, 1002, 1003, 1004 and 1005 from Mia, from 2026-05-01 on. " * 3, ""),
+        ("Klaus got invoices 1000, 1001, 1002, 1003 and 7777 from Mia, from 2026-05-01 on. " * 3, "7777"),
+        ("Klaus got invoices 1000, 1001, 1002, 1003 and 1004 from Mia, from 2026-05-01 on. " * 3, ""),
     ],
 )
 def test_a_summary_has_length_words_and_figures_of_what_it_is_of(summary: str, wrong: str) -> None:
@@ -272,38 +249,18 @@ def test_what_repeats_a_prompt_is_no_answer() -> None:
 @pytest.mark.parametrize(
     ("question", "answer", "expected"),
     [
-        (
-            ask.Memo(agent_id="a", utterances=[("Mia", "I found a map.")]),
-            ask.OneSentence(sentence="OneSentence"),
-            None,
-        ),
-        (
-            ask.Memo(agent_id="a", utterances=[("Mia", "I found a map.")]),
-            ask.OneSentence(sentence="Mia found a map."),
-            "same",
-        ),
-        (
-            ask.Keywords(agent_id="a", text="Mia found a map."),
-            ask.KeywordList(keywords=["maxLength", "items"]),
-            None,
-        ),
+        (MEMO, ask.OneSentence(sentence="OneSentence"), None),
+        (MEMO, ask.OneSentence(sentence="Mia found a map."), "same"),
+        (ask.Keywords(agent_id="a", text=MAP), ask.KeywordList(keywords=["maxLength", "items"]), None),
         (
             ask.Keywords(agent_id="a", text="米娅找到了一张地图"),
             ask.KeywordList(keywords=["地图", "pattern"]),
             ask.KeywordList(keywords=["地图"]),
         ),
+        (ask.Triple(agent_id="a", text=MAP), ask.Facts(subject="x", predicate="is", object="y"), None),
+        (ask.Triple(agent_id="a", text=MAP), ask.Facts(subject="a", predicate="found", object="map"), "same"),
         (
-            ask.Triple(agent_id="a", text="Mia found a map."),
-            ask.Facts(subject="x", predicate="is", object="y"),
-            None,
-        ),
-        (
-            ask.Triple(agent_id="a", text="I found a map."),
-            ask.Facts(subject="a", predicate="found", object="map"),
-            "same",
-        ),
-        (
-            ask.Insights(agent_id="a", focal_point="What of maps?", statements=["Mia found a map."], count=1),
+            ask.Insights(agent_id="a", focal_point="What of maps?", statements=[MAP], count=1),
             ask.InsightList(insights=[ask.Insight(text="Dogs bark.", evidence=[0])]),
             None,
         ),
@@ -324,13 +281,10 @@ def test_of_pains_and_findings_those_are_kept_that_rest_on_lines() -> None:
         Message(role="user", text="The export takes an hour."),
     ]
     question = Pains(agent_id="a", messages=said)
-    there, nowhere = (
-        FoundPain(summary="The export takes an hour.", turn=1),
-        FoundPain(summary="The export fails.", turn=0),
-    )
-    assert usable(question, FoundPains(pains=[nowhere, there], helped=[0, 1, 7])) == FoundPains(
-        pains=[there], helped=[1]
-    )
+    there = FoundPain(summary="The export takes an hour.", turn=1)
+    nowhere = FoundPain(summary="The export fails.", turn=0)
+    found = usable(question, FoundPains(pains=[nowhere, there], helped=[0, 1, 7]))
+    assert found == FoundPains(pains=[there], helped=[1])
     with pytest.raises(BadReply, match="no new line"):
         usable(question, FoundPains(pains=[nowhere]))
     look = SelfReflection(agent_id="a", utterances=[("user", "Shorter, please.")])
@@ -341,17 +295,10 @@ def test_of_pains_and_findings_those_are_kept_that_rest_on_lines() -> None:
 
 
 def test_numbers_are_read_with_and_without_their_letter() -> None:
-    assert (
-        FoundPain.model_validate({"summary": "x", "turn": "L3"}).turn
-        == FoundPain.model_validate({"summary": "x", "turn": 3}).turn
-        == 3
-    )
-    assert ask.Insight.model_validate({"text": "x", "evidence": ["S0", "s2", 4, " S5 "]}).evidence == [
-        0,
-        2,
-        4,
-        5,
-    ]
+    for turn in ("L3", 3):
+        assert FoundPain.model_validate({"summary": "x", "turn": turn}).turn == 3
+    insight = ask.Insight.model_validate({"text": "x", "evidence": ["S0", "s2", 4, " S5 "]})
+    assert insight.evidence == [0, 2, 4, 5]
     with pytest.raises(ValueError, match="turn"):
         FoundPain.model_validate({"summary": "x", "turn": "the third"})
 

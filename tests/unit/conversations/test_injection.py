@@ -38,18 +38,14 @@ def made(
     profile: tuple[str, ...] = (),
 ) -> Prompt:
     titled = form == "markdown"
-    sections = [
-        profile_section(profile, language, titled=titled),
-        *memory_sections(ranked, language, titled=titled),
-    ]
+    known = profile_section(profile, language, titled=titled)
+    sections = [known, *memory_sections(ranked, language, titled=titled)]
     return compose(sections, budget, style_of(form, language, template))
 
 
 def chosen(ranked: list[Candidate], budget: int = 500) -> list[Chosen]:
-    return sorted(
-        (one.line.item for one in made(ranked, budget).lines),
-        key=lambda choice: int(choice.why.split()[1].strip(",")),
-    )
+    choices = (one.line.item for one in made(ranked, budget).lines)
+    return sorted(choices, key=lambda choice: int(choice.why.split()[1].strip(",")))
 
 
 def words(count: int, word: str = "word") -> str:
@@ -154,28 +150,22 @@ def test_a_turn_that_was_found_before_its_memory_is_shown_for_what_the_memory_le
 
 
 def test_one_fact_of_a_message_does_not_hide_the_others() -> None:
-    said = turn(
-        "I take ramipril in the morning and drops at night. Ingunn drives me to the clinic on Tuesdays."
-    )
+    text = "I take ramipril in the morning and drops at night. Ingunn drives me to the clinic on Tuesdays."
+    said = turn(text)
     drive = memory("As of 20 January 2026 Ingunn drives the user to the clinic.", turn_ids=(said.node_id,))
     for ranked in ([said, drive], [drive, said]):
         assert [one.text for one in chosen(ranked, 500)] == [said.text]
-    medicines = memory(
-        "By the user's account of 20 January 2026: ramipril in the morning, drops at night.",
-        turn_ids=(said.node_id,),
-    )
+    told = "By the user's account of 20 January 2026: ramipril in the morning, drops at night."
+    medicines = memory(told, turn_ids=(said.node_id,))
     assert [one.text for one in chosen([drive, medicines, said], 500)] == [drive.text, medicines.text]
-    moved = memory(
-        "Ingunn, who drove the user, has moved.", turn_ids=(said.node_id, turn("Ingunn has moved.").node_id)
-    )
+    both = (said.node_id, turn("Ingunn has moved.").node_id)
+    moved = memory("Ingunn, who drove the user, has moved.", turn_ids=both)
     assert [one.text for one in chosen([moved, said], 500)] == [moved.text]  # a later turn's, too
 
 
 def test_days_of_a_year_say_it_once() -> None:
-    days = [
-        memory(str(number), created_at=DAY.replace(year=year, day=number))
-        for year, number in ((2025, 3), (2026, 4), (2026, 5))
-    ]
+    dates = (DAY.replace(year=year, day=number) for year, number in ((2025, 3), (2026, 4), (2026, 5)))
+    days = [memory(str(at.day), created_at=at) for at in dates]
     lines = made(days).text.splitlines()
     assert [line for line in lines if "May" in line] == ["3 May 2025", "4 May 2026", "5 May"]
     assert "\n05-05\n" in made(days, language="zh").text
@@ -248,20 +238,13 @@ def test_every_format_says_who_said_a_turn() -> None:
 
 
 def test_what_says_nearly_the_same_is_shown_once_in_the_latest_words_of_whom_is_trusted_most() -> None:
-    said = [
-        ("I like black tea.", 0, 0.8),
-        ("I really like black tea.", 1, 0.8),
-        ("Oh, I like black tea!", 2, 0.3),
-    ]
+    said = [("I like black tea.", 0, 0.8), ("I really like black tea.", 1, 0.8)]
+    said.append(("Oh, I like black tea!", 2, 0.3))
     folded = [memory(text, created_at=DAY + timedelta(days=days), trust=trust) for text, days, trust in said]
-    others = [
-        memory("I like black tea.", user_id="mei"),
-        memory("I don't like black tea."),
-        memory("I like green tea."),
-    ]
-    shown = {
-        choice.text: choice for choice in chosen([*folded, *others], 500) if choice.candidate.user_id is None
-    }
+    others = [memory("I don't like black tea."), memory("I like green tea.")]
+    others.append(memory("I like black tea.", user_id="mei"))
+    own = [one for one in chosen([*folded, *others], 500) if one.candidate.user_id is None]
+    shown = {choice.text: choice for choice in own}
     assert shown.keys() == {"I really like black tea.", "I don't like black tea.", "I like green tea."}
     one = shown["I really like black tea."]
     assert (one.seen, {*one.ids, *one.folded}) == (3, {memory.node_id for memory in folded})

@@ -19,6 +19,7 @@ from jiyi.text.clauses import clauses, without
 from jiyi.text.kept import NOT_KEPT, to_keep
 from jiyi.text.prompt import Over
 
+LIST = "I'm allergic to walnuts and latex, and Milo can't have eggs."
 #: A Wednesday.
 SAID = datetime(2026, 4, 15, 9, tzinfo=UTC)
 
@@ -26,10 +27,7 @@ SAID = datetime(2026, 4, 15, 9, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        (
-            "I'm allergic to walnuts and latex, and Milo can't have eggs.",
-            ["walnuts", "latex", "Milo can't have eggs"],
-        ),
+        (LIST, ["walnuts", "latex", "Milo can't have eggs"]),
         ("my badges: climbing, kayak, first aid", ["climbing", "kayak", "first aid"]),
         ("I love jazz but I can't stand opera", ["I love jazz", "but I can't stand opera"]),
         ("我对芒果和虾过敏，我妈妈不能吃花生", ["芒果", "虾过敏", "我妈妈不能吃花生"]),
@@ -45,26 +43,16 @@ def test_a_message_falls_into_the_parts_that_can_each_be_so(text: str, parts: li
 
 
 def test_an_item_is_said_with_what_its_list_is_of() -> None:
-    assert [part.said for part in clauses("I'm allergic to walnuts and latex")] == [
-        "I'm allergic to walnuts",
-        "I'm allergic to latex",
-    ]
+    said = [part.said for part in clauses("I'm allergic to walnuts and latex")]
+    assert said == ["I'm allergic to walnuts", "I'm allergic to latex"]
     assert [part.said for part in clauses("店里卖：包子、豆浆")] == ["店里卖：包子", "店里卖：豆浆"]
 
 
 @pytest.mark.parametrize(
     ("text", "part", "rest"),
     [
-        (
-            "I'm allergic to walnuts and latex, and Milo can't have eggs.",
-            "walnuts",
-            "I'm allergic to latex, and Milo can't have eggs.",
-        ),
-        (
-            "I'm allergic to walnuts and latex, and Milo can't have eggs.",
-            "latex",
-            "I'm allergic to walnuts, and Milo can't have eggs.",
-        ),
+        (LIST, "walnuts", "I'm allergic to latex, and Milo can't have eggs."),
+        (LIST, "latex", "I'm allergic to walnuts, and Milo can't have eggs."),
         ("my badges: climbing, kayak, first aid", "kayak", "my badges: climbing, first aid"),
         ("店里卖三样：包子、豆浆、油条", "豆浆", "店里卖三样：包子、油条"),
         ("I moved. I have a cat. I like tea.", "I have a cat", "I moved. I like tea."),
@@ -77,8 +65,7 @@ def test_what_is_left_without_a_part_reads_as_it_was_said(text: str, part: str, 
 
 
 def test_a_list_without_items_says_nothing() -> None:
-    text = "I'm allergic to walnuts and latex, and Milo can't have eggs."
-    assert without(text, [(16, 23), (28, 33)]) == "Milo can't have eggs."
+    assert without(LIST, [(16, 23), (28, 33)]) == "Milo can't have eggs."
 
 
 def test_a_document_of_three_hundred_facts_is_told_apart_up_to_a_bound() -> None:
@@ -102,22 +89,6 @@ def test_what_is_not_to_be_kept_does_not_reach_the_service(text: str) -> None:
     turn = Turn(role="user", text=text)
     assert turn.text in NOT_KEPT.values()
     assert Turn.model_validate_json(turn.model_dump_json()) == turn
-
-
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        (
-            "The code is 4471, don't save it. What you can save: I hold the keys.",
-            "What you can save: I hold the keys.",
-        ),
-        ("工资一万八，别存。可以记的是：我每月五号发工资", "可以记的是：我每月五号发工资"),
-    ],
-)
-def test_what_may_be_kept_is_kept(text: str, kept: str) -> None:
-    assert to_keep(text).endswith(kept)
-    assert "4471" not in to_keep(text)
-    assert "一万八" not in to_keep(text)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +130,8 @@ def test_an_assistant_that_promises_not_to_keep_something_has_just_repeated_it()
 def test_an_order_to_forget_finds_what_it_names(text: str, said: str) -> None:
     [order] = forgets(text)
     earlier = ["Nice day today.", said, "I like tea."]
-    assert {
-        earlier[number][start:end] for fits in to_forget(text, order, earlier) for number, start, end in fits
-    } == {said}
+    fits = [fit for fits in to_forget(text, order, earlier) for fit in fits]
+    assert {earlier[number][start:end] for number, start, end in fits} == {said}
 
 
 @pytest.mark.parametrize(
@@ -201,22 +171,22 @@ def test_an_order_takes_no_attribute_that_it_does_not_name(text: str, said: list
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "kept", "gone"),
     [
-        ("Don't save this. You can keep this: I like tea but hate coffee.", "hate coffee"),
+        ("Don't save this. You can keep this: I like tea but hate coffee.", "hate coffee", "save"),
         (
-            (
-                "Don't store any of this: I sleep badly. What you can keep: I moved to Lund, but not the"
-                " reason, we were evicted."
-            ),
+            "Don't store this: I sleep badly. You can keep: I moved to Lund, but not why, we were evicted.",
             "Lund",
+            "evicted",
         ),
-        ("别存这个。可以记：我每天都喝粥，就是不放糖", "就是不放糖"),
+        ("别存这个。可以记：我每天都喝粥，就是不放糖", "就是不放糖", "别存"),
+        ("The code is 4471, don't save it. What you can save: I hold the keys.", "I hold the keys.", "4471"),
+        ("工资一万八，别存。可以记的是：我每月五号发工资", "可以记的是：我每月五号发工资", "一万八"),
     ],
 )
-def test_what_may_be_kept_ends_where_it_says_what_may_not(text: str, kept: str) -> None:
+def test_what_may_be_kept_is_up_to_where_it_says_what_may_not(text: str, kept: str, gone: str) -> None:
     assert kept in to_keep(text)
-    assert "evicted" not in to_keep(text)
+    assert gone not in to_keep(text)
 
 
 def test_an_order_that_fits_nothing_forgets_nothing() -> None:
@@ -228,16 +198,10 @@ def test_an_order_that_fits_nothing_forgets_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "foreign"),
     [
-        (
-            "any mistakes? 'My name is Igor and I have two sons in Omsk.'",
-            "'My name is Igor and I have two sons in Omsk.'",
-        ),
+        ("any mistakes? 'My name is Igor and I live in Omsk.'", "'My name is Igor and I live in Omsk.'"),
         ("Sam wrote me: I moved to Tokyo and left my job.", "I moved to Tokyo and left my job."),
         ("帮我润色：“我是李雷，家住海边，养了三条狗”", "“我是李雷，家住海边，养了三条狗”"),
-        (
-            "I need sample users like: Ada Holm, 44, lives in Turku with two cats. Thanks",
-            "Ada Holm, 44, lives in Turku with two cats",
-        ),
+        ("I need sample users like: Ada Holm, 44, lives in Turku. Thanks", "Ada Holm, 44, lives in Turku"),
         ("Pia emailed: I moved to Quito", "I moved to Quito"),
         ("测试一下：我搬到大连了", "我搬到大连了"),
         ("test: my name is Ada", "my name is Ada"),
@@ -256,6 +220,9 @@ def test_other_peoples_words_are_told_from_the_writers_own(text: str, foreign: s
         "The doctor said 'you have asthma, and it will stay'.",
         "We meet at 9:30: bring tea.",
         "The doctor said: no dairy.",
+        "She cried as if it was new. I gave her my scarf.",
+        "It goes 20 m/s. I like it.",
+        "I write test cases for a bank.",
     ],
 )
 def test_titles_and_what_is_said_to_the_writer_are_no_foreign_words(text: str) -> None:
@@ -289,10 +256,8 @@ def test_an_exception_has_an_end_of_its_own(text: str, until: date) -> None:
 def test_what_is_said_of_a_place_where_somebody_is_for_a_time_holds_as_long() -> None:
     text = "We're at my aunt's till the 20th. Dinner is at five here. I like tea."
     found = temporary(text, SAID)
-    assert [text[slice(*one.span)] for one in found] == [
-        "We're at my aunt's till the 20th",
-        "Dinner is at five here",
-    ]
+    spans = [text[slice(*one.span)] for one in found]
+    assert spans == ["We're at my aunt's till the 20th", "Dinner is at five here"]
     assert {one.until for one in found} == {date(2026, 4, 20)}
 
 
@@ -321,9 +286,8 @@ def test_days_are_the_speakers() -> None:
     told = shown("I sold the car yesterday", late, {"utc_offset": 480}, datetime(2026, 6, 1, tzinfo=UTC))
     assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
     assert told.at.date() == date(2026, 4, 23)
-    asked = datetime(
-        2026, 6, 1, tzinfo=timezone(timedelta(hours=14))
-    )  # no offset came: by the clock of who asks
+    # No offset came: by the clock of who asks.
+    asked = datetime(2026, 6, 1, tzinfo=timezone(timedelta(hours=14)))
     told = shown("I sold the car yesterday", late, {}, asked)
     assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
 
@@ -365,15 +329,3 @@ def test_what_publishers_write_under_our_names_breaks_no_prompt() -> None:
 )
 def test_who_talks_of_games_and_practice_plays_nobody(text: str) -> None:
     assert played([Message(role="user", text=text), Message(role="user", text="I have a cat.")]) == set()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "She cried as if it was new. I gave her my scarf.",
-        "It goes 20 m/s. I like it.",
-        "I write test cases for a bank.",
-    ],
-)
-def test_what_only_has_the_words_of_irony_or_samples_is_the_writers_own(text: str) -> None:
-    assert others_words(text) == []
