@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from engine.conversations.memories import merge_profile, of_user
 from engine.conversations.notes import (
@@ -26,6 +27,7 @@ from jiyi.errors import BadReply, LeftToRules
 from jiyi.protocol.conversations import (
     CombinedExtraction,
     ExtractedExperience,
+    ExtractedMemory,
     Message,
     Profile,
     ProfileSignals,
@@ -33,6 +35,7 @@ from jiyi.protocol.conversations import (
 from tasks.framework.work import or_by_rules
 
 log = logging.getLogger(__name__)
+Found = TypeVar("Found", ExtractedMemory, ExtractedExperience)
 #: Tokens of a piece below which a refusal of its length teaches nothing.
 LEAST_LEARNED = 800
 
@@ -114,9 +117,8 @@ class Asking:
         prompt = signature(question, question.language)
         if llm.model.startswith(RULES):
             extraction, turns = llm.ask(question), list(range(len(question.messages)))
-            return [
-                Part(question.messages, turns, extraction, llm.model, prompt, fallback=llm is not self._llm)
-            ]
+            stands_in = llm is not self._llm
+            return [Part(question.messages, turns, extraction, llm.model, prompt, stands_in)]
         shown, taken = learned.shown(question.known, question.messages[question.since :])
         pieces = in_pieces(question.messages, question.since, learned.room(taken), known=bool(shown))
         rules = StandIn(llm.model)
@@ -143,27 +145,19 @@ class Asking:
 
 def united(parts: Sequence[Part]) -> CombinedExtraction:
     """All that the parts of one conversation tell of its users, with the numbers of its messages."""
-    result = CombinedExtraction()
+    result, profile = CombinedExtraction(), Profile()
     for part in parts:
         found = of_user(part.extraction, part.messages)
-        for memory in found.memories:
-            result.memories.append(memory.model_copy(update={"turns": _of_conversation(part, memory.turns)}))
-        for experience in found.experiences:
-            result.experiences.append(
-                experience.model_copy(update={"turns": _of_conversation(part, experience.turns)})
-            )
-    signals = merge_profile(Profile(), ProfileSignals())
-    for part in parts:
-        signals = merge_profile(signals, part.extraction.profile_signals)
-    return result.model_copy(
-        update={
-            "profile_signals": ProfileSignals(**signals.model_dump(include=set(ProfileSignals.model_fields)))
-        }
-    )
+        result.memories += [_of_conversation(part, memory) for memory in found.memories]
+        result.experiences += [_of_conversation(part, experience) for experience in found.experiences]
+        profile = merge_profile(profile, part.extraction.profile_signals)
+    signals = ProfileSignals(**profile.model_dump(include=set(ProfileSignals.model_fields)))
+    return result.model_copy(update={"profile_signals": signals})
 
 
-def _of_conversation(part: Part, turns: Sequence[int]) -> list[int]:
-    return list(dict.fromkeys(part.turns[turn] for turn in turns))
+def _of_conversation(part: Part, found: Found) -> Found:
+    turns = list(dict.fromkeys(part.turns[turn] for turn in found.turns))
+    return found.model_copy(update={"turns": turns})
 
 
 def _by_rules(rules: Rules, question: Extraction, piece: Piece) -> CombinedExtraction:
@@ -195,9 +189,8 @@ def _noted(llm: LLM, question: Extraction, piece: Piece, shown: Sequence[int]) -
             count(llm.model, problems, by_rules=1)
         except BadReply as error:
             log.warning("no experience is taken from what was said: %s", error)
-    extraction, dropped = kept(
-        notes, lived, asked.model_copy(update={"known": question.known}), heads(), shown
-    )
+    whole = asked.model_copy(update={"known": question.known})
+    extraction, dropped = kept(notes, lived, whole, heads(), shown)
     if dropped:
         count(llm.model, asked, dropped=dropped)
     return extraction.model_copy(update={"experiences": [*extraction.experiences, *also]})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 from engine.conversations.attributes import subject_words
 from engine.conversations.forgetting import Order, to_forget
@@ -97,10 +98,9 @@ def find(actor: Actor, request: FindOptions) -> Rows[ScoredMemory]:
 def find_experiences_like(actor: Actor, request: FindExperiences) -> Rows[Experience]:
     """Safe to repeat because accesses only move forward."""
     memories = _matches(actor, request.agent_id, request, request.query, ["experience"], lambda _memory: True)
+    ids = [memory.node_id for memory in memories]
     with unit_of_work() as connection:
-        return Rows(
-            rows=experiences.shown(connection, actor.group_id, [memory.node_id for memory in memories])
-        )
+        return Rows(rows=experiences.shown(connection, actor.group_id, ids))
 
 
 def _matches(
@@ -128,9 +128,8 @@ def _matches(
         if len(matches) == request.limit or len(answer.retrieved_nodes) < top_k:
             break
         top_k *= POOL_FACTOR
-    note_accesses(
-        actor.group_id, agent_id, [memory.node_id for memory in matches], datetime.now(UTC).timestamp()
-    )
+    ids, now = [memory.node_id for memory in matches], datetime.now(UTC).timestamp()
+    note_accesses(actor.group_id, agent_id, ids, now)
     return matches
 
 
@@ -142,17 +141,11 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
         if agent_row(connection, *name) is None:
             raise no_agent(*name)
         lock_agents(connection, [name])
-        said = [
-            turn
-            for turn in extractions.said_by(connection, name, request.user_id)
-            if turn.message.role == "user"
-        ]
+        turns = extractions.said_by(connection, name, request.user_id)
+        said = [turn for turn in turns if turn.message.role == "user"]
         order = Order(0, len(request.text), request.text)
-        found = list(
-            dict.fromkeys(
-                fit for fits in to_forget("", order, [turn.message.text for turn in said]) for fit in fits
-            )
-        )
+        things = to_forget("", order, [turn.message.text for turn in said])
+        found = list(dict.fromkeys(fit for fits in things for fit in fits))
         parts = [Part(said[number].node_id, start, end) for number, start, end in found]
         fitting = [_fitting(said[number], start, end) for number, start, end in found]
         if len({subject_words(part.description) for part in fitting}) > 1 and not request.every:
@@ -160,9 +153,8 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
         erasure_id = standing.forget(connection, name, parts, actor.name)
     if erasure_id is None:
         return Forgotten(answer=_answer(request, "nothing", 0))
-    return Forgotten(
-        answer=_answer(request, "erased", len(fitting)), erasure_id=erasure_id, forgotten=fitting
-    )
+    answer = _answer(request, "erased", len(fitting))
+    return Forgotten(answer=answer, erasure_id=erasure_id, forgotten=fitting)
 
 
 def _fitting(turn: StoredTurn, start: int, end: int) -> MemoryBrief:
@@ -196,10 +188,9 @@ def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionM
     messages = [message.model_copy(update={"text": masked(message.text)}) for message in said]
     llm, extraction, answered = llms.llm(), CombinedExtraction(), llms.llm().model
     if messages:
+        about: dict[str, Any] = {"agent_id": request.agent_id, "group_id": actor.group_id}
         language = language_of("\n".join(message.text for message in messages))
-        question = Extraction(
-            agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages
-        )
+        question = Extraction(**about, language=language, messages=messages)
         parts = Asking(Careful(llm), Patience()).about(question)
         extraction = united(parts)
         answered = ", ".join(dict.fromkeys(part.llm for part in parts)) or answered
@@ -265,9 +256,8 @@ class _Summariser:
         room = data_tokens()
         most = min(most, room // 2)
         for chunk in in_chunks(utterances, room - most):
-            question = Compaction(
-                agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=chunk
-            )
+            about: dict[str, Any] = {"agent_id": "", "group_id": self.actor.group_id}
+            question = Compaction(**about, language=language, text=previous, utterances=chunk)
             try:
                 previous = cut_to_tokens(self.llm.ask(question).summary, most)
             except (ProviderUnavailable, BadReply):
@@ -281,18 +271,12 @@ def compact(actor: Actor, request: CompactMessages) -> Compacted:
     """Safe to repeat because it stores nothing. An LLM that is away, or leaves out too much, is replaced by
     the rules.
     """
-    summarise = None if get_settings().llm == llms.RULES else _Summariser(actor, Careful(llms.llm()))
+    compacted = partial(
+        compaction.compact, request.messages, request.limits, request.previous_summary, force=request.force
+    )
+    if get_settings().llm == llms.RULES:
+        return compacted()
     try:
-        return compaction.compact(
-            request.messages,
-            request.limits,
-            request.previous_summary,
-            force=request.force,
-            summarise=summarise,
-        )
+        return compacted(summarise=_Summariser(actor, Careful(llms.llm())))
     except JiyiError:
-        if summarise is None:
-            raise
-        return compaction.compact(
-            request.messages, request.limits, request.previous_summary, force=request.force
-        )
+        return compacted()

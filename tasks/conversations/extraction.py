@@ -82,16 +82,13 @@ def extract(batch: Batch) -> None:
             raise
         _fewer.pop(subject, None)
         if not patience.good:  # it answers nothing: no turn is at fault, unless others are let through
-            extracted = [
-                one if one.refusal and one.refusal.refused else replace(one, refusal=None)
-                for one in extracted
-            ]
+            refused = [one.refusal if one.refusal and one.refusal.refused else None for one in extracted]
+            extracted = [replace(one, refusal=why) for one, why in zip(extracted, refused, strict=True)]
         with batch.finish() as (connection, owed):
             if not owed:
                 return
-            extractions.store_extracted(
-                connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC)
-            )
+            now = datetime.now(UTC)
+            extractions.store_extracted(connection, look.name, look.seen, look.turns, extracted, now)
             again = None if look.seen is None else extraction_schedule.due_again(connection, look.name)
             if again is not None:
                 batch.later[subject] = again
@@ -112,37 +109,22 @@ def _look(group_id: str, subject: UUID) -> _Look | None:
             session: extractions.context_of(connection, name, session, of_session[0].node_count)
             for session, of_session in extractions.sessions_of(turns).items()
         }
-        users = {turn.user_id for turn in turns}
-        known = {
-            user: extractions.known_facts(
-                connection, name, [turn.node_id for turn in turns if _says(turn, user)], user
-            )
-            for user in users
-        }
-        earlier = {
-            user: extractions.earlier_turns(
-                connection, name, [turn for turn in turns if turn.user_id == user], user
-            )
-            for user in users
-        }
-        injected = {user: extractions.injected_lately(connection, name, user) for user in users}
-        return _Look(name, seen, turns, context, known, earlier, injected)
-
-
-def _says(turn: StoredTurn, user: str | None) -> bool:
-    return turn.message.role == "user" and turn.user_id == user
+        look = _Look(name, seen, turns, context, {}, {}, {})
+        for user in {turn.user_id for turn in turns}:
+            theirs = [turn for turn in turns if turn.user_id == user]
+            said = [turn.node_id for turn in theirs if turn.message.role == "user"]
+            look.known[user] = extractions.known_facts(connection, name, said, user)
+            look.earlier[user] = extractions.earlier_turns(connection, name, theirs, user)
+            look.injected[user] = extractions.injected_lately(connection, name, user)
+        return look
 
 
 def _extracted(
     batch: Batch, look: _Look, session: Session, turns: list[StoredTurn], patience: Patience
 ) -> list[Extracted]:
     """What a session's new turns tell; what they do to earlier ones is with the first part of it."""
-    before, known, (session_id, user_id) = (
-        extractions.said(look.context[session]),
-        look.known[session[1]],
-        session,
-    )
-    group_id, agent_id = look.name
+    (group_id, agent_id), (session_id, user_id) = look.name, session
+    before, known = extractions.said(look.context[session]), look.known[user_id]
     said = [turn.said() for turn in (*before, *turns)]
     changes = standing(said, len(before), [turn.said() for turn in look.earlier[user_id]], heads())
     question = Extraction(
@@ -154,28 +136,18 @@ def _extracted(
         known=[fact.fact for fact in known],
     )
     asking = Asking(LeaseRenewingLLM(llms.llm(), batch), patience, alone=look.seen is None)
+    where = group_id, agent_id, session_id
     found = []
     for part in asking.about(question):
         ids = [said[number].node_id for number in part.turns]
-        source = Source(
-            group_id, agent_id, session_id, part.messages, ids, part.llm, part.prompt, part.fallback, user_id
-        )
-        kept = worth_keeping(
-            of_user(part.extraction, part.messages), look.injected[user_id], LEAST_IMPORTANCE
-        )
+        source = Source(*where, part.messages, ids, part.llm, part.prompt, part.fallback, user_id)
+        of_users = of_user(part.extraction, part.messages)
+        kept = worth_keeping(of_users, look.injected[user_id], LEAST_IMPORTANCE)
         found.append(Extracted(source, kept, [fact.node_id for fact in known], Standing(), part.refusal))
     if found:
         return [replace(found[0], standing=changes), *found[1:]]
-    nothing = Source(
-        group_id,
-        agent_id,
-        session_id,
-        [],
-        [],
-        Rules.model,
-        signature(question, question.language),
-        user_id=user_id,
-    )
+    prompt = signature(question, question.language)
+    nothing = Source(*where, [], [], Rules.model, prompt, user_id=user_id)
     return [Extracted(nothing, CombinedExtraction(), [], changes)]
 
 
@@ -216,6 +188,5 @@ def _summarised(llm: llms.LLM, group_id: str, agent_id: str, text: str) -> Summa
 
 
 def _limited_summary(summary: Summarised) -> tuple[str, str]:
-    return cut_to_tokens(summary.overview, OVERVIEW_TOKENS), cut_to_tokens(
-        ", ".join(summary.keywords), ABSTRACT_TOKENS
-    )
+    abstract = cut_to_tokens(", ".join(summary.keywords), ABSTRACT_TOKENS)
+    return cut_to_tokens(summary.overview, OVERVIEW_TOKENS), abstract

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.conversations import injection, memories
+from engine.conversations import injection
 from engine.conversations.injection import (
     Candidate,
     Chosen,
@@ -25,6 +25,7 @@ from engine.conversations.injection import (
     why_shown,
 )
 from engine.conversations.marks import shown
+from engine.conversations.memories import lines
 from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, recall_room
 from engine.text.statements import topics_of
 from jiyi.errors import InvalidRequest
@@ -94,13 +95,11 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         looks = there and len(query) >= LEAST_QUERY_CHARS
         tz = request.tz or zone
         now = by_clock(request.now or request.as_of, tz)
-        request = request.model_copy(
-            update={"now": now, "as_of": request.as_of and by_clock(request.as_of, tz)}
-        )
+        as_of = request.as_of and by_clock(request.as_of, tz)
+        request = request.model_copy(update={"now": now, "as_of": as_of})
         # While the question is embedded and searched for, the stable part is read.
-        retrieving = (
-            _beside().submit(copy_context().run, _retrieve, name, request, analysis, now) if looks else None
-        )
+        asking = copy_context().run, _retrieve, name, request, analysis, now
+        retrieving = _beside().submit(*asking) if looks else None
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
         room = request.max_tokens - prepared.stable.tokens
         searched = looks and prepared.same is None
@@ -119,30 +118,26 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         if _notes(request):
             note_accesses(*name, [choice.candidate.node_id for choice in _choices(prompt)], now.timestamp())
     recalled = prompt.text if prepared.same is None else prepared.same.text
-    ids = [choice.candidate.node_id for choice in _choices(prompt)]
-    notes = _notes(request) and bool(ids)
+    chosen = [one for one in prompt.lines if isinstance(one.line.item, Chosen)]
+    memories = [_memory(one, one.line.item) for one in chosen]
+    notes = _notes(request) and bool(memories)
     keeps = searched and request.split and request.session_id is not None and request.turn is not None
     injection_id = None
     if notes or keeps:
         with unit_of_work() as connection:
             recalled = _kept(connection, name, request, prepared, prompt) if keeps else recalled
-            injection_id = _note(connection, name, request, analysis, prompt, ids) if notes else None
+            injection_id = _note(connection, name, request, analysis, prompt, memories) if notes else None
+    skills = [one.line.item for one in prompt.lines if isinstance(one.line.item, InjectedSkill)]
     injected = InjectedContext(
         context=joined(prepared.stable.text, recalled),
         tokens=prepared.stable.tokens + estimate_tokens(recalled),
         intent=analysis.intent,
-        memories=[_memory(one, one.line.item) for one in prompt.lines if isinstance(one.line.item, Chosen)],
+        memories=memories,
         injection_id=injection_id,
         stable=prepared.stable.text,
         recalled=recalled,
-        earlier=[
-            RecalledEarlier(turn=block.turn, text=block.text) for block in prepared.earlier if block.text
-        ],
-        skills=list(
-            {
-                skill.id: skill for one in prompt.lines if isinstance(skill := one.line.item, InjectedSkill)
-            }.values()
-        ),
+        earlier=[RecalledEarlier(turn=one.turn, text=one.text) for one in prepared.earlier if one.text],
+        skills=list({skill.id: skill for skill in skills}.values()),
     )
     return injected, prepared.stable
 
@@ -158,11 +153,8 @@ def _prepared(
         return session_prompts.prepare(connection, name, request, language)
     if not _in_prose(request):
         return Prepared(Stable())
-    return Prepared(
-        session_prompts.grown(
-            connection, name, request.user_id, int(request.max_tokens * STABLE_SHARE), language
-        )
-    )
+    most = int(request.max_tokens * STABLE_SHARE)
+    return Prepared(session_prompts.grown(connection, name, request.user_id, most, language))
 
 
 def _in_prose(request: ContextRequest) -> bool:
@@ -223,10 +215,9 @@ def _composed(
         least = max(least, TOLD_PROBABILITY)
     ranked = _ranked(name, request, analysis, _retrieved(request, found, least))
     ranked = _unseen(ranked if request.as_of is not None else _with_newer(name, request, ranked), prepared)
-    about_user = request.as_of is None and (
-        analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
-    )
-    profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
+    hints = analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
+    about_user = hints and request.as_of is None and not request.split
+    profile = _profile(name, request, analysis.original) if about_user else ()
     language, titled = language_of(analysis.original), request.format == "markdown"
     before = [*sections, profile_section(profile, language, titled=titled)]
     style = style_of(request.format, language, request.template or "")
@@ -240,10 +231,8 @@ def _composed(
         more = [candidate for candidate in _unseen(known, prepared) if candidate.node_id not in seen]
         spent = accumulate(LEAST_TOKENS + estimate_tokens(candidate.text) for candidate in more)
         fitting = [candidate for candidate, tokens in zip(more, spent, strict=True) if tokens <= left]
-        # In the same room, by which long texts are cut.
-        prompt = compose(
-            [*before, *memory_sections(_once([*ranked, *fitting]), language, titled=titled)], room, style
-        )
+        every = memory_sections(_once([*ranked, *fitting]), language, titled=titled)
+        prompt = compose([*before, *every], room, style)  # in the same room, by which long texts are cut
     return prompt
 
 
@@ -254,17 +243,10 @@ def _with_newer(name: AgentName, request: ContextRequest, ranked: list[Candidate
     if not wanted:
         return ranked
     with reading() as connection:
-        found = {
-            newer.node_id: newer
-            for newer in injections.of_ids(
-                connection, name, request, list(dict.fromkeys(wanted))[:MOST_NEWER]
-            )
-        }
-    return _once(
-        one
-        for candidate in ranked
-        for one in (candidate, *(found[newer] for newer in candidate.newer if newer in found))
-    )
+        newest = injections.of_ids(connection, name, request, list(dict.fromkeys(wanted))[:MOST_NEWER])
+    found = {newer.node_id: newer for newer in newest}
+    behind = {one.node_id: [found[newer] for newer in one.newer if newer in found] for one in ranked}
+    return _once(one for candidate in ranked for one in (candidate, *behind[candidate.node_id]))
 
 
 def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
@@ -288,32 +270,26 @@ def _ranked(
     if request.as_of is not None:  # what mattered most then is not known
         return _once(retrieved)
     if analysis.intent == "identity_recall":
+        kinds: list[Kind] = ["preference", "knowledge"]
         with reading() as connection:
-            broad = injections.most_important(
-                connection, name, request, ["preference", "knowledge"], FILLED_UP
-            )
-        if topics_of(
-            analysis.original
-        ):  # "where do I live" asks for one fact, "who am I" for all that matter
+            broad = injections.most_important(connection, name, request, kinds, FILLED_UP)
+        # "Where do I live" asks for one fact, "who am I" for all that matter.
+        if topics_of(analysis.original):
             return _once([*retrieved, *broad])
         in_turn = [candidate for pair in zip(retrieved, broad, strict=False) for candidate in pair]
         return _once([*in_turn, *retrieved[len(broad) :], *broad[len(retrieved) :]])
-    if (
-        analysis.weak_identity and len(retrieved) < FEW_RESULTS and not request.split
-    ):  # a session began with what matters most
+    # A session began with what matters most.
+    if analysis.weak_identity and len(retrieved) < FEW_RESULTS and not request.split:
         with reading() as connection:
-            retrieved = retrieved + injections.most_important(
-                connection, name, request, list(KINDS), FILLED_UP
-            )
+            most = injections.most_important(connection, name, request, list(KINDS), FILLED_UP)
+        retrieved = retrieved + most
     return _once(retrieved)
 
 
 def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Node]:
-    texts = [analysis.original, *([" ".join(analysis.expansions)] if analysis.expansions else [])]
-    top_k = max(LOOKED_AT, request.max_tokens // USUAL_TOKENS)
-    asked = for_prompt(
-        name[0], request, texts, top_k=top_k, now=now, kinds=list(PROMPT_KINDS), superseded=True
-    )
+    texts = [text for text in (analysis.original, " ".join(analysis.expansions)) if text]
+    top_k, kinds = max(LOOKED_AT, request.max_tokens // USUAL_TOKENS), list(PROMPT_KINDS)
+    asked = for_prompt(name[0], request, texts, top_k=top_k, now=now, kinds=kinds, superseded=True)
     fields = answer(asked)
     found: list[Node] = [node for group in fields["groups"] for node in group["retrieved_nodes"]]
     return in_turn(found, happened_then(asked))
@@ -334,6 +310,7 @@ def _retrieved(request: ContextRequest, found: list[Node], least: float) -> list
 def _candidate(node: Node, renewed_at: datetime | None, on: datetime) -> Candidate:
     role = node["provenance"].get("role") if node["kind"] is not None else None
     told = shown(node["description"], node["created_at"], node["provenance"], on)
+    turns = node["filling"] if node["kind"] not in (None, "session") else ()
     return Candidate(
         node["node_id"],
         node["kind"] or OBSERVED,
@@ -343,9 +320,7 @@ def _candidate(node: Node, renewed_at: datetime | None, on: datetime) -> Candida
         role=role,
         named=node["subject"] != role,
         concluded=node["type"] == "thought",
-        turn_ids=tuple(UUID(turn) for turn in node["filling"])
-        if node["kind"] not in (None, "session")
-        else (),
+        turn_ids=tuple(map(UUID, turns)),
         superseded_by=node["superseded_by"],
         superseded_at=node["superseded_at"] and node["superseded_at"].astimezone(on.tzinfo),
         renewed_at=renewed_at and renewed_at.astimezone(on.tzinfo),
@@ -361,16 +336,16 @@ def _candidate(node: Node, renewed_at: datetime | None, on: datetime) -> Candida
 
 def _once(ranked: Iterable[Candidate]) -> list[Candidate]:
     """Each at its first, and best, place."""
-    first: dict[UUID, Candidate] = {}
+    by_id: dict[UUID, Candidate] = {}
     for candidate in ranked:
-        first.setdefault(candidate.node_id, candidate)
-    return list(first.values())
+        by_id.setdefault(candidate.node_id, candidate)
+    return list(by_id.values())
 
 
 def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str, ...]:
     with reading() as connection:
         profile = injections.find_profile(connection, name, request.user_id)
-    return () if profile is None else tuple(memories.lines(profile, language_of(query)))
+    return () if profile is None else tuple(lines(profile, language_of(query)))
 
 
 def _memory(written: Written, choice: Chosen) -> PromptLine:
@@ -395,15 +370,11 @@ def _note(
     request: ContextRequest,
     analysis: QueryAnalysis,
     prompt: Prompt,
-    ids: list[UUID],
+    memories: Sequence[PromptLine],
 ) -> UUID:
     reasons: list[dict[str, Any]] = [
         {"kind": one.kind, "score": round(one.score, 3), "tokens": one.tokens, "why": one.why}
-        for one in (
-            _memory(written, written.line.item)
-            for written in prompt.lines
-            if isinstance(written.line.item, Chosen)
-        )
+        for one in memories
     ]
     return injections.note(
         connection,
@@ -413,6 +384,6 @@ def _note(
         query=request.query,
         intent=analysis.intent,
         tokens=prompt.tokens,
-        node_ids=ids,
+        node_ids=[one.node_id for one in memories],
         reasons=reasons,
     )

@@ -43,20 +43,15 @@ def show_prompts(actor: Actor, request: ShowPrompts) -> Rows[ShownPrompt]:
     """Safe to repeat because it stores nothing, and asks nobody."""
     name, session = (actor.group_id, request.agent_id), (request.session_id, request.user_id)
     with unit_of_work() as connection:
-        turns = extractions.said(
-            extractions.context_of(connection, name, session, LAST, EXTRACT_MAX_MESSAGES)
-        )
+        stored = extractions.context_of(connection, name, session, LAST, EXTRACT_MAX_MESSAGES)
+        turns = extractions.said(stored)
         known = extractions.known_facts(connection, name, [turn.node_id for turn in turns], request.user_id)
     if not turns:
-        raise NotFound(
-            f"session_id: the agent {request.agent_id!r} has no turns of the session {request.session_id!r}"
-        )
+        why = f"the agent {request.agent_id!r} has no turns of the session {request.session_id!r}"
+        raise NotFound(f"session_id: {why}")
     said = [turn.message for turn in turns]
-    about = {
-        "agent_id": request.agent_id,
-        "group_id": actor.group_id,
-        "language": language_of("\n".join(one.text for one in said)),
-    }
+    language = language_of("\n".join(one.text for one in said))
+    about = {"agent_id": request.agent_id, "group_id": actor.group_id, "language": language}
     asked = _QUESTIONS[request.name](said, [fact.fact for fact in known], about)
     return Rows(rows=[_shown(question) for question in asked])
 
@@ -76,20 +71,16 @@ def _notes(
     said: Sequence[Message], known: Sequence[KnownFact], about: Mapping[str, Any]
 ) -> list[Question[Any]]:
     shown, taken = learned.shown(known, said)
+    seen = [known[number] for number in shown]
     pieces = in_pieces(said, 0, learned.room(taken))
-    return [
-        Notes(**about, messages=piece.messages, since=piece.since, known=[known[number] for number in shown])
-        for piece in pieces
-    ]
+    return [Notes(**about, messages=one.messages, since=one.since, known=seen) for one in pieces]
 
 
 def _experiences(
     said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]
 ) -> list[Question[Any]]:
-    return [
-        Experiences(**about, messages=piece.messages, since=piece.since)
-        for piece in in_pieces(said, 0, learned.room())
-    ]
+    pieces = in_pieces(said, 0, learned.room())
+    return [Experiences(**about, messages=one.messages, since=one.since) for one in pieces]
 
 
 def _compaction(
