@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock, Thread
+from typing import Literal
 
 from jiyi.chat.chain import Exchange, Stage
 from jiyi.protocol.conversations import (
@@ -38,6 +39,7 @@ MESSAGE_SHARE = 60
 
 #: Makes a summary of messages, given the previous one, of at most so many tokens.
 Summarise = Callable[[Sequence[ChatMessage], str, int], str]
+Mode = Literal["none", "rules", "llm"]
 
 
 def message_tokens(message: ChatMessage) -> int:
@@ -72,44 +74,35 @@ def compact(
     System prompts stay. Long outputs of tools are cut; older messages become a summary, by ``summarise`` or
     by rules; past the hard limit fewer of the latest stay. A tool's call and its result are never parted.
     """
-    before = conversation_tokens(messages)
     urgency = check(messages, limits).urgency
-    if urgency == "none" and not force:
+
+    def done(left: list[ChatMessage], summary: str, mode: Mode, summarised: int = 0) -> Compacted:
         return Compacted(
-            messages=list(messages), summary=previous, tokens_before=before, tokens_after=before, mode="none"
+            messages=left,
+            summary=summary,
+            tokens_before=conversation_tokens(messages),
+            tokens_after=conversation_tokens(left),
+            mode=mode,
+            summarised=summarised,
         )
+
+    if urgency == "none" and not force:
+        return done(list(messages), previous, "none")
     system = [message for message in messages if message.role == "system"]
     talk = [_shortened(message) for message in messages if message.role != "system"]
     room = limits.hard_tokens - limits.reserve_tokens
     kept, old = _parted(talk, limits.keep_recent)
-    while (
-        urgency == "hard"
-        and len(kept) > 1
-        and conversation_tokens([*system, *kept]) + limits.summary_max_tokens > room
-    ):
+    room -= limits.summary_max_tokens
+    while urgency == "hard" and len(kept) > 1 and conversation_tokens([*system, *kept]) > room:
         fewer, older = _parted(kept, max(1, len(kept) // 2))
         if not older:
             break
         old, kept = [*old, *older], fewer
     if not old:
-        left = [*system, *kept]
-        return Compacted(
-            messages=left,
-            summary=previous,
-            tokens_before=before,
-            tokens_after=conversation_tokens(left),
-            mode="none",
-        )
+        return done([*system, *kept], previous, "none")
     summary = (summarise or by_rules)(old, previous, limits.summary_max_tokens)
-    left = [*system, summary_message(summary), *kept]
-    return Compacted(
-        messages=left,
-        summary=summary,
-        tokens_before=before,
-        tokens_after=conversation_tokens(left),
-        mode="rules" if summarise is None else "llm",
-        summarised=len(old),
-    )
+    mode: Mode = "rules" if summarise is None else "llm"
+    return done([*system, summary_message(summary), *kept], summary, mode, len(old))
 
 
 def summary_message(summary: str) -> ChatMessage:
@@ -206,14 +199,11 @@ class CompactionStage(Stage):
         key = (exchange.agent_id, exchange.session_id)
         with self._lock:
             known = self._cached.get(key)
-        if known is not None and known.summarised > _talk(
-            exchange.chat
-        ):  # another conversation under the same name
-            known = None
+        if known is not None and known.summarised > _talk(exchange.chat):
+            known = None  # another conversation under the same name
         short = exchange.chat if known is None else _with_summary(exchange.chat, known)
-        if check(short, self._limits).urgency == "none" or (
-            known is not None and self._is_fresh(known, len(exchange.chat))
-        ):
+        is_fresh = known is not None and self._is_fresh(known, len(exchange.chat))
+        if is_fresh or check(short, self._limits).urgency == "none":
             return replace(exchange, chat=tuple(short))
         self._flush(exchange)
         left = exchange.chat if known is None else _without(exchange.chat, known.summarised)
@@ -227,9 +217,8 @@ class CompactionStage(Stage):
             request = CompactMessages(
                 messages=list(left), limits=self._limits, previous_summary=previous, force=True
             )
-            Thread(
-                target=self._improve, args=(self._ask, request, key, cached), name="jiyi-summary", daemon=True
-            ).start()
+            asking = (self._ask, request, key, cached)
+            Thread(target=self._improve, args=asking, name="jiyi-summary", daemon=True).start()
         return replace(exchange, chat=tuple(done.messages), compacted=True)
 
     def _improve(
@@ -270,9 +259,6 @@ def _without(messages: tuple[ChatMessage, ...], count: int) -> tuple[ChatMessage
 
 def _with_summary(messages: tuple[ChatMessage, ...], known: _Cached) -> tuple[ChatMessage, ...]:
     left = _without(messages, known.summarised)
-    system = tuple(message for message in left if message.role == "system")
-    return (
-        *system,
-        summary_message(known.summary),
-        *(message for message in left if message.role != "system"),
-    )
+    system = [message for message in left if message.role == "system"]
+    talk = [message for message in left if message.role != "system"]
+    return (*system, summary_message(known.summary), *talk)

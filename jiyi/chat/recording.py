@@ -140,25 +140,14 @@ def turn_event(session: tuple[str, ...], message: Message, event_id: UUID, now: 
     group_id, agent_id, session_id, *user = session
     text, at = message.text, message.at or now
     limit = limits.MAX_DESCRIPTION_CHARS - len(message.name or "") - 2
-    payload: dict[str, Any] = {
-        "role": message.role,
-        "name": message.name,
-        "text": text[:limit],
-        "user_id": next(iter(user), None),
-    }
+    payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit]}
+    payload["user_id"] = next(iter(user), None)
     if len(text) > limit:
         payload["provenance"] = {"truncated_from": len(text)}
+    where = {"event_id": event_id, "group_id": group_id, "agent_id": agent_id, "session_id": session_id}
+    occurred_at = at if at.utcoffset() else at.astimezone(now.tzinfo)
     try:
-        event = TurnRecorded.model_validate(
-            {
-                "event_id": event_id,
-                "occurred_at": at if at.utcoffset() else at.astimezone(now.tzinfo),
-                "group_id": group_id,
-                "agent_id": agent_id,
-                "session_id": session_id,
-                "payload": payload,
-            }
-        )
+        event = TurnRecorded.model_validate({**where, "occurred_at": occurred_at, "payload": payload})
     except ValidationError as error:
         raise InvalidEvent(problems_of(error)) from None
     return event.model_dump(mode="json", exclude_none=True)

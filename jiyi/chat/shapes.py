@@ -50,10 +50,8 @@ def openai(exchange: Exchange, *, prefixed: bool = False) -> list[JsonObject]:
 
 def anthropic(exchange: Exchange) -> JsonObject:
     """``system`` and ``messages`` for Anthropic's API, with marks for its cache after both."""
-    system = [
-        exchange.system_prompt,
-        *(message.content or "" for message in exchange.chat if message.role == "system"),
-    ]
+    others = [message.content or "" for message in exchange.chat if message.role == "system"]
+    system = [exchange.system_prompt, *others]
     blocks: list[dict[str, Any]] = [_text(text) for text in system if text]
     messages: list[dict[str, Any]] = []
     for message, recalled in _recalling(exchange):
@@ -131,25 +129,17 @@ def _recalling(exchange: Exchange) -> Iterator[tuple[ChatMessage, str]]:
 
 def _content(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
-        return [
-            {
-                "type": "tool_result",
-                "tool_use_id": message.tool_call_id or "",
-                "content": message.content or "",
-            }
-        ]
+        called = message.tool_call_id or ""
+        return [{"type": "tool_result", "tool_use_id": called, "content": message.content or ""}]
     return [*([_text(message.content)] if message.content else []), *map(_tool_use, message.tool_calls or [])]
 
 
 def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function") or call
     given = function.get("arguments") or {}
-    return {
-        "type": "tool_use",
-        "id": call.get("id", ""),
-        "name": function.get("name", ""),
-        "input": json.loads(given) if isinstance(given, str) else given,
-    }
+    arguments = json.loads(given) if isinstance(given, str) else given
+    called = {"id": call.get("id", ""), "name": function.get("name", "")}
+    return {"type": "tool_use", **called, "input": arguments}
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -162,6 +152,5 @@ def _written(message: Mapping[str, Any]) -> str:
 
 def _common(before: str, after: str) -> str:
     """The beginning that both have."""
-    return "".join(
-        char for char, _ in takewhile(lambda pair: pair[0] == pair[1], zip(after, before, strict=False))
-    )
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(after, before, strict=False))
+    return "".join(char for char, _ in pairs)

@@ -120,18 +120,12 @@ class StepRecorder:
             payload["tool"] = storable(str(payload["tool"]))[:MAX_TOOL_CHARS]
         payload |= {"index": session.index, "step_type": step_type, "compacted": session.compacted}
         session.index, session.compacted = session.index + 1, False
-        content = json.dumps(
-            {name: payload[name] for name in sorted(payload) if name != "ms"}, ensure_ascii=False
-        )
-        return {
-            "type": "turn.step",
-            "event_id": uuid5(STEPS, f"{self._group_id}\x00{agent_id}\x00{session_id}\x00{content}"),
-            "group_id": self._group_id,
-            "agent_id": agent_id,
-            "session_id": session_id,
-            "occurred_at": datetime.now(UTC),
-            "payload": payload,
-        }
+        told = {name: value for name, value in payload.items() if name != "ms"}
+        content = json.dumps(told, ensure_ascii=False, sort_keys=True)
+        where = {"group_id": self._group_id, "agent_id": agent_id, "session_id": session_id}
+        event_id = uuid5(STEPS, "\x00".join((*where.values(), content)))
+        happened = {"type": "turn.step", "event_id": event_id, "occurred_at": datetime.now(UTC)}
+        return {**happened, **where, "payload": payload}
 
 
 #: A step of an answer: its type, tool, input, output, and whether it worked.
@@ -179,9 +173,8 @@ def _call_of(call: JsonMapping) -> tuple[str, str]:
     function = call.get("function")
     told: JsonMapping = function if isinstance(function, Mapping) else call
     given = told.get("arguments", "")
-    return str(told.get("name") or "tool"), (
-        given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
-    )
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+    return str(told.get("name") or "tool"), text
 
 
 def _worked(extra: Mapping[str, Any], content: str) -> bool:

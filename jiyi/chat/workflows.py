@@ -69,31 +69,18 @@ class WorkflowTools:
             state = self._offered.get((agent_id, name))
             names = sorted(other for agent, other in self._offered if agent == agent_id)
         if state is None:
-            raise InvalidRequest(
-                [
-                    (
-                        f"name: {name[:80]!r} is no enabled workflow of {agent_id!r}; there are:"
-                        f" {', '.join(names) or 'none'}"
-                    )
-                ]
-            )
+            why = f"{name[:80]!r} is no enabled workflow of {agent_id!r}"
+            raise InvalidRequest([f"name: {why}; there are: {', '.join(names) or 'none'}"])
         done = pipelines.run(state.body, self._functions, inputs=_inputs(arguments, state.tools))
         self._vote(agent_id, state, worked=done.completed)
         steps = [
             {"tool": step.tool, "state": step.state, **({"error": step.error} if step.error else {})}
             for step in done.steps
         ]
-        failed = next(
-            (f"{step.tool}: {step.error}" for step in done.steps if step.state in ("failed", "timed_out")),
-            None,
-        )
         output = done.output if len(_json(done.output)) <= MAX_CHARS else _json(done.output)[:MAX_CHARS] + "…"
-        return {
-            "completed": done.completed,
-            "output": output,
-            "steps": steps,
-            **({} if failed is None else {"error": failed}),
-        }
+        came: JsonObject = {"completed": done.completed, "output": output, "steps": steps}
+        failed = [step for step in done.steps if step.state in ("failed", "timed_out")]
+        return came | ({"error": f"{failed[0].tool}: {failed[0].error}"} if failed else {})
 
     def _schema(self, state: SkillProposal) -> JsonObject:
         given: dict[str, set[str]] = {}
@@ -104,18 +91,13 @@ class WorkflowTools:
             for tool, inputs in given.items()
             if (schema := _parameters(self._functions[tool], inputs))["properties"]
         }
-        triggers = ", ".join(
-            quoted_to_tokens(trigger, _TRIGGER_TOKENS) for trigger in state.triggers[:_TRIGGERS]
-        )
-        description = f"Runs {one_line(state.name)}, step by step." + (
-            f" It was used for: {triggers}" if triggers else ""
-        )
+        triggers = [quoted_to_tokens(trigger, _TRIGGER_TOKENS) for trigger in state.triggers[:_TRIGGERS]]
+        used = f" It was used for: {', '.join(triggers)}" if triggers else ""
+        description = f"Runs {one_line(state.name)}, step by step.{used}"
         required = [tool for tool, schema in properties.items() if schema["required"]]
         parameters = {"type": "object", "properties": properties, "required": required}
-        return {
-            "type": "function",
-            "function": {"name": function_name(state), "description": description, "parameters": parameters},
-        }
+        function = {"name": function_name(state), "description": description, "parameters": parameters}
+        return {"type": "function", "function": function}
 
     def _vote(self, agent_id: str, state: SkillProposal, *, worked: bool) -> None:
         payload = {"artifact": "pipeline", "artifact_id": str(state.id), "signal": "completion_rate"}
@@ -155,25 +137,16 @@ def _inputs(arguments: str | JsonMapping, tools: Iterable[str]) -> dict[str, dic
     """The arguments of a call by the tools that they are for."""
     if isinstance(arguments, str):
         if len(arguments) > MAX_CHARS:
-            raise InvalidRequest(
-                [
-                    (
-                        f"arguments: {len(arguments):,} characters are more than {MAX_CHARS:,}; "
-                        f"give less to the"
-                        " tools"
-                    )
-                ]
-            )
+            why = f"{len(arguments):,} characters are more than {MAX_CHARS:,}; give less to the tools"
+            raise InvalidRequest([f"arguments: {why}"])
         try:
             arguments = json.loads(arguments or "{}")
         except ValueError as error:
-            raise InvalidRequest(
-                [f"arguments: no JSON: {error}; give an object of each tool's arguments"]
-            ) from None
+            why = f"no JSON: {error}; give an object of each tool's arguments"
+            raise InvalidRequest([f"arguments: {why}"]) from None
     if not isinstance(arguments, Mapping):
-        raise InvalidRequest(
-            [f"arguments: {type(arguments).__name__} is no object; give one of each tool's arguments"]
-        )
+        why = f"{type(arguments).__name__} is no object; give one of each tool's arguments"
+        raise InvalidRequest([f"arguments: {why}"])
     known = sorted(tools)
     inputs = {tool: dict(given) for tool, given in arguments.items() if isinstance(given, Mapping)}
     problems = [

@@ -223,9 +223,8 @@ class _Composer:
             new = apart or not by_day or before is None or before.title != section.title
             self.block.append(self.block[-1] + new if self.block else 0)
             self.run.append(self.run[-1] + apart if self.run else 0)
-        rounded = (
-            TOKEN if any(section.opens for section in self.sections) else 0
-        )  # each half is rounded up by itself
+        # Each half is rounded up by itself.
+        rounded = TOKEN if any(section.opens for section in self.sections) else 0
         self.left = self.budget * TOKEN - cost_of(self._frame()) - rounded
 
     def choose(self) -> None:
@@ -236,9 +235,7 @@ class _Composer:
             for number, line in enumerate(self._offered(section)[: section.max_lines])
         ]
         entries.sort(key=lambda entry: (self.sections[entry[0]].priority, entry[2].rank))  # stable
-        over: set[int] = (
-            set()
-        )  # a section's best does not fit into its floor: what is worse goes before no other's better
+        over = set[int]()  # a section's best does not fit its floor: what is worse goes before no better one
         for place, number, line in [entry for entry in entries if entry[2].rank][:FLOOR_PLACES]:
             floor = int(self.sections[place].least * self.budget * TOKEN)
             if floor and place not in over and not self._take(place, number, line, floor):
@@ -276,10 +273,8 @@ class _Composer:
         times = self._places(section)
         most = max(LEAST_TOKENS, int(line.share * self.budget)) if line.share < 1 else MAX_BUDGET
         size = cost_of(text)
-        if (
-            not section.shortens and room < times * size <= times * most * TOKEN
-        ):  # cheaper to see than what is made of it
-            return False
+        if not section.shortens and room < times * size <= times * most * TOKEN:
+            return False  # cheaper to see than what is made of it
         if line.finish is not None:
             text = line.finish(text)
         whole = text
@@ -317,9 +312,8 @@ class _Composer:
     def _cost(self, place: int, line: Line, text: str) -> int:
         if self.style.form == "json":
             return cost_of(visible(json.dumps(_entry(line, text), ensure_ascii=False))) + TOKEN  # and a comma
-        taken = sum(
-            len(self.written[other]) for other, block in enumerate(self.block) if block == self.block[place]
-        )
+        together = (other for other, block in enumerate(self.block) if block == self.block[place])
+        taken = sum(len(self.written[other]) for other in together)
         return cost_of(self._written(line, text, self.sections[place], taken + 1))
 
     def _around(self, place: int, line: Line) -> tuple[int, set[tuple[Any, ...]]]:
@@ -337,9 +331,8 @@ class _Composer:
         if line.at is not None and style.days == "above" and style.form != "json":
             day = line.at.date()
             with_year = ("year", block, day.year) not in self.paid
-            needed[("day", block, day)] = (
-                f"{day_of(day, style.language, with_year=with_year)} " * self._places(section)
-            )
+            shown = f"{day_of(day, style.language, with_year=with_year)} "
+            needed[("day", block, day)] = shown * self._places(section)
             needed[("year", block, day.year)] = ""
         new = {key: text for key, text in needed.items() if key not in self.paid}
         return sum(map(cost_of, new.values())), set(new)
@@ -395,13 +388,9 @@ class _Composer:
     def _blocks(self) -> Iterator[tuple[Section, list[Written]]]:
         for _, places in groupby(range(len(self.sections)), key=lambda place: self.block[place]):
             of_block = list(places)
-            lines = [
-                self.written[place][number] for place in of_block for number in sorted(self.written[place])
-            ]
+            lines = [one for place in of_block for _, one in sorted(self.written[place].items())]
             if self.style.days == "above" and self.style.form != "json":
-                lines.sort(
-                    key=lambda one: one.line.at.timestamp() if one.line.at is not None else float("-inf")
-                )
+                lines.sort(key=lambda one: one.line.at.timestamp() if one.line.at else float("-inf"))
             if lines:
                 yield self.sections[of_block[0]], lines
 
@@ -465,22 +454,18 @@ class _Composer:
         limited = given[: section.max_lines]
         kept, shortened = len(self.written[place]), self.full.get(place, False)
         reasons = []
-        if len(given) > len(limited):
-            reasons.append(
-                f"{len(given) - len(limited)} of {len(given)} items are more than its limit of"
-                f" {section.max_lines}"
-            )
+        if more := len(given) - len(limited):
+            reasons.append(f"{more} of {len(given)} items are more than its limit of {section.max_lines}")
         most = self._most(section)
         its_own = most < self.left + self.costs[place]
         whose = "its own limit" if its_own else "what the budget leaves"
         if len(limited) > kept:
             reasons.append(f"{len(limited) - kept} of {len(given)} items do not fit into {whose}")
+        tokens = -(-self.costs[place] // TOKEN)
         if shortened:
-            reasons.append(
-                f"the last one was shortened to {whose}, {-(-self.costs[place] // TOKEN):,} tokens"
-            )
+            reasons.append(f"the last one was shortened to {whose}, {tokens:,} tokens")
         why = f"{section.name}: {'; '.join(reasons)}" if reasons else ""
-        return Part(section.name, kept, len(given) - kept, shortened, -(-self.costs[place] // TOKEN), why)
+        return Part(section.name, kept, len(given) - kept, shortened, tokens, why)
 
 
 def day_of(day: date, language: Language, *, with_year: bool = True) -> str:
