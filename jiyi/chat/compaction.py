@@ -10,6 +10,7 @@ from threading import Lock, Thread
 from typing import Literal
 
 from jiyi.chat.chain import Exchange, Stage
+from jiyi.chat.recent import Recent
 from jiyi.protocol.conversations import (
     ChatMessage,
     Compacted,
@@ -18,7 +19,6 @@ from jiyi.protocol.conversations import (
     Threshold,
     Urgency,
 )
-from jiyi.recent import Recent
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, Line, Section, Style, compose
 from jiyi.text.prompting import quoted

@@ -13,13 +13,13 @@ from uuid import UUID, uuid5
 from pydantic import ValidationError
 
 from jiyi.chat.hosts import own_words, texts
+from jiyi.chat.recent import Recent
 from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidEvent, problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations import Message
 from jiyi.protocol.events import TurnRecorded
-from jiyi.recent import Recent
 from jiyi.text.words import storable
 from jiyi.zones import by_clock
 

@@ -17,9 +17,9 @@ from threading import Lock
 from typing import Any
 
 from jiyi.chat.chain import Exchange
+from jiyi.chat.recent import Recent
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations import ChatMessage
-from jiyi.recent import Recent
 from jiyi.text.budget import estimate_tokens
 
 #: What providers' caches are told of a block: keep the prompt up to its end.

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from jiyi.chat.chain import Exchange, Stage
+from jiyi.chat.recent import Recent
 from jiyi.client.calls import checked
 from jiyi.protocol.appointments import MAX_TEXT_CHARS, AskedSchedules, AskSchedules
 from jiyi.protocol.artifacts import ArtifactKind
@@ -20,7 +21,6 @@ from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import ChatMessage, Message
 from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.trajectories import StepType, summary
-from jiyi.recent import Recent
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
 from jiyi.text.words import Language, language_of, storable
