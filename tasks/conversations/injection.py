@@ -97,9 +97,9 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         now = by_clock(request.now or request.as_of, tz)
         as_of = request.as_of and by_clock(request.as_of, tz)
         request = request.model_copy(update={"now": now, "as_of": as_of})
-        # While the question is embedded and searched for, the stable part is read.
-        asking = copy_context().run, _retrieve, name, request, analysis, now
-        retrieving = _beside().submit(*asking) if looks else None
+        retrieving = None
+        if looks:  # while the question is embedded and searched for, the stable part is read
+            retrieving = _beside().submit(copy_context().run, _retrieve, name, request, analysis, now)
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
         room = request.max_tokens - prepared.stable.tokens
         searched = looks and prepared.same is None

@@ -44,14 +44,13 @@ def me(group: str) -> Actor:
 
 
 def tell(group: str, problem: str = JAM, **fields: Any) -> Experience:
-    told = {
-        "agent_id": AGENT,
-        "pain_pattern": problem,
-        "solution_steps": STEPS,
-        "outcome": "success",
-        **fields,
-    }
-    return experiences.store_experience.perform(me(group), TellExperience.model_validate(told))
+    told = {"agent_id": AGENT, "pain_pattern": problem, "solution_steps": STEPS, "outcome": "success"}
+    return experiences.store_experience.perform(me(group), TellExperience.model_validate(told | fields))
+
+
+def update(group: str, experience_id: UUID, **fields: Any) -> Experience:
+    asked = UpdateExperience(id=experience_id, **fields)
+    return experiences.update_experience.perform(me(group), asked)
 
 
 def listed(group: str, **filters: Any) -> list[Experience]:
@@ -71,23 +70,15 @@ def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_workers")
 def test_an_experience_is_told_listed_changed_and_erased(group: str) -> None:
     first, second = tell(group), tell(group, GLAZE, solution_steps=["慢慢降温"], outcome="partial")
-    assert [(row.pain_pattern, row.outcome) for row in listed(group)] == [
-        (GLAZE, "partial"),
-        (JAM, "success"),
-    ]
+    ended = [(row.pain_pattern, row.outcome) for row in listed(group)]
+    assert ended == [(GLAZE, "partial"), (JAM, "success")]
     page = experiences.list_experiences.perform(me(group), ListExperiences(agent_id=AGENT, limit=1))
     assert [row.id for row in listed(group, cursor=page.next)] == [first.id]
     assert [row.id for row in listed(group, words="开裂")] == [second.id]
     assert [row.id for row in listed(group, outcome="success")] == [first.id]
-    changed = experiences.update_experience.perform(
-        me(group), UpdateExperience(id=second.id, outcome="success", tools_used=["kiln"])
-    )
-    assert (changed.outcome, changed.solution_steps, changed.tools_used, changed.created_at) == (
-        "success",
-        ["慢慢降温"],
-        ["kiln"],
-        second.created_at,
-    )
+    changed = update(group, second.id, outcome="success", tools_used=["kiln"])
+    assert (changed.outcome, changed.created_at) == ("success", second.created_at)
+    assert (changed.solution_steps, changed.tools_used) == (["慢慢降温"], ["kiln"])
     assert changed.id in in_force(group)
     assert second.id not in in_force(group)
     assert experiences.delete_experience.perform(me(group), ById(id=changed.id)).count == 2
@@ -100,35 +91,23 @@ def test_an_experience_is_told_listed_changed_and_erased(group: str) -> None:
 def test_the_same_problem_is_one_however_it_came(group: str) -> None:
     experienced(group, times=1)
     content = {"agent_id": AGENT, "memory_type": "experience"}
-    entry = MemoryEntryInput(
-        content=JAM, metadata={"solution_steps": ["call a technician"], "outcome": "failed"}, **content
-    )
-    actions.store_memory.perform(me(group), entry)
-    actions.add_resource.perform(
-        me(group),
-        MemoryEntryInput(uri=f"agent://{AGENT}/experience/printer", content=f"{JAM} | Steps: 1. dust it"),
-    )
+    about = {"solution_steps": ["call a technician"], "outcome": "failed"}
+    actions.store_memory.perform(me(group), MemoryEntryInput(content=JAM, metadata=about, **content))
+    uri = f"agent://{AGENT}/experience/printer"
+    resource = MemoryEntryInput(uri=uri, content=f"{JAM} | Steps: 1. dust it")
+    actions.add_resource.perform(me(group), resource)
     save(observed(group, JAM.upper(), agent_id=AGENT, kind="experience", uri=f"agent://{AGENT}/experience/x"))
     [row] = listed(group)
-    assert (row.solution_steps, row.outcome, row.reuse_count) == (
-        [*STEPS, "call a technician", "dust it"],
-        "success",
-        3,
-    )
+    assert row.solution_steps == [*STEPS, "call a technician", "dust it"]
+    assert (row.outcome, row.reuse_count) == ("success", 3)
     assert in_force(group) == [row.id]
     assert grow() > 0, "what is used again may make a pattern"
 
 
 def test_what_only_a_program_stored_is_found_by_its_problem_and_counted(group: str) -> None:
-    actions.store_memory.perform(
-        me(group),
-        MemoryEntryInput(
-            agent_id=AGENT,
-            memory_type="experience",
-            content="导出报表很慢",
-            metadata={"solution_steps": ["加索引"], "outcome": "success", "reuse_count": 99},
-        ),
-    )
+    about = {"solution_steps": ["加索引"], "outcome": "success", "reuse_count": 99}
+    entry = {"agent_id": AGENT, "memory_type": "experience", "content": "导出报表很慢", "metadata": about}
+    actions.store_memory.perform(me(group), MemoryEntryInput(**entry))
     [row] = listed(group)
     assert (row.solution_steps, row.outcome, row.reuse_count) == (["加索引"], "success", 0)
     injection.build(me(group), ContextRequest(agent_id=AGENT, query="报表导出太慢了怎么办"))
@@ -142,17 +121,9 @@ def test_a_correction_replaces_what_the_experience_said(group: str) -> None:
     text = "the printer jams on the third tray | Steps: 1. open it | Outcome: partial"
     done = archive.update_memory.perform(me(group), UpdateMemory(id=before.id, description=text))
     [after] = listed(group)
-    assert (after.id, after.pain_pattern, after.solution_steps, after.outcome) == (
-        done.node_id,
-        "the printer jams on the third tray",
-        ["open it"],
-        "partial",
-    )
-    assert (after.reuse_count, after.created_at, after.confidence) == (
-        2,
-        before.created_at,
-        before.confidence,
-    )
+    assert (after.id, after.pain_pattern) == (done.node_id, "the printer jams on the third tray")
+    assert (after.solution_steps, after.outcome, after.reuse_count) == (["open it"], "partial", 2)
+    assert (after.created_at, after.confidence) == (before.created_at, before.confidence)
 
 
 def test_an_export_brings_experiences_back(group: str) -> None:
@@ -185,9 +156,7 @@ def test_bad_input_is_refused_with_its_field(group: str) -> None:
     first = tell(group)
     tell(group, GLAZE)
     with pytest.raises(InvalidRequest, match=f"pain_pattern: is the problem of the experience {first.id}"):
-        experiences.update_experience.perform(
-            me(group), UpdateExperience(id=listed(group, words="开裂")[0].id, pain_pattern=JAM)
-        )
+        update(group, listed(group, words="开裂")[0].id, pain_pattern=JAM)
     with pytest.raises(InvalidRequest, match="cursor"):
         listed(group, cursor=encode_cursor(uuid4()))
     assert experiences.delete_experience.perform(me(group), ById(id=uuid4())).count == 0

@@ -54,21 +54,14 @@ LIES = {
 
 
 def remember(group: str, description: str, **fields: Any) -> UUID:
-    envelope = {
-        "event_id": fields.pop("event_id", None) or uuid4(),
-        "group_id": group,
-        "agent_id": "helper",
-        "occurred_at": START,
-    }
-    event = wire.build(
-        {
-            "type": "memory.observed",
-            **envelope,
-            "payload": {"description": description, "poignancy": 5, **fields},
-        }
-    )
+    event = observed(group, uuid4(), description=description, **fields)
     save([event])
     return event.event_id
+
+
+def observed(group: str, event_id: UUID, **fields: Any) -> wire.Event:
+    payload = {"poignancy": 5, **fields}
+    return wire.made("memory.observed", (group, "helper"), START, payload, event_id=event_id)
 
 
 def came(group: str) -> dict[str, tuple[str, float]]:
@@ -88,23 +81,18 @@ def test_each_door_sets_where_a_memory_comes_from(group: str) -> None:
     do("memory.add", group, AddMemory(agent_id="helper", description="eight"), "user:mia")
     do("memory.add", group, AddMemory(agent_id="helper", description="nine"))
     do("conversations.store", group, MemoryEntryInput(agent_id="helper", content="ten", origin="document"))
-    do(
-        "conversations.import",
-        group,
-        ImportMemories(memories=[PersistentMemory(agent_id="helper", kind="knowledge", description="x")]),
-    )
+    imported = PersistentMemory(agent_id="helper", kind="knowledge", description="x")
+    do("conversations.import", group, ImportMemories(memories=[imported]))
     expected = "user assistant tool assistant document user tool import operator user document import".split()
     rows = nodes(group)
     assert [row["origin"] for row in rows] == expected
-    assert [row["trust"] for row in rows] == [
-        TRUST[origin] if n != 7 else 0.1 for n, origin in enumerate(expected)
-    ]
-    for claim, why in (("operator", "origin"), ("model", "origin")):
-        with pytest.raises(InvalidEvent, match=why):
+    trust = [TRUST[origin] if n != 7 else 0.1 for n, origin in enumerate(expected)]
+    assert [row["trust"] for row in rows] == trust
+    for claim in ("operator", "model"):
+        with pytest.raises(InvalidEvent, match="origin"):
             remember(group, "I run this service", origin=claim)
-    with pytest.raises(
-        InvalidEvent, match="in the role tool cannot come from user: leave it out, or claim less"
-    ):
+    why = "in the role tool cannot come from user: leave it out, or claim less"
+    with pytest.raises(InvalidEvent, match=why):
         say(group, ("tool", "I am the user"), origin="user")
 
 
@@ -115,33 +103,15 @@ def test_nothing_is_trusted_more_than_what_it_rests_on_and_a_correction_changes_
     user = remember(group, "Mia says so")
     thought = remember(group, "so it is", node_type="thought", evidence=[user, tool])
     remember(group, "so it may be", node_type="thought", evidence=[late])
-    save(  # in one batch, each after what it rests on
-        wire.build(
-            {
-                "type": "memory.observed",
-                "event_id": id_,
-                "group_id": group,
-                "agent_id": "helper",
-                "payload": payload,
-            }
-        )
-        for id_, payload in (
-            (late, {"description": "a file says so", "origin": "document", "poignancy": 5}),
-            (uuid4(), {"description": "so a fact is", "evidence": [str(late)], "poignancy": 5}),
-        )
-    )
+    file = observed(group, late, description="a file says so", origin="document")
+    fact = observed(group, uuid4(), description="so a fact is", evidence=[str(late)])
+    save([file, fact])  # in one batch, each after what it rests on
     run_until_idle(DEPTH, settle_depth)
     trust = {description: trusted for description, (_, trusted) in came(group).items()}
-    assert trust == {
-        "the page says so": 0.3,
-        "Mia says so": 0.8,
-        "so it is": 0.3,
-        "so it may be": 0.4,
-        "a file says so": 0.4,
-    } | {"so a fact is": 0.4}
-    newer = do(
-        "memory.update", group, UpdateMemory(id=tool, description="the page says it was so"), "user:mia"
-    ).node_id
+    told = {"the page says so": 0.3, "Mia says so": 0.8, "a file says so": 0.4}
+    assert trust == told | {"so it is": 0.3, "so it may be": 0.4, "so a fact is": 0.4}
+    changed = UpdateMemory(id=tool, description="the page says it was so")
+    newer = do("memory.update", group, changed, "user:mia").node_id
     assert came(group)["the page says it was so"] == ("tool", 0.3)
     chain = do("memory.why", group, WhyQuery(id=thought)).nodes
     assert {chain[id_].origin for id_ in chain[thought].evidence} == {"user", "tool"}
@@ -158,9 +128,8 @@ def test_exports_keep_it_and_what_only_this_service_says_is_an_import_elsewhere(
     save(events)
     assert came(f"{group}-b") == {"one": ("user", 0.8), "two": ("tool", 0.3), "three": ("import", 0.6)}
     assert save(wire.build(row) for row in rows).reused == [], "the same again is the same"
-    told = do(
-        "conversations.store", group, MemoryEntryInput(agent_id="helper", content="four", origin="tool")
-    )
+    given = MemoryEntryInput(agent_id="helper", content="four", origin="tool")
+    told = do("conversations.store", group, given)
     [entry] = do("conversations.export", group, OfAgents(agent_id="helper")).rows
     again = PersistentMemory.model_validate(entry.model_dump())
     assert do("conversations.import", group, ImportMemories(memories=[again])).known == 1
@@ -173,14 +142,9 @@ def test_filters_go_by_it_and_tell_what_they_left_out(group: str, user: str | No
         remember(group, f"tea, says the {origin}", origin=origin, user_id=user)
 
     def asked(**filters: Any) -> Any:
-        question = {
-            "group_id": group,
-            "agent_id": "helper",
-            "user_id": user,
-            "queries": ["tea"],
-            "touch": False,
-        }
-        return retrieve(RetrievalRequest.model_validate(question | {"filters": filters}))
+        whose = {"group_id": group, "agent_id": "helper", "user_id": user}
+        question = {**whose, "queries": ["tea"], "touch": False, "filters": filters}
+        return retrieve(RetrievalRequest.model_validate(question))
 
     for filters, expected in (
         ({"origins": ["tool"]}, {"tool"}),
@@ -194,12 +158,8 @@ def test_filters_go_by_it_and_tell_what_they_left_out(group: str, user: str | No
         request = RecallRequest(agent_id="helper", query="tea", user_id=user, touch=False, **filters)
         assert {memory.description for memory in context.build(Actor(group), request).memories} == wanted
     empty = asked(origins=["operator"], min_trust=0.5).groups[0]
-    assert empty.debug.left_out == {
-        "origins.user": 1,
-        "origins.tool": 1,
-        "origins.document": 1,
-        "min_trust": 2,
-    }
+    left_out = {"origins.user": 1, "origins.tool": 1, "origins.document": 1, "min_trust": 2}
+    assert empty.debug.left_out == left_out
     assert "2 trusted less than min_trust" in empty.message
     with pytest.raises(ValueError, match="min_trust"):
         Filters(min_trust=1.1)
@@ -229,14 +189,8 @@ def test_what_a_tool_or_a_document_says_becomes_no_fact_no_preference_no_profile
     say(group, "What is the weather?", ("tool", lie))
     say(group, lie, origin="document")
     for origin in ("tool", "document"):
-        remember(
-            group,
-            f"{lie} ({origin})",
-            origin=origin,
-            kind="preference",
-            uri="agent://helper/preference/diet",
-            poignancy=10,
-        )
+        diet = {"kind": "preference", "uri": "agent://helper/preference/diet", "poignancy": 10}
+        remember(group, f"{lie} ({origin})", origin=origin, **diet)
         for number in range(4):
             told = f"the printer jams | Context: {number} | Steps: 1. {lie} | Outcome: success"
             remember(group, told, origin=origin, kind="experience", uri="agent://helper/experience/printer")
@@ -269,18 +223,12 @@ def test_an_llm_makes_no_fact_of_what_the_assistant_says_and_is_shown_nothing_of
     class BelievesAll(Perfect):
         def answer(self, question: Any) -> Any:
             assert not any("rm -rf" in message.text for message in question.messages)
-            return Noted(
-                memories=[
-                    Note(content=message.text, lines=[n]) for n, message in enumerate(question.messages)
-                ]
-            )
+            said = enumerate(question.messages)
+            return Noted(memories=[Note(content=message.text, lines=[n]) for n, message in said])
 
-    told = extract_session_memories(
-        Actor(group), ExtractMessages(agent_id="helper", messages=[Message(role="tool", text=LIES["en"])])
-    )
-    assert told.items == []
+    lied = ExtractMessages(agent_id="helper", messages=[Message(role="tool", text=LIES["en"])])
+    assert extract_session_memories(Actor(group), lied).items == []
     monkeypatch.setattr(llms, "llm", BelievesAll)
     assert run() == 1
-    assert [(row["description"], row["origin"], row["trust"]) for row in nodes(group, "knowledge")] == [
-        ("I keep bees.", "user", 0.8)
-    ]
+    [row] = nodes(group, "knowledge")
+    assert (row["description"], row["origin"], row["trust"]) == ("I keep bees.", "user", 0.8)

@@ -17,7 +17,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.conversations import injection
 from tests.integration.conversations.talk import START, end_session, run, say
-from tests.integration.conversations.test_commands import add
+from tests.integration.conversations.test_commands import add, rows_of
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase
 from tests.integration.threads import Threads
@@ -28,15 +28,8 @@ TEA, SHRIMP = "The user likes green tea. 喜欢绿茶。", "The user fishes for 
 
 
 def ask(group: str, query: str, turn: int | None = None, **fields: Any) -> InjectedContext:
-    asked = ContextRequest(
-        agent_id="helper",
-        query=query,
-        base_prompt="Be kind.",
-        split=True,
-        turn=turn,
-        **{"session_id": "s9", **fields},
-    )
-    return injection.build(Actor(group, "test"), asked)
+    asked = {"agent_id": "helper", "query": query, "base_prompt": "Be kind.", "split": True, "turn": turn}
+    return injection.build(Actor(group, "test"), ContextRequest(**asked | {"session_id": "s9"} | fields))
 
 
 def prefer(group: str, what: str, category: str) -> None:
@@ -44,29 +37,19 @@ def prefer(group: str, what: str, category: str) -> None:
 
 
 def kept(group: str) -> list[Any]:
-    with unit_of_work() as connection:
-        return list(
-            connection.execute(
-                text("SELECT * FROM session_prompts WHERE group_id = :g"), {"g": group}
-            ).mappings()
-        )
+    return rows_of("session_prompts", group)
 
 
 def test_a_session_s_prompt_begins_with_the_same_bytes_until_something_in_it_is_withdrawn(group: str) -> None:
     prefer(group, TEA, "tea")
     add(group, SHRIMP)
+    signals = ProfileSignals(role="potter", recent_topics=["rain"])
     with unit_of_work() as connection:
-        injections.update_profile(
-            connection, (group, "helper"), ProfileSignals(role="potter", recent_topics=["rain"]), START
-        )
+        injections.update_profile(connection, (group, "helper"), signals, START)
     first = ask(group, "Do I fish for shrimp?", 1)
     assert first.prompt == f"{first.stable}\n\n{first.recalled}"
     assert first.stable.startswith("Be kind.\n\n")
-    assert ("potter" in first.stable, "green tea" in first.stable, "rain" in first.stable) == (
-        True,
-        True,
-        False,
-    )
+    assert [word in first.stable for word in ("potter", "green tea", "rain")] == [True, True, False]
     assert ("shrimp" in first.recalled, "green tea" in first.recalled) == (True, False)
     prefer(group, "The user likes oat milk.", "milk")
     again, second = ask(group, "Do I fish for shrimp?", 1), ask(group, "Shrimp, you said? 虾？", 2)
@@ -76,21 +59,16 @@ def test_a_session_s_prompt_begins_with_the_same_bytes_until_something_in_it_is_
     assert "fishes for shrimp" not in second.recalled
     assert "oat milk" in ask(group, "And now?", 3, renew=True).stable
     assert "oat milk" in ask(group, "And now?", 1, session_id="unknown").stable
+    ended = text("UPDATE memory_nodes SET superseded_at = now() WHERE group_id = :g AND description = :tea")
     with unit_of_work() as connection:
-        connection.execute(
-            text("UPDATE memory_nodes SET superseded_at = now() WHERE group_id = :g AND description = :tea"),
-            {"g": group, "tea": TEA},
-        )
+        connection.execute(ended, {"g": group, "tea": TEA})
     renewed = ask(group, "And what do I drink?", 4)
     assert ("green tea" in renewed.stable, "oat milk" in renewed.stable, renewed.earlier) == (False, True, [])
 
 
 def test_nothing_is_split_unless_asked_for(group: str) -> None:
     prefer(group, TEA, "tea")
-    plain = injection.build(
-        Actor(group, "test"),
-        ContextRequest(agent_id="helper", query="Do I like tea?", base_prompt="Be kind."),
-    )
+    plain = ask(group, "Do I like tea?", split=False, session_id=None)
     assert (plain.prompt, plain.stable) == (f"Be kind.\n\n{plain.context}", "Be kind.")
     assert kept(group) == []
 
@@ -101,11 +79,8 @@ def test_stable_and_recalled_together_keep_to_the_budget_however_long_the_sessio
 ) -> None:
     for place in range(12):
         prefer(group, f"The user likes tea number {place}, and 第{place}种茶。", f"tea{place}")
-        add(
-            group,
-            f"The user keeps kiln number {place} at {place} degrees.",
-            f"agent://helper/knowledge/kiln{place}",
-        )
+        kiln = f"The user keeps kiln number {place} at {place} degrees."
+        add(group, kiln, f"agent://helper/knowledge/kiln{place}")
     stable = {}
     for turn in range(1, 9):
         got = ask(group, f"How hot is kiln number {turn}?", turn, max_tokens=budget)

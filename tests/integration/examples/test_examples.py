@@ -42,9 +42,9 @@ def debate(folder: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
     environment |= {
         "JIYI_HOME": str(folder),
+        "TMPDIR": str(folder),
         "PYTHONPATH": str(ROOT),
         "COLUMNS": "160",
-        "TMPDIR": str(folder),
     }
     done = subprocess.run(
         [sys.executable, "-m", "examples.debate"],
@@ -84,9 +84,8 @@ def test_prompts_have_what_the_group_knows_and_keep_their_budgets(service: str) 
         prompt.known(client)
         for persona in prompt.PERSONAS.values():
             whole, short = prompt.prompts(client, persona)
-            assert all(
-                text in whole.text for text in (prompt.SYSTEM, persona, prompt.QUESTION, *prompt.KNOWN)
-            )
+            expected = (prompt.SYSTEM, persona, prompt.QUESTION, *prompt.KNOWN)
+            assert all(text in whole.text for text in expected)
             assert not whole.cut
             assert short.tokens <= short.budget < whole.tokens
             assert persona in short.text
@@ -106,9 +105,8 @@ def test_langgraph_runs_the_nodes(service: str) -> None:
         assert memory.flush(30)
         until(lambda: client.working_memory.show().rows)
         events: list[Any] = []
-        for mode, chunk in graph.stream(
-            {**state, "topic": "The glaze cracks: why?"}, stream_mode=["custom", "values"]
-        ):
+        state["topic"] = "The glaze cracks: why?"
+        for mode, chunk in graph.stream(state, stream_mode=["custom", "values"]):
             if mode == "custom":
                 events.append(chunk["event"])
     assert events[0] == "node_state_change"
@@ -118,6 +116,7 @@ def test_langgraph_runs_the_nodes(service: str) -> None:
 
 # Dify
 
+WORKFLOW = ROOT / "examples" / "dify_workflow.yml"
 _REFERENCE = re.compile(r"\{\{#(\w+)\.(\w+)#\}\}")
 
 
@@ -128,9 +127,8 @@ class Dify:
 
     def __init__(self, text: str, client: Any, key: str) -> None:
         self.workflow, self.client = yaml.safe_load(text)["workflow"], client
-        self.variables: dict[tuple[str, str], Any] = {
-            ("env", one["name"]): one["value"] for one in self.workflow["environment_variables"]
-        }
+        given = self.workflow["environment_variables"]
+        self.variables: dict[tuple[str, str], Any] = {("env", one["name"]): one["value"] for one in given}
         self.variables["env", "JIYI_KEY"] = key
 
     def run(self, **inputs: Any) -> dict[str, Any]:
@@ -141,9 +139,8 @@ class Dify:
             for name, value in self.outputs(nodes[here], inputs).items():
                 self.variables[here, name] = value
             here = after[here]
-        return {
-            one["variable"]: self.variables[tuple(one["value_selector"])] for one in nodes[here]["outputs"]
-        }
+        outputs = nodes[here]["outputs"]
+        return {one["variable"]: self.variables[tuple(one["value_selector"])] for one in outputs}
 
     def outputs(self, data: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
         given = {  # what a node did not put out is None, such as error_message
@@ -182,7 +179,7 @@ class Dify:
 
 
 def test_the_workflow_for_dify_remembers(service: str, web_app: Flask, api_key: Callable[..., str]) -> None:
-    text = (ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8")
+    text = WORKFLOW.read_text(encoding="utf-8")
     key = api_key(service, "publish", "read")
     topic = 'Why does the "glaze" crack?\n釉面为什么会裂？'
     first = Dify(text, web_app.test_client(), key).run(topic=topic, session_id="")
@@ -197,32 +194,27 @@ def test_the_workflow_for_dify_remembers(service: str, web_app: Flask, api_key: 
 def test_the_workflow_for_dify_finds_what_was_promoted_last_year(
     service: str, web_app: Flask, api_key: Callable[..., str]
 ) -> None:
-    text = (ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8")
+    text = WORKFLOW.read_text(encoding="utf-8")
     topic = "The glaze cracks when the kiln cools too fast, so the door stays shut until the morning."
     with Client(service) as client:
         client.knowledge.promote(text=topic)
         until(lambda: client.query_memory(topic).results)
     long_ago(service)
-    found = Dify(text, web_app.test_client(), api_key(service, "publish", "read")).run(
-        topic=topic, session_id="today"
-    )
+    dify = Dify(text, web_app.test_client(), api_key(service, "publish", "read"))
+    found = dify.run(topic=topic, session_id="today")
     assert topic in found["history_context"]
 
 
 def test_without_jiyi_the_workflow_for_dify_has_an_empty_history() -> None:
     """What Dify puts in the place of an answer that did not come is what the next node can read."""
-    workflow = yaml.safe_load((ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8"))[
-        "workflow"
-    ]
+    workflow = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["workflow"]
     nodes = {node["id"]: node["data"] for node in workflow["graph"]["nodes"]}
     default = {one["key"]: one["value"] for one in nodes["load_history"]["default_value"]}
     names: dict[str, Any] = {}
     exec(nodes["history"]["code"], names)
     assert names["main"](default["body"]) == {"history_context": "", "message": ""}
-    assert names["main"](default["body"], "Connection refused") == {
-        "history_context": "",
-        "message": "Connection refused",
-    }
+    refused = names["main"](default["body"], "Connection refused")
+    assert refused == {"history_context": "", "message": "Connection refused"}
 
 
 def test_retrieval_as_a_workflow_for_dify_gives_nodes_ids_status_and_debug(
@@ -233,12 +225,11 @@ def test_retrieval_as_a_workflow_for_dify_gives_nodes_ids_status_and_debug(
         client.observe("klaus", 'Klaus reads a book about "gentrification".', wait=True)
         client.observe("klaus", "克劳斯喝茶。", wait=True)
     dify = Dify(text, web_app.test_client(), api_key(service, "read"))
-    found = dify.run(
-        persona_name="klaus", focal_text='What does "Klaus" read?\n读什么？', top_k=1, recency_decay=0.9
-    )
-    assert [
-        (node["node_id"], "gentrification" in node["description"]) for node in found["retrieved_nodes"]
-    ] == [(*found["accessed_ids"], True)]
+    asked = {"persona_name": "klaus", "focal_text": 'What does "Klaus" read?\n读什么？'}
+    found = dify.run(**asked, top_k=1, recency_decay=0.9)
+    [read_of] = found["retrieved_nodes"]
+    assert found["accessed_ids"] == [read_of["node_id"]]
+    assert "gentrification" in read_of["description"]
     assert (found["status"], found["debug"]["total_candidates"]) == ("ok", 2)
     nobody = dify.run(persona_name="nobody", focal_text="?")
     assert (nobody["retrieved_nodes"], nobody["status"]) == ([], "unknown_agent")

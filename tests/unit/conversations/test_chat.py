@@ -109,10 +109,7 @@ def test_after_an_answer_each_message_is_published() -> None:
 
 
 def test_the_guard_drops_an_answer_that_repeats_itself() -> None:
-    text = (
-        "I will now check the kiln once more and then tell you what the temperature of the glaze is, as I"
-        " said before."
-    )
+    text = "I will now check the kiln once more and tell you how hot the glaze is, as I said before, Mia."
     said = tuple(Message(role="assistant", text=text) for _ in range(4))
     assert len(GuardStage().after(Exchange("a", messages=said)).messages) == 3
     assert len(GuardStage().after(Exchange("a", messages=said[:2])).messages) == 2
@@ -130,11 +127,8 @@ def test_messages_come_as_chat_apis_have_them() -> None:
             {"role": "assistant", "content": None, "tool_calls": []},
         ]
     )
-    assert [(message.role, message.text) for message in found] == [
-        ("system", "Be kind."),
-        ("user", "hi"),
-        ("assistant", "a\nb"),
-    ]
+    read = [(message.role, message.text) for message in found]
+    assert read == [("system", "Be kind."), ("user", "hi"), ("assistant", "a\nb")]
 
 
 @pytest.mark.parametrize(
@@ -218,10 +212,7 @@ def test_other_words_and_numbers_stay(harmless: str) -> None:
     assert masked(harmless) == harmless
 
 
-HINT = (
-    '[A skill was learned and waits to be confirmed: "watering". About: "the ferns". If it fits, ask the user'
-    " once.]"
-)
+HINT = '[A skill was learned: "watering". About: "the ferns". If it fits, ask the user once.]'
 NOTED = "Noted: water the ferns, every day at 09:00. Next: 2026-11-24 09:00 (Asia/Shanghai)."
 REMEMBERED = "Mia waters the ferns. 米娅每周给蕨类植物浇水。 " * 400
 ASKS, ONLY_TELLS = "Remind me every day at 9 to water the ferns", "What did I say about the ferns?"
@@ -242,13 +233,8 @@ class Service:
     def context(self, *, base_prompt: str, max_tokens: int, **_: Any) -> InjectedContext:
         self.most.append(max_tokens)
         context = cut_to_tokens(REMEMBERED, max_tokens)
-        return InjectedContext(
-            context=context,
-            tokens=estimate_tokens(context),
-            intent="general",
-            memories=[],
-            prompt=f"{base_prompt}\n\n{context}".strip(),
-        )
+        tokens, prompt = estimate_tokens(context), f"{base_prompt}\n\n{context}".strip()
+        return InjectedContext(context=context, tokens=tokens, intent="general", memories=[], prompt=prompt)
 
     def hint(self, **_: Any) -> SimpleNamespace:
         return SimpleNamespace(text=HINT)
@@ -288,9 +274,8 @@ def test_without_growth_nothing_of_it_is_asked_for_or_published() -> None:
     with ConversationLoop(service, growth=False, seconds=30) as loop:
         prompt = loop.before_completion("mia", "", ASKS, session_id="s")
         loop.step("mia", "s", "tool_call", tool="search")
-        loop.after_completion(
-            "mia", [{"role": "user", "content": ASKS}, {"role": "assistant", "content": "Done."}], "s"
-        )
+        said = [{"role": "user", "content": ASKS}, {"role": "assistant", "content": "Done."}]
+        loop.after_completion("mia", said, "s")
     assert "蕨类植物" in prompt
     assert HINT not in prompt
     assert {event["type"] for event in published} == {"turn.recorded"}

@@ -4,6 +4,7 @@ together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Event, Timer
 
 import pytest
@@ -22,10 +23,8 @@ def said(text: str, role: str = "user", **fields: object) -> ChatMessage:
 
 
 def talk(count: int, words: int = 20) -> list[ChatMessage]:
-    roles = ("user", "assistant")
-    return [
-        said(f"Message number {number}. " + "word " * words, roles[number % 2]) for number in range(count)
-    ]
+    roles, more = ("user", "assistant"), "word " * words
+    return [said(f"Message number {number}. {more}", roles[number % 2]) for number in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -67,31 +66,26 @@ def test_a_summary_keeps_the_previous_one_its_length_and_the_language() -> None:
     chinese = by_rules([said("窑到了一千二百度。" * 50)], "", 60)
     assert chinese.startswith("user: 窑到了一千二百度")
     assert conversation_tokens([said(chinese)]) <= 60 + 4
-    by_llm = compact(
-        talk(10),
-        SMALL,
-        "before",
-        summarise=lambda messages, previous, most: f"{len(messages)} after {previous!r}, at most {most}",
-    )
+
+    def summarise(messages: Sequence[ChatMessage], previous: str, most: int) -> str:
+        return f"{len(messages)} after {previous!r}, at most {most}"
+
+    by_llm = compact(talk(10), SMALL, "before", summarise=summarise)
     assert (by_llm.mode, by_llm.summary) == ("llm", "6 after 'before', at most 100")
 
 
 def test_long_outputs_of_tools_are_cut() -> None:
     call = said("", "assistant", tool_calls=[{"id": "1", "type": "function"}])
-    done = compact([*talk(10), call, said("x" * 2_001, "tool", tool_call_id="1")], SMALL)
-    assert len(done.messages[-1].content or "") == 501
-    kept = compact(
-        [*talk(10), call, said("x" * 2_000, "tool", tool_call_id="1")],
-        SMALL.model_copy(update={"hard_tokens": 9_000}),
-    )
-    assert len(kept.messages[-1].content or "") == 2_000
+    for length, kept in ((2_001, 501), (2_000, 2_000)):
+        limits = SMALL.model_copy(update={"hard_tokens": 9_000})
+        done = compact([*talk(10), call, said("x" * length, "tool", tool_call_id="1")], limits)
+        assert len(done.messages[-1].content or "") == kept
 
 
 @pytest.mark.parametrize("after", [0, 1, 3, 5])
 def test_a_call_and_its_result_are_never_parted(after: int) -> None:
-    call = said(
-        "", "assistant", tool_calls=[{"id": "1", "type": "function"}, {"id": "2", "type": "function"}]
-    )
+    calls = [{"id": number, "type": "function"} for number in "12"]
+    call = said("", "assistant", tool_calls=calls)
     results = [said("warm", "tool", tool_call_id="1"), said("dry", "tool", tool_call_id="2")]
     done = compact([*talk(10), call, *results, *talk(after)], SMALL)
     roles = [message.role for message in done.messages]
@@ -109,11 +103,7 @@ def test_a_summary_by_the_services_llm_takes_the_place_of_the_rules() -> None:
 
     def service(request: CompactMessages) -> Compacted:
         asked.append(request)
-        done = compact(
-            request.messages,
-            request.limits,
-            summarise=lambda _messages, _previous, _most: "They agreed on blue glaze.",
-        )
+        done = compact(request.messages, request.limits, summarise=lambda *_: "They agreed on blue glaze.")
         Timer(0, answered.set).start()
         return done
 

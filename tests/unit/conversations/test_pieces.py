@@ -30,9 +30,8 @@ WORDS = st.text(alphabet="moss 苔藓.。\n", min_size=1, max_size=400).map(lamb
 
 def said(*texts: str) -> list[Message]:
     """What a user said, and an assistant, in turn."""
-    return [
-        Message(role="assistant" if number % 2 else "user", text=text) for number, text in enumerate(texts)
-    ]
+    roles = ("user", "assistant")
+    return [Message(role=roles[number % 2], text=text) for number, text in enumerate(texts)]
 
 
 @given(st.lists(WORDS, min_size=1, max_size=8), st.integers(400, 6_000), st.integers(64, 4_000))
@@ -60,9 +59,8 @@ def test_pieces_are_understood_by_the_lines_before_them_and_hold_a_user_s() -> N
     assert [line.turn for line in piece.lines] == [0, 1, 2, 3]
     assert all(len(line.message.text) <= CONTEXT_CHARS + 1 for line in piece.before)
     assert in_pieces(messages, 3, ROOM) == []
-    first, *_, last = in_pieces(
-        said(*["I like tea very much, most of all in the morning."] * 120), 0, Room(5_000, 500)
-    )
+    talk = said(*["I like tea very much, most of all in the morning."] * 120)
+    first, *_, last = in_pieces(talk, 0, Room(5_000, 500))
     assert first.before == ()
     assert [line.turn for line in last.before] == list(range(last.new[0].turn - 6, last.new[0].turn))
 
@@ -139,7 +137,5 @@ def test_what_is_too_long_is_asked_about_in_halves_with_what_comes_before_it() -
 def test_chunks_hold_all_that_was_said() -> None:
     chunks = in_chunks([("user", "moss grows. " * 900), ("assistant", "ok"), ("user", "苔藓。" * 900)], 1_000)
     assert len(chunks) > 4
-    assert (
-        "".join("".join(text.split()) for chunk in chunks for _, text in chunk)
-        == "mossgrows." * 900 + "ok" + "苔藓。" * 900
-    )
+    words = "".join(word for chunk in chunks for _, text in chunk for word in text.split())
+    assert words == "mossgrows." * 900 + "ok" + "苔藓。" * 900

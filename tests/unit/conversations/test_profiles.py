@@ -13,12 +13,8 @@ from jiyi.protocol.conversations import PROFILE_ENTRIES, Message, Profile, Profi
 
 ONE = ("industry", "role", "expertise_level", "communication_style")
 MANY = ("recent_topics", "pain_points", "preferred_tools")
-VALUES = {
-    "industry": "pottery",
-    "role": "owner",
-    "expertise_level": "expert",
-    "communication_style": "concise",
-}
+VALUES = dict(zip(ONE, ("pottery", "owner", "expert", "concise"), strict=True))
+OTHERS = {"expertise_level": "beginner", "communication_style": "formal"}
 
 
 def signals(**fields: Any) -> ProfileSignals:
@@ -30,9 +26,7 @@ def test_a_value_is_taken_kept_and_replaced(name: str) -> None:
     known = merge_profile(Profile(), signals(**{name: VALUES[name]}))
     assert getattr(known, name) == VALUES[name]
     assert merge_profile(known, signals()) == known
-    other = Profile(
-        **{name: {"expertise_level": "beginner", "communication_style": "formal"}.get(name, "other")}
-    )
+    other = Profile.model_validate({name: OTHERS.get(name, "other")})
     assert merge_profile(other, signals(**{name: VALUES[name]})) == known
 
 
@@ -56,11 +50,9 @@ def test_the_industry_follows_from_what_users_say_of_their_work(text: str, indus
 @pytest.mark.parametrize("name", MANY)
 def test_lists_grow_at_their_head_and_an_entry_that_comes_again_moves_there(name: str) -> None:
     known = merge_profile(Profile(), signals(**{name: ["one"]}))
-    for added, entries in (
-        (["two"], ["two", "one"]),
-        (["One"], ["One", "two"]),
-        (["two", "TWO", "one"], ["two", "one"]),
-    ):
+    steps = {"two": ["two", "one"], "One": ["One", "two"], "two TWO one": ["two", "one"]}
+    for words, entries in steps.items():
+        added = words.split()
         known = merge_profile(known, signals(**{name: added}))
         assert getattr(known, name) == entries
 
@@ -78,10 +70,8 @@ def test_lists_are_bounded_and_the_newest_stay(name: str) -> None:
 def test_the_card_tells_what_is_known_and_nothing_else(language: Any) -> None:
     assert lines(Profile(), language) == []
     told = lines(Profile(industry="pottery", preferred_tools=["kiln", "sieve"]), language)
-    assert told == [
-        f"{LABELS[language]['industry']}: pottery",
-        f"{LABELS[language]['preferred_tools']}: kiln, sieve",
-    ]
+    names = LABELS[language]
+    assert told == [f"{names['industry']}: pottery", f"{names['preferred_tools']}: kiln, sieve"]
 
 
 def topics_of(*texts: str) -> list[str]:

@@ -29,16 +29,9 @@ READY = Exchange("a", "Be kind.", "我想喝茶", recalled="now", earlier={1: "t
 def test_what_was_recalled_stands_before_its_message_whether_the_last_is_among_the_others_or_not(
     exchange: Exchange,
 ) -> None:
-    assert [(message["role"], message["content"]) for message in shapes.openai(exchange)] == [
-        ("system", "Be kind."),
-        *[
-            ("system", "then"),
-            ("user", "hi"),
-            ("assistant", "hello"),
-            ("system", "now"),
-            ("user", "我想喝茶"),
-        ],
-    ]
+    messages = [(message["role"], message["content"]) for message in shapes.openai(exchange)]
+    earlier = [("system", "then"), ("user", "hi"), ("assistant", "hello")]
+    assert messages == [("system", "Be kind."), *earlier, ("system", "now"), ("user", "我想喝茶")]
     prefixed = [message["content"] for message in shapes.openai(exchange, prefixed=True)]
     assert prefixed == ["Be kind.", "then\n\nhi", "hello", "now\n\n我想喝茶"]
     ready = shapes.anthropic(exchange)
@@ -53,17 +46,14 @@ def test_the_same_words_twice_are_two_messages_and_a_tool_s_result_is_no_answer(
     yes = (ChatMessage(role="user", content="yes"), ChatMessage(role="assistant", content="ok"))
     assert shapes.turn_of(replace(READY, user_input="yes", chat=yes)) == 2
     call = {"id": "c1", "function": {"name": "search", "arguments": '{"q": "tea"}'}}
-    called = (
-        yes[0],
-        ChatMessage(role="assistant", tool_calls=[call]),
-        ChatMessage(role="tool", content="found", tool_call_id="c1"),
-    )
+    result = ChatMessage(role="tool", content="found", tool_call_id="c1")
+    called = (yes[0], ChatMessage(role="assistant", tool_calls=[call]), result)
     waiting = replace(READY, user_input="yes", chat=called, earlier={})
     assert shapes.turn_of(waiting) == 1
-    asked, used, result = shapes.anthropic(waiting)["messages"]
+    asked, used, given = shapes.anthropic(waiting)["messages"]
     assert [part["text"] for part in asked["content"]] == ["now", "yes"]
     assert (used["content"][0]["name"], used["content"][0]["input"]) == ("search", {"q": "tea"})
-    assert (result["role"], result["content"][0]["tool_use_id"]) == ("user", "c1")
+    assert (given["role"], given["content"][0]["tool_use_id"]) == ("user", "c1")
 
 
 def test_the_cache_s_share_is_what_two_prompts_begin_with() -> None:
@@ -83,9 +73,8 @@ def test_the_cache_s_share_is_what_two_prompts_begin_with() -> None:
 
 
 def section(*texts: str, **fields: Any) -> Section:
-    return Section(
-        "## Likes", [Line(text, item=Basis((f"memory:{text}",), (uuid4(),))) for text in texts], **fields
-    )
+    lines = [Line(text, item=Basis((f"memory:{text}",), (uuid4(),))) for text in texts]
+    return Section("## Likes", lines, **fields)
 
 
 @pytest.mark.parametrize("most", [0, 1, 5, 20, 60, 500])

@@ -115,12 +115,8 @@ def test_sizes_out_of_bounds_are_refused(size: int, overlap: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "." * 300_000,
-        ";?" * 150_000,
-        "...." * 50_000 + "x",
-        ".'" * 150_000,
-        " \n" * 150_000 + "x",
-        "[" * 300_000,
+        *("." * 300_000, ";?" * 150_000, "...." * 50_000 + "x"),
+        *(".'" * 150_000, " \n" * 150_000 + "x", "[" * 300_000),
     ],
 )
 def test_no_text_is_made_to_hang_it(text: str) -> None:
@@ -130,14 +126,7 @@ def test_no_text_is_made_to_hang_it(text: str) -> None:
 
 def test_sentences_end_with_their_marks() -> None:
     text = "It held! Node.js is 3.5.\n\n裂了吗？没有；“好。”她说 \n- a list; of two"
-    assert sentences(text) == [
-        "It held!",
-        "Node.js is 3.5.",
-        "裂了吗？",
-        "没有；",
-        "“好。”",
-        "她说",
-        "- a list;",
-        "of two",
-    ]
+    assert sentences(text) == "It held!|Node.js is 3.5.|裂了吗？|没有；|“好。”|她说|- a list;|of two".split(
+        "|"
+    )
     assert sentences(" \n") == []

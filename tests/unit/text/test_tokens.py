@@ -131,15 +131,7 @@ def test_threads_do_not_mix_up_their_words() -> None:
     """The stemmer works on the word within itself: with one for all threads, stems came out wrong, and were
     remembered.
     """
-    words = [
-        "organizations",
-        "considerations",
-        "happily",
-        "running",
-        "generalizations",
-        "houses",
-        "marriages",
-    ] * 30
+    words = "organizations considerations happily running generalizations houses marriages".split() * 30
     expected = [stem(word) for word in words]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: [stem(word) for word in words], range(40)))

@@ -95,28 +95,15 @@ def test_keywords_are_distinct_normalised_short_and_few(text: str) -> None:
 @pytest.mark.parametrize(
     ("description", "idle"),
     [
-        *(
-            (text, True)
-            for text in (
-                " Idle. ",
-                "The kiln is idle",
-                "Isabella's coffee machine is IDLE!",
-                "lamps are idle",
-            )
-        ),
-        *((text, True) for text in ("机器闲置", "柜台空闲中", "收银台处于空闲状态。")),
+        *((text, True) for text in (" Idle. ", "The kiln is idle", "lamps are idle")),
+        *((text, True) for text in ("Isabella's coffee machine is IDLE!", "机器闲置", "柜台空闲中")),
+        ("收银台处于空闲状态。", True),
+        *((text, False) for text in ("an idle thought", "the kiln is idle too often", "bridled", "")),
         *(
             (text, False)
-            for text in (
-                "an idle thought",
-                "the kiln is idle too often",
-                "bridled",
-                "idle hands make tea",
-                "",
-            )
+            for text in ("idle hands make tea", "柜台空闲", "空闲的时候他读书", "机器闲置，林岚去读书")
         ),
         ("Klaus hates to see that the old machine behind the house is idle", False),
-        *((text, False) for text in ("柜台空闲", "空闲的时候他读书", "机器闲置，林岚去读书")),
     ],
 )
 def test_what_only_says_that_something_is_idle_is_idle(description: str, *, idle: bool) -> None:
@@ -152,38 +139,15 @@ def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
     assert time.process_time() - start < 2
 
 
-@pytest.mark.parametrize(
-    ("language", "texts"),
-    [
-        (
-            "zh",
-            [
-                "Klaus喜欢乌龙茶",
-                "她在读 Neuromancer",
-                "会议在10:30",
-                "订单INV-2093已经寄出",
-                "《盐井旧事》！",
-                "Tomas和Harriet Penhallow讨论瓷器",
-            ],
-        ),
-        (
-            "en",
-            [
-                "Klaus reads 书 in the library",
-                "Teacher Xu explains 慢 to Tomas",
-                " ?!",
-                "10:30",
-                "❤",
-                "Ça va bien",
-                "Он читает",
-            ],
-        ),
-    ],
-)
+CHINESE = "Klaus喜欢乌龙茶|她在读 Neuromancer|会议在10:30|订单INV-2093已经寄出|《盐井旧事》！|Tomas和Harriet讨论瓷器"
+OTHER = "Klaus reads 书 in the library|Teacher Xu explains 慢 to Tomas| ?!|10:30|❤|Ça va bien|Он читает"
+
+
+@pytest.mark.parametrize(("language", "texts"), [("zh", CHINESE), ("en", OTHER)])
 def test_what_is_mostly_chinese_is_chinese_and_anything_else_taken_for_english(
-    language: str, texts: list[str]
+    language: str, texts: str
 ) -> None:
-    assert [language_of(text) for text in texts] == [language] * len(texts)
+    assert {language_of(text) for text in texts.split("|")} == {language}
 
 
 @pytest.mark.parametrize(
