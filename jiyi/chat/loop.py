@@ -62,20 +62,15 @@ class ConversationLoop:
 
     Args:
         client: how the service is reached.
-        max_tokens: most tokens that are put into a prompt, with the hint and the confirmation of an
-        appointment.
+        max_tokens: most tokens that are put into a prompt, with the hint and an appointment's confirmation.
         format: how they are written; ``template`` for the format of that name.
         seconds: longest that a call waits.
         limits: when a conversation that is passed to :meth:`before` is compacted.
-        tz: the users' time zone, or what gives a user's by its id: of the days and appointments they talk
-        about; the agent's unless given.
-        growth: whether skills, identity files, recorded steps and
-        appointments belong to it; False where the service has growth off.
-        functions: the program's functions
-        by the names of their tools; enabled workflows of these are offered by :meth:`tools`. stages: more
-        stages beside those of the loop (:class:`jiyi.chat.chain.Stage`).
-        on_failure: called with a sentence
-        for each turn that is refused or lost.
+        tz: the users' time zone, or what gives a user's by its id; the agent's unless given.
+        growth: whether skills, identity files, recorded steps and appointments belong to it.
+        functions: the program's functions by the names of their tools, for workflows (:meth:`tools`).
+        stages: more stages beside those of the loop (:class:`jiyi.chat.chain.Stage`).
+        on_failure: called with a sentence for each turn that is refused or lost.
     """
 
     def __init__(
@@ -98,7 +93,7 @@ class ConversationLoop:
         self._memory = MemoryStage(
             self._inject, put, client.group, form=format, template=template, grown=growth, tz=tz
         )
-        self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
+        self._max_tokens, self._seconds = max_tokens, seconds
         self._steps = TrajectoryStage(put if growth else lambda _event: None, client.group)
         self._workflows = WorkflowTools(self._approved, functions or {}, put, client.group)
         self._client, self._cache = client, shapes.CacheShares()

@@ -14,9 +14,9 @@ from uuid6 import uuid7
 from engine.conversations.injection import Candidate
 from engine.conversations.marks import live, marks_of, shown
 from engine.conversations.memories import merge_profile, supported
-from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import KINDS, ContextRequest, Kind, Profile, ProfileSignals
 from jiyi.protocol.origins import STANDING_TRUST
+from jiyi.protocol.recall import PromptLine
 from jiyi.settings import get_settings
 from models.conversations import follow_ups
 from models.conversations.tables import UserProfile
@@ -132,24 +132,22 @@ def keywords_and_zone(connection: Connection, name: AgentName) -> tuple[dict[str
 def note(
     connection: Connection,
     name: AgentName,
-    *,
-    session_id: str | None,
-    user_id: str | None = None,
-    query: str,
+    request: ContextRequest,
     intent: str,
     tokens: int,
-    node_ids: Sequence[UUID],
-    reasons: Sequence[JsonMapping],
+    memories: Sequence[PromptLine],
 ) -> UUID:
-    """Note what was injected, and that its experiences were used again; drops the oldest. Gives the note's
-    id.
-    """
-    injection_id = uuid7()
-    whose = {"session": session_id, "user": user_id, "id": injection_id, "kept": KEPT - 1}
-    asked = {"query": query[:MAX_QUERY_CHARS], "intent": intent}
-    found = {"tokens": tokens, "ids": list(node_ids), "reasons": list(reasons)}
+    """Note what was injected, and that its experiences were used again; drops the oldest. Gives the id."""
+    injection_id, ids = uuid7(), [memory.node_id for memory in memories]
+    reasons = [
+        {"kind": one.kind, "score": round(one.score, 3), "tokens": one.tokens, "why": one.why}
+        for one in memories
+    ]
+    whose = {"session": request.session_id, "user": request.user_id, "id": injection_id, "kept": KEPT - 1}
+    asked = {"query": request.query[:MAX_QUERY_CHARS], "intent": intent, "tokens": tokens}
+    found = {"ids": ids, "reasons": reasons}
     reused = connection.execute(_NOTE, {**bind_name(name), **whose, **asked, **found}).scalar_one()
-    follow_ups.injected(connection, name, len(node_ids), reused)  # last: counts of other subjects
+    follow_ups.injected(connection, name, len(ids), reused)  # last: counts of other subjects
     return injection_id
 
 

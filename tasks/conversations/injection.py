@@ -126,7 +126,9 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     if notes or keeps:
         with unit_of_work() as connection:
             recalled = _kept(connection, name, request, prepared, prompt) if keeps else recalled
-            injection_id = _note(connection, name, request, analysis, prompt, memories) if notes else None
+            if notes:
+                noted = prompt.tokens, memories
+                injection_id = injections.note(connection, name, request, analysis.intent, *noted)
     skills = [one.line.item for one in prompt.lines if isinstance(one.line.item, InjectedSkill)]
     injected = InjectedContext(
         context=joined(prepared.stable.text, recalled),
@@ -361,29 +363,4 @@ def _memory(written: Written, choice: Chosen) -> PromptLine:
         superseded_at=choice.candidate.superseded_at,
         why=why_shown(written),
         seen=choice.seen,
-    )
-
-
-def _note(
-    connection: Connection,
-    name: AgentName,
-    request: ContextRequest,
-    analysis: QueryAnalysis,
-    prompt: Prompt,
-    memories: Sequence[PromptLine],
-) -> UUID:
-    reasons: list[dict[str, Any]] = [
-        {"kind": one.kind, "score": round(one.score, 3), "tokens": one.tokens, "why": one.why}
-        for one in memories
-    ]
-    return injections.note(
-        connection,
-        name,
-        session_id=request.session_id,
-        user_id=request.user_id,
-        query=request.query,
-        intent=analysis.intent,
-        tokens=prompt.tokens,
-        node_ids=[one.node_id for one in memories],
-        reasons=reasons,
     )

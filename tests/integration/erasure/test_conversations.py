@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 
 from jiyi.protocol.conversation_commands import IndustryWords
-from jiyi.protocol.conversations import ProfileSignals
+from jiyi.protocol.conversations import ContextRequest, ProfileSignals
+from jiyi.protocol.recall import PromptLine
 from models.conversations import actions, injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -26,17 +27,11 @@ SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
 
 
 def noted(group: str, query: str, node_ids: list[Any]) -> None:
+    request = ContextRequest(agent_id="helper", query=query, session_id="s1")
+    line = {"kind": "knowledge", "score": 1.0, "tokens": 9, "why": "place 1"}
+    lines = [PromptLine.model_construct(node_id=node_id, **line) for node_id in node_ids]
     with unit_of_work() as connection:
-        injections.note(
-            connection,
-            (group, "helper"),
-            session_id="s1",
-            query=query,
-            intent="general",
-            tokens=9,
-            node_ids=node_ids,
-            reasons=[],
-        )
+        injections.note(connection, (group, "helper"), request, "general", 9, lines)
 
 
 def told(group: str, **signals: Any) -> None:
