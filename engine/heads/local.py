@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -17,6 +15,7 @@ from engine.providers.embedders import embedder_of
 from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.once import once
 from jiyi.settings import get_settings
+from jiyi.text.remembering import Latest
 
 if TYPE_CHECKING:
     from engine.providers.embedders import LocalEmbedder
@@ -65,21 +64,16 @@ def heads() -> Heads | None:
 
 
 class Remembered:
-    """Keeps the vectors of the texts it was asked about last. Thread-safe, if ``embed`` is."""
+    """Keeps the vectors of the latest texts, until all are forgotten. Thread-safe, if ``embed`` is."""
 
     def __init__(self, embed: Callable[[Sequence[str]], Features], kept: int = KEPT) -> None:
-        self._embed, self._kept, self._lock = embed, kept, Lock()
-        self._vectors: OrderedDict[str, Features] = OrderedDict()
+        self._embed, self._latest = embed, Latest[str, Features](kept)
 
     def __call__(self, texts: Sequence[str]) -> Features:
-        with self._lock:
-            known = {text: self._vectors[text] for text in texts if text in self._vectors}
+        known = self._latest.of(texts)
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         if missing:
             new = dict(zip(missing, self._embed(missing), strict=True))
+            self._latest.keep(new)
             known |= new
-            with self._lock:
-                self._vectors.update(new)
-                while len(self._vectors) > self._kept:
-                    self._vectors.popitem(last=False)
         return np.array([known[text] for text in texts])

