@@ -22,7 +22,7 @@ from engine.tiers.quarantine import Digest
 from jiyi.client.caller import Caller
 from jiyi.protocol.appointments import ConfigureHeartbeat, CreateSchedule
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.events import build
+from jiyi.protocol.events import Event, build
 from jiyi.protocol.items import ItemWrite, PutItems
 from jiyi.protocol.knowledge import PromoteBody
 from jiyi.protocol.openapi.document import PREFIX
@@ -58,37 +58,18 @@ AGENT, SESSION, KEYWORD = f"agent-{SECRET}", f"session-{SECRET}", f"keyword-{SEC
 NOT_OF_A_GROUP = {"job": "snapshot", "name": "agents.list"}
 #: What these answer is the service's own, and of no group.
 OF_NO_GROUP = {
-    "stores_schema",
-    *(
-        "list_tools",
-        "list_queues",
-        "describe_memory_node",
-        "extract_session_memories",
-        "estimate_content_tokens",
-        "embedding_create",
-    ),
-    *(
-        "compactor_estimate_text_tokens",
-        "compactor_estimate_messages_tokens",
-        "compactor_check_threshold",
-        "compactor_compact",
-    ),
-    *("appointments_parse", "health_snapshot"),
+    *"stores_schema list_tools list_queues describe_memory_node extract_session_memories".split(),
+    *"estimate_content_tokens embedding_create appointments_parse health_snapshot".split(),
+    *"compactor_estimate_text_tokens compactor_estimate_messages_tokens".split(),
+    *"compactor_check_threshold compactor_compact".split(),
 }
 #: Operations that write what they are given: under an agent of the asker's own, whom nothing else is asked
 #: of.
 WRITING = {
-    *("put_items", "stores_log", "conversations_store", "conversations_import", "conversations_record"),
-    *(
-        "memory_store",
-        "memory_import",
-        "viking_add",
-        "viking_add_with_metadata",
-        "viking_store_with_summaries",
-        "extract_and_store_memories",
-    ),
-    "viking_load_industry_keywords",
-    *("appointments_create", "heartbeats_configure"),
+    *"put_items stores_log conversations_store conversations_import conversations_record".split(),
+    *"memory_store memory_import viking_add viking_add_with_metadata viking_store_with_summaries".split(),
+    *"extract_and_store_memories viking_load_industry_keywords appointments_create".split(),
+    "heartbeats_configure",
 }
 #: The same by the names of actions.
 WRITING_ACTIONS = {
@@ -108,56 +89,28 @@ class Other:
 
     def __init__(self, group: str) -> None:
         self.group = group
-        seen = build(
-            {
-                "type": "memory.observed",
-                "group_id": group,
-                "agent_id": AGENT,
-                "session_id": SESSION,
-                "payload": {
-                    "description": SECRET,
-                    "keywords": [KEYWORD],
-                    "subject": SECRET,
-                    "predicate": "is",
-                    "object": SECRET,
-                },
-            }
-        )
-        thought = build(
-            {
-                "type": "memory.observed",
-                "group_id": group,
-                "agent_id": AGENT,
-                "payload": {
-                    "description": f"thought of {SECRET}",
-                    "node_type": "thought",
-                    "evidence": [str(seen.event_id)],
-                },
-            }
-        )
+
+        def event(payload: dict[str, Any], kind: str = "memory.observed", **named: str) -> Event:
+            told = {"type": kind, "group_id": group, "agent_id": AGENT, "payload": payload}
+            return build({**told, **named})
+
+        triple = {"subject": SECRET, "predicate": "is", "object": SECRET}
+        seen = event({"description": SECRET, "keywords": [KEYWORD], **triple}, session_id=SESSION)
+        rests_on = {"node_type": "thought", "evidence": [str(seen.event_id)]}
+        thought = event({"description": f"thought of {SECRET}", **rests_on})
         said, also = (
-            build(
+            event(
                 {
-                    "type": "node.executed",
-                    "group_id": group,
-                    "agent_id": AGENT,
-                    "session_id": SESSION,
-                    "payload": {
-                        "node_id": f"node-{SECRET}",
-                        "output": f"{SECRET} says for the {which} time what is nobody's.",
-                    },
-                }
+                    "node_id": f"node-{SECRET}",
+                    "output": f"{SECRET} says for the {which} time what is nobody's.",
+                },
+                "node.executed",
+                session_id=SESSION,
             )
             for which in ("first", "second")
         )
-        fact = {
-            "description": f"{SECRET} lives in Oslo.",
-            "subject": "user",
-            "predicate": "home",
-            "kind": "knowledge",
-            "uri": URI,
-        }
-        remembered = build({"type": "memory.observed", "group_id": group, "agent_id": AGENT, "payload": fact})
+        home = {"subject": "user", "predicate": "home", "kind": "knowledge", "uri": URI}
+        remembered = event({"description": f"{SECRET} lives in Oslo.", **home})
         refused = {
             "type": "memory.observed",
             "event_id": str(seen.event_id)[:-4] + "ffff",
