@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
-from jiyi.protocol.base import EARLIEST, LATEST, MAX_NAME_CHARS, composed, small_enough
+from jiyi.protocol.base import EARLIEST, LATEST, MAX_NAME_CHARS, Metadata, composed
 from jiyi.protocol.conversations import MAX_MESSAGES
 
 #: The agent of whoever names none.
@@ -32,7 +32,6 @@ _MOMENT = TypeAdapter(datetime)
 _DAY, _INSTANT = timedelta(days=1), timedelta(microseconds=1)
 
 Entity = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
-Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 
 
 class Whose(BaseModel):

@@ -53,5 +53,5 @@ def _set(perform: Any, parameters: list[Parameter], result: Any, fields: Mapping
     perform.__signature__ = inspect.Signature(parameters, return_annotation=result)
     shown = [one.name for one in parameters if one.name in fields and fields[one.name].description]
     if shown:
-        lines = [f"    {name}: {fields[name].description}" for name in shown]
+        lines = [f"    {name}: {' '.join((fields[name].description or '').split())}" for name in shown]
         perform.__doc__ = "\n".join([inspect.cleandoc(perform.__doc__ or ""), "", "Fields:", *lines])

@@ -275,7 +275,7 @@ class ScheduleState(BaseModel):
     )
 
 
-class AskSchedules(Request, ForUser):
+class AskSchedules(Request, ForUser, use_attribute_docstrings=True):
     """A message to an agent, which may ask something of its appointments."""
 
     agent_id: Name
@@ -283,15 +283,9 @@ class AskSchedules(Request, ForUser):
     tz: TimeZone | None = Field(None, description="The user's; the agent's unless given.")
     session_id: Name | None = None
     request_id: UUID = Field(default_factory=uuid4, description="The same request sent again is done once.")
-    completes: str | None = Field(
-        None,
-        min_length=1,
-        max_length=MAX_TEXT_CHARS,
-        description=(
-            "The message before it that was asked back for a time: a text that says hardly more than a time"
-            " is that time."
-        ),
-    )
+    completes: str | None = Field(None, min_length=1, max_length=MAX_TEXT_CHARS)
+    """The message before it that was asked back for a time: a text that says hardly more than a time is
+    that time."""
 
 
 class AskedSchedules(BaseModel):

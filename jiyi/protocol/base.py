@@ -123,6 +123,12 @@ Part = Annotated[str, Field(max_length=MAX_PART_CHARS), AfterValidator(masked)]
 #: masked here.
 Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
 Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
+Keywords = Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)]
+#: Any small JSON object of a caller's own.
+Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
+#: How much a memory matters: 1 mundane … 10 poignant.
+Poignancy = Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
 #: What was known at a time of the past.
 AsOf = Annotated[Moment, AfterValidator(has_passed)]

@@ -15,13 +15,14 @@ from jiyi.protocol.base import (
     Description,
     ForUser,
     Keyword,
+    Keywords,
+    Metadata,
     Name,
     PageSize,
+    Poignancy,
     Request,
     UserId,
     Visibility,
-    few_enough_keywords,
-    small_enough,
 )
 from jiyi.protocol.conversations import (
     MAX_MESSAGES,
@@ -63,9 +64,6 @@ def _has_a_category(uri: str) -> str:
 
 Uri = Annotated[str, Field(max_length=MAX_URI_CHARS), AfterValidator(_is_address)]
 EntryUri = Annotated[str, Field(max_length=MAX_URI_CHARS), AfterValidator(_has_a_category)]
-Importance = Annotated[float, Field(ge=1, le=10)]
-Keywords = Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)]
-Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 
 
 class MemoryEntryInput(Request):
@@ -79,7 +77,7 @@ class MemoryEntryInput(Request):
     memory_type: Kind = MEMORY_TYPE
     category: Name = CATEGORY
     keywords: Keywords | None = None
-    importance: Importance = 5
+    importance: Poignancy = 5
     metadata: Metadata = Field({})
     user_id: UserId | None = Field(
         None, description="Which user of the agent it comes from; only they see it."
@@ -108,7 +106,7 @@ class SearchOptions(Request, ForUser):
     query: Annotated[FocalText, Field(max_length=8_000)]
     memory_type: Kind | None = None
     limit: Annotated[int, Field(ge=1, le=100)] = DEFAULT_FOUND
-    min_importance: Importance | None = None
+    min_importance: Poignancy | None = None
 
 
 class Deletion(BaseModel):
@@ -166,7 +164,7 @@ class PersistentMemory(BaseModel):
     uri: EntryUri | None = None
     description: Description = Field(validation_alias=AliasChoices("description", "content"))
     keywords: Keywords | None = None
-    poignancy: Importance | None = Field(None, validation_alias=POIGNANCY)
+    poignancy: Poignancy | None = Field(None, validation_alias=POIGNANCY)
     created_at: AwareDatetime | None = None
     abstract: str | None = Field(None, max_length=500)
     overview: str | None = Field(None, max_length=2_000)

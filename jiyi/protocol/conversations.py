@@ -289,7 +289,7 @@ MAX_TEMPLATE_CHARS = 20_000
 MAX_TURN = 100_000
 
 
-class ContextRequest(Request, ForUser, BySource):
+class ContextRequest(Request, ForUser, BySource, use_attribute_docstrings=True):
     """What of the agent's memory belongs before the answer to a query?
 
     `origins` and `min_trust` are of memories: profile, identity files and skills have none.
@@ -297,27 +297,15 @@ class ContextRequest(Request, ForUser, BySource):
 
     agent_id: Name
     query: str = Field(max_length=MAX_INPUT_CHARS, description="What the user says.")
-    max_tokens: int = Field(
-        BUDGET,
-        ge=1,
-        le=MAX_BUDGET,
-        description=(
-            "Most tokens of the context, its headings included. With `split`: of the stable part and what is"
-            " recalled for this message; with what was recalled for earlier ones at most three times as many."
-        ),
-    )
+    max_tokens: int = Field(BUDGET, ge=1, le=MAX_BUDGET)
+    """Most tokens of the context, its headings included. With `split`: of the stable part and what is
+    recalled for this message; with what was recalled for earlier ones at most three times as many."""
     format: Format = "markdown"
-    template: str | None = Field(
-        None,
-        max_length=MAX_TEMPLATE_CHARS,
-        description=(
-            "For the format `template`: a text with {{preferences}}, {{knowledge}}, {{experience}},"
-            " {{session}}, {{profile}}."
-        ),
-    )
-    session_id: Name | None = Field(
-        None, description="The conversation that goes on: its own turns are not repeated."
-    )
+    template: str | None = Field(None, max_length=MAX_TEMPLATE_CHARS)
+    """For the format `template`: a text with {{preferences}}, {{knowledge}}, {{experience}}, {{session}},
+    {{profile}}."""
+    session_id: Name | None = None
+    """The conversation that goes on: its own turns are not repeated."""
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
     tz: TimeZone | None = Field(None, description=TZ_DESCRIPTION)
     as_of: AsOf | None = Field(
@@ -328,44 +316,21 @@ class ContextRequest(Request, ForUser, BySource):
         ),
     )
     note: bool = Field(True, description="Whether it is noted what was injected, and why.")
-    grown: bool = Field(
-        True, description="Whether the agent's approved identity files and enabled skills belong to it."
-    )
-    tiers: bool = Field(
-        False,
-        description=(
-            "Whether what the whole group knows (working and long-term memory) belongs to it, in a quarter of"
-            " the budget."
-        ),
-    )
-    split: bool = Field(
-        False,
-        description=(
-            "Whether what stays the same through the session (`stable`: identity, skills, profile,"
-            " preferences) is kept apart from what is recalled for this message, so that a provider's prompt"
-            " cache can keep it."
-        ),
-    )
-    turn: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_TURN,
-        description=(
-            "With `split` and `session_id`: the number of this message among the user's. What was recalled"
-            " for earlier ones stays with them, comes back as `earlier`, and is not recalled again."
-        ),
-    )
-    base_prompt: str | None = Field(
-        None,
-        max_length=MAX_PROMPT_CHARS,
-        description="The prompt that it goes into: the answer's `prompt` is this one with the context.",
-    )
-    renew: bool = Field(
-        False,
-        description=(
-            "With `split`: make the session's stable part anew, since the conversation was compacted."
-        ),
-    )
+    grown: bool = True
+    """Whether the agent's approved identity files and enabled skills belong to it."""
+    tiers: bool = False
+    """Whether what the whole group knows (working and long-term memory) belongs to it, in a quarter of the
+    budget."""
+    split: bool = False
+    """Whether what stays the same through the session (`stable`: identity, skills, profile, preferences)
+    is kept apart from what is recalled for this message, so that a provider's prompt cache can keep it."""
+    turn: int | None = Field(None, ge=1, le=MAX_TURN)
+    """With `split` and `session_id`: the number of this message among the user's. What was recalled for
+    earlier ones stays with them, comes back as `earlier`, and is not recalled again."""
+    base_prompt: str | None = Field(None, max_length=MAX_PROMPT_CHARS)
+    """The prompt that it goes into: the answer's `prompt` is this one with the context."""
+    renew: bool = False
+    """With `split`: make the session's stable part anew, since the conversation was compacted."""
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

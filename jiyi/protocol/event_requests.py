@@ -303,16 +303,9 @@ class Accepted(BaseModel):
 class WaitQuery(OnceQuery, extra="forbid"):
     """What is one event, and how long may the answer take?"""
 
-    wait: float | None = Field(
-        None,
-        ge=0,
-        le=MAX_WAIT,
-        allow_inf_nan=False,
-        description=(
-            "Seconds to wait until memories can be retrieved (0 unless given), or until the filters have"
-            " decided on a text (5)."
-        ),
-    )
+    wait: float | None = Field(None, ge=0, le=MAX_WAIT, allow_inf_nan=False)
+    """Seconds to wait until memories can be retrieved (0 unless given), or until the filters have decided
+    on a text (5)."""
 
 
 class StoredEvent(EventState):

@@ -32,17 +32,18 @@ from jiyi.protocol.base import (
     POIGNANCY,
     Description,
     Flag,
+    Fraction,
     JsonMapping,
-    Keyword,
+    Keywords,
+    Metadata,
     Moment,
     Name,
     NodeType,
     Part,
+    Poignancy,
     Role,
     UserId,
     Visibility,
-    few_enough_keywords,
-    small_enough,
     unstorable,
 )
 from jiyi.protocol.conversations import MAX_URI_CHARS, Kind, parse_uri
@@ -84,7 +85,7 @@ def refuse_anothers_address(agent_id: str, uri: str | None) -> None:
         raise ValueError(f"uri: {uri!r} is an address of another agent than {agent_id!r}")
 
 
-class Observation(BaseModel, frozen=True, extra="ignore"):
+class Observation(BaseModel, frozen=True, extra="ignore", use_attribute_docstrings=True):
     """What was perceived, thought or said: the payload of ``memory.observed``.
 
     ``embedding_key`` is the text that is embedded; the description unless given.
@@ -95,87 +96,48 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
     (imports). A ``vector`` of one's own (imports) needs the name of the model that made it.
     """
 
-    node_type: NodeType = Field(
-        "event",
-        description=(
-            "What it is: an `event` that was perceived, a `thought`, or a `chat` (a whole conversation)."
-        ),
-    )
-    description: Description = Field(
-        description="What happened, in one statement that says who did what, in any language."
-    )
-    embedding_key: Description | None = Field(
-        None, description="The text to be found by, if not the description."
-    )
+    node_type: NodeType = "event"
+    """What it is: an `event` that was perceived, a `thought`, or a `chat` (a whole conversation)."""
+    description: Description
+    """What happened, in one statement that says who did what, in any language."""
+    embedding_key: Description | None = None
+    """The text to be found by, if not the description."""
     subject: Part | None = Field(None, description="Who or what the statement is about.")
     predicate: Part | None = Field(None, description="What is said of the subject: a verb, as a rule.")
     object: Part | None = Field(None, description="Whom or what it concerns.")
-    keywords: Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)] | None = (
-        Field(
-            None, description="Words to be found by; taken from the triple or the description unless given."
-        )
-    )
-    poignancy: float | None = Field(
-        None,
-        ge=1,
-        le=10,
-        allow_inf_nan=False,
-        validation_alias=POIGNANCY,
-        description="How much it matters: 1 mundane … 10 poignant. Found out by the service unless given.",
-    )
-    evidence: Annotated[list[UUID], Field(fail_fast=True), AfterValidator(few_enough_entries)] = Field(
-        [], description="Ids of the memories that a thought rests on."
-    )
-    utterances: Annotated[list[Utterance], Field(fail_fast=True), AfterValidator(few_enough_entries)] = Field(
-        [], description="What was said in a conversation: [speaker, text] pairs, in order."
-    )
-    retention: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_RETENTION,
-        description="Leave it out if it equals, in its triple, one of the agent's latest so many events.",
-    )
+    keywords: Keywords | None = None
+    """Words to be found by; taken from the triple or the description unless given."""
+    poignancy: Poignancy | None = Field(None, validation_alias=POIGNANCY)
+    """How much it matters: 1 mundane … 10 poignant. Found out by the service unless given."""
+    evidence: Annotated[list[UUID], Field(fail_fast=True), AfterValidator(few_enough_entries)] = []
+    """Ids of the memories that a thought rests on."""
+    utterances: Annotated[list[Utterance], Field(fail_fast=True), AfterValidator(few_enough_entries)] = []
+    """What was said in a conversation: [speaker, text] pairs, in order."""
+    retention: int | None = Field(None, ge=1, le=MAX_RETENTION)
+    """Leave it out if it equals, in its triple, one of the agent's latest so many events."""
     expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
     historic: bool = Field(False, description="Brought from elsewhere: does not bring a reflection nearer.")
     vector: Vector | None = Field(None, description="A vector of one's own; needs embedding_model.")
     embedding_model: Name | None = Field(None, description="The model that made the vector.")
-    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = Field(
-        {}, description="Where it comes from: any small JSON object."
-    )
-    kind: Kind | None = Field(
-        None,
-        description=(
-            "Of what is remembered of conversations: `preference`, `knowledge`, `experience` or `session`."
-            " Needs uri."
-        ),
-    )
-    uri: Annotated[str, Field(max_length=MAX_URI_CHARS)] | None = Field(
-        None,
-        description=(
-            "Its address, `agent://{agent}/{kind}/{category}`: the same content is stored there once. Needs"
-            " kind."
-        ),
-    )
-    abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS), AfterValidator(masked)] | None = Field(
-        None, description="It in three to five keywords."
-    )
-    overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS), AfterValidator(masked)] | None = Field(
-        None, description="It in one or two sentences."
-    )
-    user_id: UserId | None = Field(
-        None, description="Which of the people whom the agent talks with it comes from; only they see it."
-    )
-    visibility: Visibility | None = Field(
-        None,
-        description=(
-            "Who sees it: `user` (only the user, the default) or `agent` (all whom the agent talks with)."
-            " Needs user_id."
-        ),
-    )
+    provenance: Metadata = {}
+    """Where it comes from: any small JSON object."""
+    kind: Kind | None = None
+    """Of what is remembered of conversations: `preference`, `knowledge`, `experience` or `session`. Needs
+    uri."""
+    uri: Annotated[str, Field(max_length=MAX_URI_CHARS)] | None = None
+    """Its address, `agent://{agent}/{kind}/{category}`: the same content is stored there once. Needs kind."""
+    abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS), AfterValidator(masked)] | None = None
+    """It in three to five keywords."""
+    overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS), AfterValidator(masked)] | None = None
+    """It in one or two sentences."""
+    user_id: UserId | None = None
+    """Which of the people whom the agent talks with it comes from; only they see it."""
+    visibility: Visibility | None = None
+    """Who sees it: `user` (only the user, the default) or `agent` (all whom the agent talks with). Needs
+    user_id."""
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
-    trust: Trust | None = Field(
-        None, description="How far it is to be trusted, if less than its origin is: 0 … 1."
-    )
+    trust: Trust | None = None
+    """How far it is to be trusted, if less than its origin is: 0 … 1."""
 
     @model_validator(mode="after")  # one for all rules: each takes as long to be called as to look
     def _fields_go_together(self) -> Self:
@@ -234,11 +196,11 @@ class Execution(BaseModel, frozen=True, extra="ignore"):
     node_type: Name | None = None
     node_name: Name | None = None
     output: Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_OUTPUT_CHARS)]
-    confidence: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    confidence: Fraction | None = None
     flags: Annotated[list[Flag], Field(max_length=MAX_FLAGS)] = []
     depth: int = Field(0, ge=0, le=MAX_DEPTH)
-    metadata: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
-    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+    metadata: Metadata = {}
+    provenance: Metadata = {}
 
 
 class Turn(BaseModel, frozen=True, extra="ignore"):
@@ -254,7 +216,7 @@ class Turn(BaseModel, frozen=True, extra="ignore"):
             "If it is less the speaker's own than the role says: a `document` that a user hands over."
         ),
     )
-    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+    provenance: Metadata = {}
 
     @model_validator(mode="after")
     def _keeps_what_may_be_kept(self) -> Self:
@@ -278,36 +240,25 @@ class Turn(BaseModel, frozen=True, extra="ignore"):
 Told = Annotated[str, Field(max_length=MAX_STEP_CHARS), AfterValidator(summary)]
 
 
-class StepTaken(BaseModel, frozen=True, extra="ignore"):
+class StepTaken(BaseModel, frozen=True, extra="ignore", use_attribute_docstrings=True):
     """One step on the way to an answer: the payload of ``turn.step``.
 
     ``input`` and ``output`` are kept as summaries of at most 200 characters, with their secrets masked.
     """
 
-    index: int = Field(
-        ge=0,
-        le=MAX_STEPS,
-        description="Its number in the session, from 0. Steps are put in this order, whenever they come.",
-    )
-    step_type: StepType = Field(
-        description=(
-            "A request, a retrieval, a skill in the prompt, a tool's call or result, or a generated text."
-        )
-    )
+    index: int = Field(ge=0, le=MAX_STEPS)
+    """Its number in the session, from 0. Steps are put in this order, whenever they come."""
+    step_type: StepType
+    """A request, a retrieval, a skill in the prompt, a tool's call or result, or a generated text."""
     tool: Name | None = Field(None, description="Which tool; needed for tool_call and tool_result.")
     input: Told = Field("", description="What it got.")
     output: Told = Field("", description="What it gave.")
     ok: bool | None = Field(None, description="Whether it worked, where that is known.")
-    tokens: int | None = Field(
-        None, ge=0, le=MAX_TOKENS, description="Tokens that it took; estimated unless given."
-    )
+    tokens: int | None = Field(None, ge=0, le=MAX_TOKENS)
+    """Tokens that it took; estimated unless given."""
     ms: int | None = Field(None, ge=0, le=MAX_MS, description="Milliseconds that it took.")
-    compacted: bool = Field(
-        False,
-        description=(
-            "Before this step the conversation was compacted: what came before is compressed at once."
-        ),
-    )
+    compacted: bool = False
+    """Before this step the conversation was compacted: what came before is compressed at once."""
 
     @model_validator(mode="after")
     def _tool_has_a_name(self) -> Self:

@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from jiyi.chat.secrets import masked
-from jiyi.protocol.base import ById, ForUser, Name, Paged, Request, UserId
+from jiyi.protocol.base import ById, ForUser, Fraction, Name, Paged, Request, UserId
 from jiyi.protocol.conversations import MAX_CONTENT_CHARS, MAX_STEPS, PROFILE_ENTRIES, Content, Outcome, Word
 from jiyi.protocol.retrieval import FocalText
 
@@ -19,7 +19,6 @@ MAX_FOUND = 100
 Steps = Annotated[list[Content], Field(max_length=MAX_STEPS)]
 Tools = Annotated[list[Word], Field(max_length=PROFILE_ENTRIES)]
 Context = Annotated[str, Field(max_length=MAX_CONTENT_CHARS), AfterValidator(masked)]
-Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class Experience(BaseModel):
@@ -47,7 +46,7 @@ class TellExperience(Request):
     context: Context = ""
     solution_steps: Steps = Field([])
     outcome: Outcome
-    confidence: Confidence = 0.8
+    confidence: Fraction = 0.8
     tools_used: Tools = Field([])
     industry_context: Word | None = None
     user_id: UserId | None = Field(
@@ -78,7 +77,7 @@ class UpdateExperience(ById):
     context: Context | None = None
     solution_steps: Steps | None = None
     outcome: Outcome | None = None
-    confidence: Confidence | None = None
+    confidence: Fraction | None = None
     tools_used: Tools | None = None
     industry_context: Word | None = None
 

@@ -87,25 +87,17 @@ Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS)]
 Conditions = Annotated[dict[str, Any], AfterValidator(_known_operators)]
 
 
-class ItemWrite(Request):
+class ItemWrite(Request, use_attribute_docstrings=True):
     """An item to be stored in place of what is there, or to be deleted."""
 
     namespace: Namespace
     key: Key
     value: Value | None = Field(None, description="Any JSON object; null deletes the item.")
-    texts: Annotated[list[Text], Field(max_length=MAX_TEXTS)] = Field(
-        [],
-        description=(
-            "What the item is found by in a search with a query; none: only by its namespace, its key and"
-            " filters."
-        ),
-    )
-    ttl_minutes: float | None = Field(
-        None,
-        gt=0,
-        le=MAX_TTL_MINUTES,
-        description="Minutes after its last access at which the item is gone; null: it stays.",
-    )
+    texts: Annotated[list[Text], Field(max_length=MAX_TEXTS)] = Field([])
+    """What the item is found by in a search with a query; none: only by its namespace, its key and
+    filters."""
+    ttl_minutes: float | None = Field(None, gt=0, le=MAX_TTL_MINUTES)
+    """Minutes after its last access at which the item is gone; null: it stays."""
 
 
 class Items(Request, Generic[T]):
@@ -150,24 +142,16 @@ class Item(BaseModel):
     )
 
 
-class SearchItems(Request):
+class SearchItems(Request, use_attribute_docstrings=True):
     """Which items, of what is below a namespace."""
 
     prefix: Prefix = Field([], description="Items of this namespace and of those within it; empty: of all.")
-    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS)] | None = Field(
-        None,
-        description=(
-            "Best first, of the items that have texts to be found by. Without it: those updated last first."
-        ),
-    )
-    filter: Conditions = Field(
-        {},
-        description=(
-            "What fields of the value must be: {'status': 'open'}, or compared: {'score': {'$gte': 3}};"
-            " operators $eq, $ne, $gt, $gte, $lt, $lte. Numbers compare as numbers, texts as texts; a field"
-            " that is not there fits nothing."
-        ),
-    )
+    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS)] | None = None
+    """Best first, of the items that have texts to be found by. Without it: those updated last first."""
+    filter: Conditions = Field({})
+    """What fields of the value must be: {'status': 'open'}, or compared: {'score': {'$gte': 3}}; operators
+    $eq, $ne, $gt, $gte, $lt, $lte. Numbers compare as numbers, texts as texts; a field that is not there
+    fits nothing."""
     limit: PageSize = DEFAULT_FOUND
     offset: int = Field(0, ge=0, le=1_000_000)
     refresh_ttl: bool = Field(True, description="Let the time of the items found begin anew.")

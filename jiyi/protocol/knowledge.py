@@ -11,20 +11,21 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 from uuid6 import uuid7
 
 from jiyi.protocol.base import (
     NOT_BLANK,
     ById,
     Flag,
+    Fraction,
     JsonObject,
+    Metadata,
     Moment,
     Name,
     Paged,
     Request,
     Rows,
-    small_enough,
 )
 from jiyi.protocol.tier_questions import Days, Kind, Text, TierItem
 from jiyi.text.splitting import MOST_SIZE
@@ -47,7 +48,6 @@ VERIFIED = "verified"
 
 #: Why somebody did something, for the history and the audit log.
 Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
-Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 
 
 class PromoteBody(Request):
@@ -113,22 +113,16 @@ class EditKnowledge(ById):
     reason: Reason = Field("", description="Why; for the history.")
 
 
-class ListKnowledge(Paged):
+class ListKnowledge(Paged, use_attribute_docstrings=True):
     """What a session, or the whole group, has in its tiers, newest first."""
 
-    layer: LayerFilter = Field(
-        "all",
-        description=(
-            "Only this tier. Quarantine needs the right `admin`; without it `all` means the other two."
-        ),
-    )
+    layer: LayerFilter = "all"
+    """Only this tier. Quarantine needs the right `admin`; without it `all` means the other two."""
     session_id: Name | None = Field(None, description="Only what this session said.")
-    words: Annotated[str, Field(max_length=200)] = Field(
-        "", description="Only texts with all of these words."
-    )
-    rejected: Annotated[str, Field(max_length=40)] | None = Field(
-        None, description="Only what this filter kept out of working memory: `low_confidence`, `too_short` …"
-    )
+    words: Annotated[str, Field(max_length=200)] = ""
+    """Only texts with all of these words."""
+    rejected: Annotated[str, Field(max_length=40)] | None = None
+    """Only what this filter kept out of working memory: `low_confidence`, `too_short` …"""
 
 
 class Knowledge(BaseModel):
@@ -190,7 +184,7 @@ class KnowledgeDetail(BaseModel):
     history: list[Change] = Field(description="Oldest first.")
 
 
-class IngestBody(Request):
+class IngestBody(Request, use_attribute_docstrings=True):
     """A text for the group's memory: into quarantine, and into working memory if the filters let it.
 
     What is to be known for good is promoted: that somebody sent it does not make it knowledge.
@@ -200,24 +194,15 @@ class IngestBody(Request):
     agent_id: Name | None = Field(None, description="Who said it; the node unless given.")
     session_id: Name | None = Field(None, description="The conversation or run that it belongs to.")
     node_id: Name = Field("ingest", description="The node of the workflow that it comes from.")
-    confidence: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        allow_inf_nan=False,
-        description="How sure whoever said it is, 0 … 1; leave out if unknown.",
-    )
-    flags: list[Flag] = Field(
-        [], max_length=20, description="Marks of a fact check, such as `refuted` or `verify_pending`."
-    )
+    confidence: Fraction | None = None
+    """How sure whoever said it is, 0 … 1; leave out if unknown."""
+    flags: list[Flag] = Field([], max_length=20)
+    """Marks of a fact check, such as `refuted` or `verify_pending`."""
     metadata: Metadata = Field({}, description="Any small JSON object that is to be found again.")
-    occurred_at: Moment | None = Field(
-        None, description="When it was said, with a time zone; now unless given."
-    )
-    event_id: UUID = Field(
-        default_factory=uuid7,
-        description="Your own id, the entry's too: the same text sent twice with it counts once.",
-    )
+    occurred_at: Moment | None = None
+    """When it was said, with a time zone; now unless given."""
+    event_id: UUID = Field(default_factory=uuid7)
+    """Your own id, the entry's too: the same text sent twice with it counts once."""
 
 
 class IngestState(BaseModel):

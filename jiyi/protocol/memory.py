@@ -26,6 +26,7 @@ from jiyi.protocol.base import (
     NodeType,
     Paged,
     PageSize,
+    Poignancy,
     Request,
     Visibility,
 )
@@ -48,19 +49,17 @@ class MemoryBrief(BaseModel):
     description: str
 
 
-class Memory(MemoryBrief):
+class Memory(MemoryBrief, use_attribute_docstrings=True):
     """A stored memory, with everything but its vector. Lists cut its texts to 4,000 characters."""
 
     agent_id: str
     session_id: str | None
     user_id: str | None = Field(None, description="The user of the agent whom it comes from.")
-    visibility: Visibility | None = Field(
-        None, description="Who sees it; null: the user whom it comes from, or all if that is nobody."
-    )
+    visibility: Visibility | None = None
+    """Who sees it; null: the user whom it comes from, or all if that is nobody."""
     origin: Origin = Field(DEFAULT_ORIGIN, description="Where it comes from.")
-    trust: Trust = Field(
-        TRUST[DEFAULT_ORIGIN], description="How far it is trusted, 0 … 1: at most as far as what it rests on."
-    )
+    trust: Trust = TRUST[DEFAULT_ORIGIN]
+    """How far it is trusted, 0 … 1: at most as far as what it rests on."""
     node_count: int = Field(description="Its number within its agent, from 1.")
     type_count: int = Field(description="Its number within its agent's memories of its type, from 1.")
     poignancy: float | None = Field(description="Importance, 1 … 10; null while it is not known.")
@@ -69,18 +68,16 @@ class Memory(MemoryBrief):
     predicate: str | None
     object: str | None
     keywords: list[str]
-    filling: list[Any] = Field(
-        description="Ids of the memories it rests on, or of a conversation [speaker, text] pairs."
-    )
+    filling: list[Any]
+    """Ids of the memories it rests on, or of a conversation [speaker, text] pairs."""
     provenance: dict[str, Any]
     uri: str | None = Field(None, description="Its address, if it has a kind.")
     abstract: str | None = Field(None, description="It in three to five keywords (L0).")
     overview: str | None = Field(None, description="It in one or two sentences (L1).")
     is_idle: bool
     embedding_key: str
-    embedding_model: str | None = Field(
-        description="Null until the memory is embedded. Until then it is found by its words alone."
-    )
+    embedding_model: str | None
+    """Null until the memory is embedded. Until then it is found by its words alone."""
     stored_at: datetime
     expires_at: datetime | None
     superseded_by: UUID | None = Field(None, description="The newer memory that corrects or contradicts it.")
@@ -88,16 +85,13 @@ class Memory(MemoryBrief):
     archived_at: datetime | None
     archived_reason: str | None = Field(None, description="`expired`, `faded`, or `chosen` by somebody.")
     last_accessed: datetime | None
-    access_count: int | None = Field(
-        None, description="How often it was returned; retrievals do not look it up."
-    )
+    access_count: int | None = None
+    """How often it was returned; retrievals do not look it up."""
     dimensions: int | None = Field(None, description="Of its vector; only of one memory by its id.")
-    supersedes: list[UUID] = Field(
-        [], description="The older memories that it corrects or contradicts; only of one memory by its id."
-    )
-    recent: list[datetime] | None = Field(
-        None, description="Its last accesses, oldest first; only of one memory by its id."
-    )
+    supersedes: list[UUID] = []
+    """The older memories that it corrects or contradicts; only of one memory by its id."""
+    recent: list[datetime] | None = None
+    """Its last accesses, oldest first; only of one memory by its id."""
 
     @property
     def evidence(self) -> list[UUID]:
@@ -192,9 +186,7 @@ class Related(BaseModel):
 class RateMemories(ByIds):
     """Memories that are to be of the same importance from now on."""
 
-    importance: float = Field(
-        ge=1, le=10, allow_inf_nan=False, description="How much each of them matters, 1 … 10."
-    )
+    importance: Poignancy = Field(description="How much each of them matters, 1 … 10.")
 
 
 class RestoreRequest(Request):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from jiyi.protocol.base import Role
+from jiyi.protocol.base import Fraction, Role
 
 Origin = Literal["operator", "user", "rules", "model", "import", "assistant", "document", "tool"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
@@ -36,7 +36,7 @@ ORIGIN_OF_ROLE: dict[Role, Claimed] = {
     "tool": "tool",
 }
 
-Trust = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Trust = Fraction
 ORIGIN_DESCRIPTION = (
     "Where it comes from: `user` (or the agent's program for them), `assistant`, `tool`, `document` or"
     " `import`."

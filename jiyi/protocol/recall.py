@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 from uuid6 import uuid7
 
 from jiyi.protocol.base import (
@@ -21,16 +21,17 @@ from jiyi.protocol.base import (
     Description,
     ForUser,
     Keyword,
+    Keywords,
+    Metadata,
     Moment,
     Name,
     NodeType,
     Paged,
     Part,
+    Poignancy,
     Request,
     UserId,
     Visibility,
-    few_enough_keywords,
-    small_enough,
 )
 from jiyi.protocol.conversations import (
     CONTEXT_KINDS,
@@ -79,43 +80,27 @@ class ListMemories(Paged, ForUser, BySource):
     as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
 
 
-class UpdateMemory(ById, ForUser):
+class UpdateMemory(ById, ForUser, use_attribute_docstrings=True):
     """What a memory says from now on. What is not given stays as it was.
 
     Of a triple and keywords what the old description says and the new one no longer does is left out.
     """
 
     description: Description | None = Field(None, description="What is so instead.")
-    poignancy: float | None = Field(
-        None,
-        ge=1,
-        le=10,
-        allow_inf_nan=False,
-        validation_alias=POIGNANCY,
-        description="How much it matters, 1 … 10.",
-    )
-    keywords: Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)] | None = (
-        Field(None, description="Words to be found by.")
-    )
+    poignancy: Poignancy | None = Field(None, validation_alias=POIGNANCY)
+    """How much it matters, 1 … 10."""
+    keywords: Keywords | None = Field(None, description="Words to be found by.")
     subject: Part | None = None
     predicate: Part | None = None
     object: Part | None = None
     expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
-    visibility: Visibility | None = Field(
-        None, description="Who sees it: its user alone, or all whom the agent talks with."
-    )
-    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] | None = Field(
-        None, description="Where it comes from."
-    )
-    occurred_at: Moment | None = Field(
-        None,
-        description=(
-            "Since when it is so, if that has changed; unless given, when the older version happened."
-        ),
-    )
-    event_id: UUID = Field(
-        default_factory=uuid7, description="Id of the new version: the same update sent twice counts once."
-    )
+    visibility: Visibility | None = None
+    """Who sees it: its user alone, or all whom the agent talks with."""
+    provenance: Metadata | None = Field(None, description="Where it comes from.")
+    occurred_at: Moment | None = None
+    """Since when it is so, if that has changed; unless given, when the older version happened."""
+    event_id: UUID = Field(default_factory=uuid7)
+    """Id of the new version: the same update sent twice counts once."""
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
@@ -129,9 +114,7 @@ class AddMemory(Request):
 
     agent_id: Name = Field(description="Whose memory.")
     description: Description = Field(description="What happened, or is so: one statement.")
-    poignancy: float | None = Field(
-        None, ge=1, le=10, allow_inf_nan=False, description="How much it matters, 1 … 10."
-    )
+    poignancy: Poignancy | None = Field(None, description="How much it matters, 1 … 10.")
     event_id: UUID = Field(
         default_factory=uuid7, description="Its id: the same addition sent twice counts once."
     )
@@ -155,21 +138,16 @@ class ForgetWhatWasSaid(Request, ForUser):
     )
 
 
-class Forgotten(BaseModel):
+class Forgotten(BaseModel, use_attribute_docstrings=True):
     """What is being erased, with its report (`erasure_id`); or, where nothing is clear, what it could be."""
 
-    answer: str = Field(
-        description=(
-            "What was done, or is to be asked back, in a sentence to pass on, in the language of the request."
-        )
-    )
+    answer: str
+    """What was done, or is to be asked back, in a sentence to pass on, in the language of the request."""
     erasure_id: UUID | None = None
-    forgotten: list[MemoryBrief] = Field(
-        [], description="The turns that said it; `description` is what goes of each."
-    )
-    asks: list[MemoryBrief] = Field(
-        [], description="Several things fit: name one of them in its own words, or give `every`."
-    )
+    forgotten: list[MemoryBrief] = []
+    """The turns that said it; `description` is what goes of each."""
+    asks: list[MemoryBrief] = []
+    """Several things fit: name one of them in its own words, or give `every`."""
 
 
 class ReinstateMemory(ById):
@@ -216,23 +194,17 @@ class RecallRequest(Request, ForUser, BySource):
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
 
 
-class PromptLine(MemoryBrief):
+class PromptLine(MemoryBrief, use_attribute_docstrings=True):
     """A memory that stands in a prompt, in these words, with what the prompt made of it."""
 
-    kind: Kind | None = Field(
-        None, description="Its kind; in a conversation's prompt, the heading that it stands below."
-    )
+    kind: Kind | None = None
+    """Its kind; in a conversation's prompt, the heading that it stands below."""
     tokens: int = Field(description="Of its line.")
     score: float
-    seen: int = Field(
-        1,
-        description=(
-            "How many of the memories found say this, in these words or nearly: one line, of the latest."
-        ),
-    )
-    turn_ids: list[UUID] = Field(
-        [], description="The turns that it is shown in place of, or that are shown in place of it."
-    )
+    seen: int = 1
+    """How many of the memories found say this, in these words or nearly: one line, of the latest."""
+    turn_ids: list[UUID] = Field([])
+    """The turns that it is shown in place of, or that are shown in place of it."""
     superseded_at: datetime | None = Field(None, description="It is shown as what was once so.")
     why: str = ""
 

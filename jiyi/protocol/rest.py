@@ -48,19 +48,12 @@ class Problem(BaseModel):
 MAX_ONCE = 600
 
 
-class OnceQuery(BaseModel, extra="forbid"):
+class OnceQuery(BaseModel, extra="forbid", use_attribute_docstrings=True):
     """What is one event?"""
 
-    once: int = Field(
-        0,
-        ge=0,
-        le=MAX_ONCE,
-        description=(
-            "Seconds: an event without an `event_id` of yours that says the same as one that was stored up to"
-            " so many seconds ago, and still holds, is that one. For senders that cannot keep an id, such as"
-            " LLMs."
-        ),
-    )
+    once: int = Field(0, ge=0, le=MAX_ONCE)
+    """Seconds: an event without an `event_id` of yours that says the same as one that was stored up to so
+    many seconds ago, and still holds, is that one. For senders that cannot keep an id, such as LLMs."""
 
 
 # The service

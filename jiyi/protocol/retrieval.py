@@ -15,6 +15,7 @@ from jiyi.protocol.base import (
     SUPERSEDED_DESCRIPTION,
     AsOf,
     ForUser,
+    Fraction,
     Keyword,
     Name,
     NodeType,
@@ -135,46 +136,33 @@ Messages = Annotated[
 ]
 
 
-class Filters(BySource, frozen=True, extra="forbid"):
+class Filters(BySource, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """Which memories may be candidates; all given filters must hold. They come before the scoring."""
 
-    types: Annotated[list[NodeType], Field(min_length=1, fail_fast=True)] = Field(
-        ["event", "thought"], description="Only these types."
-    )
+    types: Annotated[list[NodeType], Field(min_length=1, fail_fast=True)] = Field(["event", "thought"])
+    """Only these types."""
     created_after: AwareDatetime | None = Field(None, description="Only what happened at this time or later.")
     created_before: AwareDatetime | None = Field(None, description="Only what happened before this time.")
     session_id: Name | None = Field(None, description="Only this session.")
-    keywords: Annotated[list[Keyword], Field(max_length=100)] = Field(
-        [], description="Only memories with any of these keywords, compared in lower case."
-    )
-    min_similarity: float | None = Field(
-        None,
-        ge=-1,
-        le=1,
-        allow_inf_nan=False,
-        description="Least cosine similarity with the focal text, -1 … 1.",
-    )
+    keywords: Annotated[list[Keyword], Field(max_length=100)] = Field([])
+    """Only memories with any of these keywords, compared in lower case."""
+    min_similarity: float | None = Field(None, ge=-1, le=1, allow_inf_nan=False)
+    """Least cosine similarity with the focal text, -1 … 1."""
     kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field(
         [*CONTEXT_KINDS], description=KINDS_DESCRIPTION
     )
     superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
-    small_talk: bool = Field(
-        True,
-        description="Of turns also those that only ask something, or say nothing; prompts have none of them.",
-    )
+    small_talk: bool = True
+    """Of turns also those that only ask something, or say nothing; prompts have none of them."""
     include_archived: bool = Field(False, description="Archived memories, too.")
-    include_expired: bool = Field(
-        False,
-        description=(
-            "Memories past their expiry, too. The `stanford` mode always has them, as the original does."
-        ),
-    )
+    include_expired: bool = False
+    """Memories past their expiry, too. The `stanford` mode always has them, as the original does."""
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return self  # frozen: all requests that give none share the default
 
 
-class Question(ForUser, frozen=True, extra="forbid"):
+class Question(ForUser, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """What matters to this agent now?
 
     What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live
@@ -183,71 +171,40 @@ class Question(ForUser, frozen=True, extra="forbid"):
     """
 
     agent_id: Name = Field(description="Whose memory is asked.")
-    queries: FocalTexts = Field(
-        [], description="What the memories are to be about: each is answered by itself."
-    )
-    messages: Messages = Field(
-        [],
-        description=(
-            "Instead of focal texts: a dialogue in its order. The user's latest message leads; earlier ones"
-            " add names and topics, the assistant's little."
-        ),
-    )
+    queries: FocalTexts = Field([])
+    """What the memories are to be about: each is answered by itself."""
+    messages: Messages = Field([])
+    """Instead of focal texts: a dialogue in its order. The user's latest message leads; earlier ones add
+    names and topics, the assistant's little."""
     top_k: TopK = Field(DEFAULT_TOP_K, description="Most memories of each answer.")
-    mode: Mode | None = Field(
-        None, description="How recency is measured: by rank, by hours, or as in the original."
-    )
-    relevance: RelevanceMode | None = Field(
-        None, description="How relevance is measured: by meaning, by words, or both."
-    )
+    mode: Mode | None = None
+    """How recency is measured: by rank, by hours, or as in the original."""
+    relevance: RelevanceMode | None = None
+    """How relevance is measured: by meaning, by words, or both."""
     recency_w: Weight | None = Field(None, description="Weight of recency; 1 unless the agent has its own.")
-    relevance_w: Weight | None = Field(
-        None, description="Weight of relevance; 1 unless the agent has its own."
-    )
-    importance_w: Weight | None = Field(
-        None, description="Weight of importance; 1 unless the agent has its own."
-    )
+    relevance_w: Weight | None = None
+    """Weight of relevance; 1 unless the agent has its own."""
+    importance_w: Weight | None = None
+    """Weight of importance; 1 unless the agent has its own."""
     recency_decay: Decay | None = Field(None, description="Decay of recency per rank or per hour.")
     filters: Filters = Field(Filters(), description="Which memories may be candidates.")
     #: See :func:`engine.retrieval.ranking.diverse`.
-    diversity: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        allow_inf_nan=False,
-        description="Thins out what says nearly the same, 0 (not at all) … 1.",
-    )
-    min_probability: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        allow_inf_nan=False,
-        description=(
-            "Least probability that a memory answers, 0 (all) … 1; for `hybrid` relevance only. An answer may"
-            " be empty."
-        ),
-    )
-    neighbours: bool = Field(
-        True,
-        description=(
-            "Whether what was said right before and after a memory in its session counts towards its"
-            " relevance."
-        ),
-    )
-    newer_first: bool = Field(
-        True,
-        description=(
-            "Whether what says anew what an older memory said comes before it, and a thought behind its"
-            " evidence; never in the mode `stanford`."
-        ),
-    )
+    diversity: Fraction = 0.0
+    """Thins out what says nearly the same, 0 (not at all) … 1."""
+    min_probability: Fraction = 0.0
+    """Least probability that a memory answers, 0 (all) … 1; for `hybrid` relevance only. An answer may be
+    empty."""
+    neighbours: bool = True
+    """Whether what was said right before and after a memory in its session counts towards its relevance."""
+    newer_first: bool = True
+    """Whether what says anew what an older memory said comes before it, and a thought behind its evidence;
+    never in the mode `stanford`."""
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
     tz: TimeZone | None = Field(None, description=TZ_DESCRIPTION)
     as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
-    vectors: Annotated[list[Vector], Field(fail_fast=True)] | None = Field(
-        None, description="The focal texts' own vectors, one each, by embedding_model."
-    )
+    vectors: Annotated[list[Vector], Field(fail_fast=True)] | None = None
+    """The focal texts' own vectors, one each, by embedding_model."""
     embedding_model: Name | None = Field(None, description="The model that made the vectors.")
 
     @model_validator(mode="after")
@@ -296,25 +253,15 @@ class RetrievalRequest(Question):
 class RetrieveBody(Question):
     """A question to one agent's memory."""
 
-    query: FocalText | None = Field(
-        None, description="What the memories are to be about: a question, or what goes on now."
-    )
-    queries: FocalTexts = Field(
-        default_factory=list, description="Several of them, answered one by one in one request."
-    )
-    flat: bool = Field(
-        False,
-        description=(
-            "Of one focal text: `retrieved_nodes`, `accessed_ids` and `debug` stand at the answer's top"
-            " instead of in `groups`."
-        ),
-    )
-    timeout: float | None = Field(
-        None,
-        gt=0,
-        le=MAX_TIMEOUT,
-        description="Seconds to wait for the answer; the deployment's request time-out unless given.",
-    )
+    query: FocalText | None = None
+    """What the memories are to be about: a question, or what goes on now."""
+    queries: FocalTexts = Field(default_factory=list)
+    """Several of them, answered one by one in one request."""
+    flat: bool = False
+    """Of one focal text: `retrieved_nodes`, `accessed_ids` and `debug` stand at the answer's top instead
+    of in `groups`."""
+    timeout: float | None = Field(None, gt=0, le=MAX_TIMEOUT)
+    """Seconds to wait for the answer; the deployment's request time-out unless given."""
 
     @model_validator(mode="before")
     @classmethod

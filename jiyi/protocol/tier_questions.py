@@ -47,54 +47,31 @@ Domain = Annotated[
 Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
 
 
-class MemoryQuestion(BaseModel, frozen=True, extra="forbid"):
+class MemoryQuestion(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """What do the group's working and long-term memory know about this?"""
 
-    query: FocalText = Field(
-        description="What to look for: a question, a topic, or a text that is worked on."
-    )
-    max_results: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_RESULTS,
-        description="Items in all. Unless given: 10 of working memory and 5 of long-term memory.",
-    )
+    query: FocalText
+    """What to look for: a question, a topic, or a text that is worked on."""
+    max_results: int | None = Field(None, ge=1, le=MAX_RESULTS)
+    """Items in all. Unless given: 10 of working memory and 5 of long-term memory."""
     order: Order = Field("tier", description="`tier`: working memory first; `score`: the most similar first.")
-    relevance_threshold: Threshold | None = Field(
-        None,
-        description=(
-            "Least similarity of long-term memories; -1: any. The embedding model's own unless given."
-        ),
-    )
-    time_range_days: Days | None = Field(
-        None,
-        description=(
-            "Of working memory only what is not older than so many days. Long-term memory is found however"
-            " old."
-        ),
-    )
+    relevance_threshold: Threshold | None = None
+    """Least similarity of long-term memories; -1: any. The embedding model's own unless given."""
+    time_range_days: Days | None = None
+    """Of working memory only what is not older than so many days. Long-term memory is found however old."""
     include_verdicts: bool = Field(True, description="Whether what decided something is among it.")
-    session_id: Name | None = Field(
-        None, description="Only what this session said. Unless given: what any session of the group said."
-    )
-    agent_id: Name | None = Field(
-        None,
-        description="Also what is known to this agent alone. Unless given: only what is the whole group's.",
-    )
-    web_results: int = Field(
-        0, ge=0, le=MAX_WEB_RESULTS, description="Besides, at most so many results of a web search."
-    )
+    session_id: Name | None = None
+    """Only what this session said. Unless given: what any session of the group said."""
+    agent_id: Name | None = None
+    """Also what is known to this agent alone. Unless given: only what is the whole group's."""
+    web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS)
+    """Besides, at most so many results of a web search."""
     search_type: SearchType = Field("general", description="What the web is searched for: any page, or news.")
-    domains: Domains = Field(
-        (), description="Only pages of these domains, and of what is below them; any unless given."
-    )
-    asking_session: Name | None = Field(
-        None,
-        description=(
-            "The session that asks, whose web searches are counted; it filters nothing. Unless given:"
-            " `session_id`; those who name neither share one allowance in their group."
-        ),
-    )
+    domains: Domains = ()
+    """Only pages of these domains, and of what is below them; any unless given."""
+    asking_session: Name | None = None
+    """The session that asks, whose web searches are counted; it filters nothing. Unless given:
+    `session_id`; those who name neither share one allowance in their group."""
     now: AwareDatetime | None = Field(None, description="The present, for those who live in simulated time.")
 
     @model_validator(mode="after")
@@ -209,29 +186,23 @@ def kind_of(node_type: str | None, metadata: JsonMapping) -> Kind:
 PartText = Annotated[str, Field(max_length=MAX_OUTPUT_CHARS)]
 
 
-class ContextBody(Request):
+class ContextBody(Request, use_attribute_docstrings=True):
     """Put together what an agent is given before it speaks: who it is, what the group knows, what is to be
     decided.
     """
 
-    proposal: Text = Field(
-        description=(
-            "What is to be decided or answered now. It comes last, and is never left out for memories."
-        )
-    )
+    proposal: Text
+    """What is to be decided or answered now. It comes last, and is never left out for memories."""
     system: PartText = Field("", description="The group's own words to all its agents; comes first.")
     persona: PartText = Field("", description="Who the agent is.")
-    query: FocalText | None = Field(
-        None, description="What to look for in the group's memory; the proposal unless given."
-    )
-    budget: int = Field(
-        BUDGET, ge=1, le=MAX_BUDGET, description="Tokens that the text has at most, as Jiyi estimates them."
-    )
+    query: FocalText | None = None
+    """What to look for in the group's memory; the proposal unless given."""
+    budget: int = Field(BUDGET, ge=1, le=MAX_BUDGET)
+    """Tokens that the text has at most, as Jiyi estimates them."""
     agent_id: Name | None = Field(None, description="Also what is known to this agent alone.")
     session_id: Name | None = Field(None, description="Only what this session said.")
-    order: Order = Field(
-        "score", description="Which memories come first: the most similar, or working memory (`tier`)."
-    )
+    order: Order = "score"
+    """Which memories come first: the most similar, or working memory (`tier`)."""
     relevance_threshold: Threshold | None = Field(None, description="As in a question to the tiers.")
     time_range_days: Days | None = Field(None, description="As in a question to the tiers.")
     include_verdicts: bool = Field(True, description="Whether what decided something is among the memories.")

@@ -51,21 +51,16 @@ def _finite(value: JsonObject) -> JsonObject:
     return value
 
 
-class NodeBody(BaseModel, frozen=True, extra="forbid"):
+class NodeBody(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """A run of the node: what a workflow engine has in its hands when it comes to it."""
 
-    inputs: Annotated[dict[str, Any], AfterValidator(_finite)] = Field(
-        description=(
-            "The state of the workflow. The question is the first text that is not blank of `topic`,"
-            " `content` and `document`; `session_id` may name the session. Everything comes back unchanged."
-        )
-    )
-    properties: NodeProperties = Field(
-        NodeProperties(), description="The node's settings: see describe_memory_node."
-    )
-    node_id: Annotated[str, Field(max_length=MAX_NODE_ID_CHARS)] = Field(
-        "", description="The node's id, for the events."
-    )
+    inputs: Annotated[dict[str, Any], AfterValidator(_finite)]
+    """The state of the workflow. The question is the first text that is not blank of `topic`, `content`
+    and `document`; `session_id` may name the session. Everything comes back unchanged."""
+    properties: NodeProperties = NodeProperties()
+    """The node's settings: see describe_memory_node."""
+    node_id: Annotated[str, Field(max_length=MAX_NODE_ID_CHARS)] = ""
+    """The node's id, for the events."""
 
 
 class NodeRunEvent(BaseModel):

@@ -370,22 +370,15 @@ FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4",
 SAID = ("default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxItems")
 
 
-class ToolsQuery(Request):
+class ToolsQuery(Request, use_attribute_docstrings=True):
     """In which form?"""
 
-    for_: Form | None = Field(
-        None,
-        alias="for",
-        description="As an API takes them: `openai` (chat completions), `openai-responses` or `anthropic`.",
-    )
-    strict: bool = Field(
-        False,
-        description="With closed schemas, whose arguments models cannot get wrong in form. Needs `for`.",
-    )
-    names: list[str] = Field(
-        [],
-        description="Only these: strict tools are compiled, and the APIs limit how many go into a request.",
-    )
+    for_: Form | None = Field(None, alias="for")
+    """As an API takes them: `openai` (chat completions), `openai-responses` or `anthropic`."""
+    strict: bool = False
+    """With closed schemas, whose arguments models cannot get wrong in form. Needs `for`."""
+    names: list[str] = Field([])
+    """Only these: strict tools are compiled, and the APIs limit how many go into a request."""
 
 
 def functions(tools: Iterable[Tool], form: Form, *, strict: bool) -> list[Json]:

@@ -183,29 +183,25 @@ def _local(schema: Any, schemas: Json, used: Json) -> Any:
     return copied
 
 
-class Tool(BaseModel):
+class Tool(BaseModel, use_attribute_docstrings=True):
     """One tool, and how to call it over HTTP."""
 
     name: str
     title: str
     description: str
     input_schema: dict[str, Any] = Field(description="JSON schema of its arguments.")
-    output_schema: dict[str, Any] = Field(
-        {"type": "object"}, description="JSON schema of its answer, in which nulls are left out."
-    )
+    output_schema: dict[str, Any] = {"type": "object"}
+    """JSON schema of its answer, in which nulls are left out."""
     method: str
     path: str = Field(description="With the names of arguments in braces.")
-    in_path: list[str] = Field(
-        description="Arguments that take the place of the path's braces, percent-encoded."
-    )
-    in_query: list[str] = Field(
-        description="Arguments behind the question mark; all others are fields of the body."
-    )
+    in_path: list[str]
+    """Arguments that take the place of the path's braces, percent-encoded."""
+    in_query: list[str]
+    """Arguments behind the question mark; all others are fields of the body."""
     fixed: dict[str, str] = Field({}, description="What else stands behind the question mark of each call.")
     read_only: bool
-    idempotent: bool = Field(
-        False, description="Whether a second call with the same arguments changes nothing more."
-    )
+    idempotent: bool = False
+    """Whether a second call with the same arguments changes nothing more."""
     destructive: bool
 
 
