@@ -87,7 +87,7 @@ def actions_module() -> str:
             [
                 "class Subjects(Namespace[W]):",
                 '    """The actions, by their subjects."""\n',
-                "    def __init__(self, calls: Calls | AsyncCalls) -> None:",
+                "    def __init__(self, calls: Calls) -> None:",
                 "        super().__init__(calls)",
                 *(
                     f"        self.{subject}: {_title(subject)}[W] = {_title(subject)}(calls)"
@@ -100,9 +100,10 @@ def actions_module() -> str:
     head = [
         f'"""Every action of the service as a method of the client: ``client.keys.list()``.{EDIT}"""\n',
         "from __future__ import annotations\n",
-        "import builtins\n",
+        "import builtins",
+        "from uuid import UUID\n",
         "from jiyi.client import by_hand",
-        "from jiyi.client.calls import AsyncCalls, Calls, Namespace, W",
+        "from jiyi.client.calls import Calls, Namespace, W",
         "from jiyi.client.steps import Answers",
         _imports(text),
     ]

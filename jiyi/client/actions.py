@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import builtins
+from uuid import UUID
 
 from jiyi.client import by_hand
-from jiyi.client.calls import AsyncCalls, Calls, Namespace, W
+from jiyi.client.calls import Calls, Namespace, W
 from jiyi.client.steps import Answers
 from jiyi.protocol import (
     accounts,
@@ -45,7 +46,7 @@ class Agents(Namespace[W]):
 class Appointments(Namespace[W]):
     ask = Answers[appointments.AskedSchedules].to(appointments.AskSchedules)
     create = Answers[appointments.AskedSchedules].to(appointments.CreateSchedule)
-    delete = Answers[base.Done].to(base.ById)
+    delete = Answers[base.Count].to(base.ById)
     get = Answers[appointments.ScheduleState].to(base.ById)
     list = Answers[base.Rows[appointments.ScheduleState]].to(appointments.ListSchedules)
     parse = Answers[appointments.ScheduleParse].to(appointments.ParseSchedule)
@@ -54,7 +55,7 @@ class Appointments(Namespace[W]):
 
 class Archive(Namespace[W]):
     archive = Answers[base.Count].to(base.ByIds)
-    restore = Answers[memory.Restored].to(memory.RestoreRequest)
+    restore = Answers[base.Count].to(memory.RestoreRequest)
 
 
 class Conversations(Namespace[W]):
@@ -66,8 +67,8 @@ class Conversations(Namespace[W]):
     export = Answers[base.Rows[memory.Memory]].to(base.OfAgents)
     extract = Answers[conversation_commands.SessionMemories].to(conversation_commands.ExtractMessages)
     get = Answers[memory.Memory | None].to(base.ByIdForUser)
-    import_ = Answers[conversation_commands.Imported].to(conversation_commands.ImportMemories)
-    judge = Answers[base.Done].to(conversation_commands.JudgeTurn)
+    import_ = Answers[base.Count].to(conversation_commands.ImportMemories)
+    judge = Answers[base.Count].to(conversation_commands.JudgeTurn)
     judged = Answers[base.Rows[conversation_commands.LabelledTurn]].to(base.OfAgents)
     record = Answers[conversation_commands.StoredSession].to(conversation_commands.ExtractMessages)
     search = Answers[base.Rows[retrieval.ScoredMemory]].to(conversation_commands.SearchOptions)
@@ -143,7 +144,7 @@ class Identity(Namespace[W]):
 
 
 class IndustryWords(Namespace[W]):
-    set = Answers[base.Done].to(conversation_commands.IndustryWords)
+    set = Answers[base.Count].to(conversation_commands.IndustryWords)
 
 
 class Items(Namespace[W]):
@@ -165,7 +166,7 @@ class Keys(by_hand.Keys[W]):
 
 class Knowledge(Namespace[W]):
     context = Answers[tier_questions.ContextAnswer].to(tier_questions.ContextBody)
-    demote = Answers[base.Changed].to(knowledge.DemoteBody)
+    demote = Answers[base.Rows[UUID]].to(knowledge.DemoteBody)
     edit = Answers[knowledge.KnowledgeDetail].to(knowledge.EditKnowledge)
     history = Answers[base.Rows[knowledge.Change]].to(base.ById)
     list = Answers[knowledge.KnowledgePage].to(knowledge.ListKnowledge)
@@ -174,7 +175,7 @@ class Knowledge(Namespace[W]):
 
 class Llms(Namespace[W]):
     check = Answers[conversation_commands.DriverState].to(conversation_commands.ConfigureSummaries)
-    forget = Answers[providers.ForgottenLLM].to(base.Request)
+    forget = Answers[base.Count].to(base.Request)
     show = Answers[providers.LLMReport].to(operations.LLMsRequest)
 
 
@@ -230,8 +231,8 @@ class Proposals(Namespace[W]):
 
 
 class Quarantine(by_hand.Quarantine[W]):
-    check = Answers[base.Changed].to(knowledge.CheckBody)
-    delete = Answers[base.Changed].to(knowledge.DeleteEntries)
+    check = Answers[base.Rows[UUID]].to(knowledge.CheckBody)
+    delete = Answers[base.Rows[UUID]].to(knowledge.DeleteEntries)
     outcome = Answers[knowledge.IngestState | None].to(base.ById)
 
 
@@ -298,7 +299,7 @@ class Tokens(Namespace[W]):
 
 class Workers(Namespace[W]):
     list = Answers[operations.WorkersReport].to(base.Request)
-    set_mode = Answers[base.Done].to(operations.SetWorkerMode)
+    set_mode = Answers[base.Count].to(operations.SetWorkerMode)
 
 
 class WorkingMemory(Namespace[W]):
@@ -308,7 +309,7 @@ class WorkingMemory(Namespace[W]):
 class Subjects(Namespace[W]):
     """The actions, by their subjects."""
 
-    def __init__(self, calls: Calls | AsyncCalls) -> None:
+    def __init__(self, calls: Calls) -> None:
         super().__init__(calls)
         self.agents: Agents[W] = Agents(calls)
         self.appointments: Appointments[W] = Appointments(calls)

@@ -108,16 +108,6 @@ class Caller:
         self._sender: TaskMessages | None = None
         self._lock = Lock()
 
-    def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> Any:
-        """The reply's value.
-
-        Raises:
-            BrokerUnavailable: broker or Valkey cannot be reached.
-            NoAnswer: nothing came back within ``timeout`` seconds.
-            JiyiError: what the service answered instead, as the class of its code.
-        """
-        return open_reply(self._reply(task, queue, request, timeout))
-
     def call_for_json(
         self,
         task: str,
@@ -127,10 +117,17 @@ class Caller:
         *,
         actor: str | None = None,
     ) -> bytes:
-        """The reply's value as JSON, as the worker wrote it. ``actor`` and what is raised: as :meth:`act` has
-        it.
+        """The reply's value as JSON, as the worker wrote it.
+
+        ``actor``: for the audit log, by whoever answers for it: the web, which has checked who asks.
+
+        Raises:
+            BrokerUnavailable: broker or Valkey cannot be reached.
+            NoAnswer: nothing came back within ``timeout`` seconds.
+            JiyiError: what the service answered instead, as the class of its code.
         """
-        return json_of(self._reply(task, queue, request, timeout, {} if actor is None else {"actor": actor}))
+        body = request.model_dump(mode="json", exclude_none=True)
+        return json_of(self.send(task, queue, body, timeout, actor))
 
     def act(
         self,
@@ -142,38 +139,17 @@ class Caller:
         *,
         actor: str | None = None,
     ) -> Any:
-        """The result of an action of the registry (``models.actions``), done for a group. Raises as
-        :meth:`call` does.
-
-        ``actor``: for the audit log, by whoever answers for it: the web, which has checked who asks.
-        """
+        """The result of an action, done for a group; ``actor`` and errors as of :meth:`call_for_json`."""
         body = {"group_id": group_id, **request.model_dump(mode="json", exclude_none=True)}
-        return open_reply(
-            self.send(f"rpc.{action}", queue, body, timeout, {} if actor is None else {"actor": actor})
-        )
-
-    def _reply(
-        self,
-        task: str,
-        queue: str,
-        request: BaseModel,
-        timeout: float | None,
-        options: dict[str, str] | None = None,
-    ) -> bytes | str:
-        return self.send(task, queue, request.model_dump(mode="json", exclude_none=True), timeout, options)
+        return open_reply(self.send(f"rpc.{action}", queue, body, timeout, actor))
 
     def send(
-        self,
-        task: str,
-        queue: str,
-        request: JsonMapping,
-        timeout: float | None,
-        options: dict[str, str] | None = None,
+        self, task: str, queue: str, request: JsonMapping, timeout: float | None, actor: str | None = None
     ) -> bytes | str:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
         wait = self.wait(timeout)
         with self._turns.one(task, wait) as left, translate_broker_errors():
-            reply = self._await(self.post(task, queue, request, left, options), left)
+            reply = self._await(self.post(task, queue, request, left, actor), left)
         if reply is None:
             raise no_answer(task, queue, wait)
         return reply
@@ -182,12 +158,10 @@ class Caller:
         """Seconds to wait: the given ones, or the deployment's request time-out."""
         return self._settings.request_timeout if timeout is None else timeout
 
-    def post(
-        self, task: str, queue: str, request: JsonMapping, wait: float, options: dict[str, str] | None = None
-    ) -> str:
+    def post(self, task: str, queue: str, request: JsonMapping, wait: float, actor: str | None = None) -> str:
         """Send a request; the key of the list that its reply will be put on."""
         request_id = str(uuid7())
-        args, options = [request_id, request], options or {}
+        args, options = [request_id, request], {} if actor is None else {"actor": actor}
         signature = {} if self._signer is None else self._signer.headers(task, args, options)
         try:
             self._messages().send(task, request_id, queue, args, options, wait, stamp() | signature)

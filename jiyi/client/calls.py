@@ -8,12 +8,10 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import from_json
 
-from jiyi.client.steps import AsyncTransport, Call, Steps, Transport, run, run_async
+from jiyi.client.steps import Call, Steps, run, run_async
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.actions import TABLE
-from jiyi.protocol.base import CHANGES, QUEUE
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import Settings
 from jiyi.zones import zone_of
@@ -31,67 +29,22 @@ IN_TIME_ZONE = OF_AN_INDEX | {"appointments.ask"}
 
 
 class Calls:
-    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.steps.Transport.call`
-    does.
-    """
+    """The service as a client asks it on behalf of a group; ``awaits``: in asyncio."""
 
-    awaits = False
     #: Seconds that :meth:`jiyi.Client.within` gives each call; None: what the action and the deployment say.
     timeout: float | None = None
 
-    def __init__(self, transport: Transport, settings: Settings, group: str, tz: str | None = None) -> None:
-        self.transport, self.settings, self.group, self.tz = (
-            transport,
-            settings,
-            group,
-            own_zone(settings, tz),
-        )
-
-    def do(self, verb: Callable[[], Steps[T]]) -> T:
-        """The result of a verb."""
-        return run(verb(), self.transport)
-
-    def act(
-        self, action: str, request: BaseModel, timeout: float | None = None, *, queue: str = CHANGES
-    ) -> Any:
-        """The result of an action that changes something (:mod:`jiyi.protocol.actions` lists them), as plain
-        data.
-        """
-        return from_json(self.do(lambda: one(call_of(self.group, action, request, timeout, queue))))
-
-    def ask(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
-        """The result of an action that only reads, as plain data."""
-        return from_json(
-            self.do(lambda: one(call_of(self.group, action, request, timeout, QUEUE, reads=True)))
-        )
-
-    def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
-        """The answer of any Celery task that replies, as JSON; the request names its group."""
-        return self.transport.call(task, queue, request.model_dump(mode="json", exclude_none=True), timeout)
-
-    def wait(self, timeout: float | None) -> float:
-        """Seconds to wait: the given ones, or the deployment's request time-out."""
-        return self.settings.request_timeout if timeout is None else timeout
-
-
-class AsyncCalls:
-    """The same in asyncio: what a verb's steps come to is awaited."""
-
-    awaits = True
-    timeout: float | None = None
-
     def __init__(
-        self, transport: AsyncTransport, settings: Settings, group: str, tz: str | None = None
+        self, transport: Any, settings: Settings, group: str, tz: str | None = None, *, awaits: bool = False
     ) -> None:
-        self.transport, self.settings, self.group, self.tz = (
-            transport,
-            settings,
-            group,
-            own_zone(settings, tz),
-        )
+        self.transport, self.settings, self.group, self.awaits = transport, settings, group, awaits
+        self.tz = own_zone(settings, tz)
 
-    async def do(self, verb: Callable[[], Steps[T]]) -> T:
-        """The result of a verb; what is wrong with its arguments is said when it is awaited."""
+    def do(self, verb: Callable[[], Steps[T]]) -> Any:
+        """The result of a verb; in asyncio an awaitable, which also says what is wrong with the arguments."""
+        return self._do_later(verb) if self.awaits else run(verb(), self.transport)
+
+    async def _do_later(self, verb: Callable[[], Steps[T]]) -> T:
         return await run_async(verb(), self.transport)
 
 
@@ -100,7 +53,7 @@ class Namespace(Generic[W]):
     (:mod:`jiyi.client.steps`).
     """
 
-    def __init__(self, calls: Calls | AsyncCalls) -> None:
+    def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._group, self._settings, self._tz = calls.group, calls.settings, calls.tz
 
@@ -112,9 +65,9 @@ class Namespace(Generic[W]):
         request = checked(declared.request, **fields)
         queue = self._queue(fields["agent_id"]) if action in OF_AN_INDEX else declared.queue
         timeout = first_of(timeout, self._calls.timeout, declared.seconds)
-        return self._of(
-            call_of(self._group, action, request, timeout, queue, reads=not declared.mutates), declared.result
-        )
+        body = {"group_id": self._group, **request.model_dump(mode="json", exclude_none=True)}
+        call = Call(f"rpc.{action}", queue, body, timeout, reads=not declared.mutates)
+        return self._of(call, declared.result)
 
     def _queue(self, agent_id: str, group: str | None = None) -> str:
         """Of the worker that has the agent's index."""
@@ -158,20 +111,6 @@ def own_zone(settings: Settings, tz: str | None) -> str | None:
     except ValueError as error:
         raise InvalidRequest([f"tz: {error}"]) from None
     return tz
-
-
-def call_of(
-    group: str, action: str, request: BaseModel, timeout: float | None, queue: str, *, reads: bool = False
-) -> Call:
-    """The call that asks for an action of the registry."""
-    body = {"group_id": group, **request.model_dump(mode="json", exclude_none=True)}
-    return Call(f"rpc.{action}", queue, body, timeout, reads)
-
-
-def one(call: Call) -> Steps[bytes]:
-    """The steps of a single call."""
-    answer: bytes = yield call
-    return answer
 
 
 def checked(model: type[M], **fields: Any) -> M:

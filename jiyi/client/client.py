@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from copy import copy
 from itertools import islice
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from jiyi.client.calls import AsyncCalls, Calls, W
+from jiyi.client.calls import Calls, W
 from jiyi.client.read_methods import ReadMethods
 from jiyi.client.steps import AsyncTransport, Awaiting, Blocking, Transport
 from jiyi.errors import SettingsError
@@ -27,7 +27,7 @@ class Verbs(ReadMethods[W]):
     subject.
     """
 
-    def __init__(self, calls: Calls | AsyncCalls) -> None:
+    def __init__(self, calls: Calls) -> None:
         super().__init__(calls)
         self.settings = calls.settings
 
@@ -87,11 +87,8 @@ class Client(Verbs[Blocking]):
         transport: Transport | None = None,
     ) -> None:
         settings = settings or get_settings()
-        self.transport = transport or _transport(
-            settings, group, settings.key.get_secret_value() if key is None else key, url
-        )
-        calls = Calls(self.transport, settings, group or settings.group, tz)
-        super().__init__(calls)
+        self.transport: Transport = transport or _transport(settings, group, key, url)
+        super().__init__(Calls(self.transport, settings, group or settings.group, tz))
 
     def __enter__(self) -> Self:
         return self
@@ -141,10 +138,8 @@ class AsyncClient(Verbs[Awaiting]):
         transport: AsyncTransport | None = None,
     ) -> None:
         settings = settings or get_settings()
-        self.transport = transport or _async_transport(
-            settings, group, settings.key.get_secret_value() if key is None else key, url
-        )
-        super().__init__(AsyncCalls(self.transport, settings, group or settings.group, tz))
+        self.transport: AsyncTransport = transport or _transport(settings, group, key, url, awaits=True)
+        super().__init__(Calls(self.transport, settings, group or settings.group, tz, awaits=True))
 
     async def __aenter__(self) -> Self:
         return self
@@ -169,37 +164,27 @@ def needs_broker(error: ModuleNotFoundError) -> SettingsError:
     return SettingsError(f"{error}: the broker needs more packages: {install_command('broker')}; {over_http}")
 
 
-def _transport(settings: Settings, group: str | None, key: str, url: str | None) -> Transport:
+def _transport(
+    settings: Settings, group: str | None, key: str | None, url: str | None, *, awaits: bool = False
+) -> Any:
     """The way to the service. Imported late, so that importing jiyi stays light, and HTTP needs no extra.
 
     Raises:
         SettingsError: the broker's packages are not installed, or an address is missing.
     """
+    key = settings.key.get_secret_value() if key is None else key
     address = settings.url if url is None else url
     if address:
-        from jiyi.client.http import HttpTransport
+        from jiyi.client import http
 
         key_of(key)  # its form
-        return HttpTransport(address, settings, group, key)
+        return (http.AsyncHttpTransport if awaits else http.HttpTransport)(address, settings, group, key)
     try:
-        from jiyi.client.broker import BrokerTransport
+        from jiyi.client import broker
     except ModuleNotFoundError as error:
         raise needs_broker(error) from None
-    return BrokerTransport(settings, group or settings.group, key_of(key))
-
-
-def _async_transport(settings: Settings, group: str | None, key: str, url: str | None) -> AsyncTransport:
-    address = settings.url if url is None else url
-    if address:
-        from jiyi.client.http import AsyncHttpTransport
-
-        key_of(key)  # its form
-        return AsyncHttpTransport(address, settings, group, key)
-    try:
-        from jiyi.client.broker import AsyncBrokerTransport
-    except ModuleNotFoundError as error:
-        raise needs_broker(error) from None
-    return AsyncBrokerTransport(settings, group or settings.group, key_of(key))
+    cls = broker.AsyncBrokerTransport if awaits else broker.BrokerTransport
+    return cls(settings, group or settings.group, key_of(key))
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

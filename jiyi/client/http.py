@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -185,11 +185,6 @@ class NewsReader:
         if fields.get("event") and fields.get("data"):
             yield News(id=fields.get("id", ""), kind=fields["event"], data=from_json(fields["data"]))
 
-    def read_all(self, lines: Iterable[str]) -> Iterator[News]:
-        """The news of all lines."""
-        for line in lines:
-            yield from self.read(line)
-
 
 def problem(response: httpx2.Response) -> JiyiError:
     """What the service answered instead, as the class that every door raises for it."""
@@ -269,12 +264,14 @@ class HttpTransport:
 
     def watch(self, after: str | None) -> Iterator[News]:
         url, headers, timeout = self.requests.stream(after)
+        reader = NewsReader()
         try:
             with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
                 if not response.is_success:
                     response.read()
                     raise problem(response)
-                yield from NewsReader().read_all(response.iter_lines())
+                for line in response.iter_lines():
+                    yield from reader.read(line)
         except FAILURES as error:
             raise self.requests.failure(error, timeout.read or 0) from error
 

@@ -37,6 +37,17 @@ BOUND_POLL = 0.1
 PUBLISH_RETRY = {"max_retries": 2, "interval_start": 0.1, "interval_step": 0.2}  # seconds
 
 
+def _connection(settings: Settings, **options: bool) -> kombu.Connection:
+    seconds = settings.publish_timeout
+    transport_options = {"socket_connect_timeout": seconds, **options, **CONNECT_RETRY, **PUBLISH_TIMEOUTS}
+    try:
+        return kombu.Connection(
+            settings.need("broker_url"), connect_timeout=seconds, transport_options=transport_options
+        )
+    except (KeyError, ValueError) as error:
+        raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
+
+
 class EventPublisher:
     """Publishes messages of events for a group. Thread-safe.
 
@@ -48,21 +59,8 @@ class EventPublisher:
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
         self._settings, self._group, self._key = settings, group, key
         self._declares = key is None and bool(settings.secret_key.get_secret_value())
-        try:
-            self._connection = kombu.Connection(
-                settings.need("broker_url"),
-                connect_timeout=settings.publish_timeout,
-                # RabbitMQ says that it has a message only if it is asked to (``confirm_publish``).
-                transport_options={
-                    "socket_connect_timeout": settings.publish_timeout,
-                    "socket_keepalive": True,
-                    "confirm_publish": True,
-                    **CONNECT_RETRY,
-                    **PUBLISH_TIMEOUTS,
-                },
-            )
-        except (KeyError, ValueError) as error:
-            raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
+        # RabbitMQ says that it has a message only if it is asked to (``confirm_publish``).
+        self._connection = _connection(settings, socket_keepalive=True, confirm_publish=True)
 
     def publish(self, body: bytes, routing_key: str) -> None:
         """Raises :class:`BrokerUnavailable`; nothing was published then."""
@@ -143,18 +141,7 @@ class TaskMessages:
     """Puts calls into the queues of tasks. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
-        try:
-            self._connection = kombu.Connection(
-                settings.need("broker_url"),
-                connect_timeout=settings.publish_timeout,
-                transport_options={
-                    "socket_connect_timeout": settings.publish_timeout,
-                    **CONNECT_RETRY,
-                    **PUBLISH_TIMEOUTS,
-                },
-            )
-        except (KeyError, ValueError) as error:
-            raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
+        self._connection = _connection(settings)
         self._origin = f"{os.getpid()}@{socket.gethostname()}"
 
     def send(

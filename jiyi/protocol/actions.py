@@ -9,14 +9,17 @@ command line and the HTTP client's calls follow. Names by which other programs k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from importlib.resources import files
 from typing import Any
+from uuid import UUID
 
 from pydantic import BaseModel
 from pydantic_core import from_json
 
 from jiyi.protocol import (
+    accounts,
     appointments,
     artifacts,
     conversations,
@@ -27,23 +30,12 @@ from jiyi.protocol import (
     memory,
     operations,
     proposals,
+    providers,
     recall,
     stores,
 )
 from jiyi.protocol import conversation_commands as commands
 from jiyi.protocol import tier_questions as tiers
-from jiyi.protocol.accounts import (
-    AddPerson,
-    CreateKey,
-    Key,
-    ListKeys,
-    Person,
-    RevokeKey,
-    RotateKey,
-    SetPassword,
-    UpdatePerson,
-)
-from jiyi.protocol.appointments import AskedSchedules, ScheduleState
 from jiyi.protocol.base import (
     CHANGES,
     QUEUE,
@@ -52,9 +44,7 @@ from jiyi.protocol.base import (
     ById,
     ByIdForUser,
     ByIds,
-    Changed,
     Count,
-    Done,
     JsonObject,
     Made,
     OfAgent,
@@ -65,23 +55,13 @@ from jiyi.protocol.base import (
 )
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureState
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
-from jiyi.protocol.growth import PainChanged
 from jiyi.protocol.items import GetItems, Item, ItemsWritten, ListNamespaces, PutItems, SearchItems
-from jiyi.protocol.knowledge import WorkingMemory
-from jiyi.protocol.providers import (
-    STEP_SECONDS,
-    EmbedderReport,
-    ForgottenLLM,
-    LLMReport,
-    MoveState,
-    ReembeddingStep,
-)
 from jiyi.protocol.reflection import Reasons, ReflectionsQuery, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.wire.signatures import KeyScope
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Declaration:
     """A row of the table."""
 
@@ -90,6 +70,7 @@ class Declaration:
     request: type[BaseModel]
     #: A model, or any type that becomes JSON.
     result: Any
+    _: KW_ONLY
     #: The right that whoever asks must have.
     scope: KeyScope
     #: False: it only reads, and leaves no audit row.
@@ -110,29 +91,9 @@ class Declaration:
     doc: str = ""
 
 
-def read(
-    name: str,
-    request: type[BaseModel],
-    result: Any,
-    *,
-    scope: KeyScope = "read",
-    queue: str = QUEUE,
-    **options: Any,
-) -> Declaration:
-    """An action that changes nothing."""
-    return Declaration(
-        name=name, request=request, result=result, scope=scope, mutates=False, queue=queue, **options
-    )
-
-
-def change(
-    name: str, request: type[BaseModel], result: Any, *, scope: KeyScope, queue: str = CHANGES, **options: Any
-) -> Declaration:
-    """An action that changes something, and leaves a row in the audit log."""
-    return Declaration(
-        name=name, request=request, result=result, scope=scope, mutates=True, queue=queue, **options
-    )
-
+#: An action that changes nothing; and one that changes something, and leaves a row in the audit log.
+read = partial(Declaration, scope="read", mutates=False, queue=QUEUE)
+change = partial(Declaration, mutates=True, queue=CHANGES)
 
 _ROWS = (
     # Agents and their memory.
@@ -147,10 +108,9 @@ _ROWS = (
         recall.RecalledContext,
         doc="""Recall what belongs into a prompt, as text.
 
-    The agent's memories that matter most for what the prompt is about, a dated line each, within a budget of
-    tokens: what was
-    observed, and what was taken from conversations. Empty if nothing was found. Needs a worker that answers.
-    """,
+    The agent's memories that matter most for what the prompt is about, a dated line each, within a budget
+    of tokens: what was observed, and what was taken from conversations. Empty if nothing was found. Needs
+    a worker that answers.""",
     ),
     read("memory.get", ByIdForUser, memory.Memory),
     read("memory.list", recall.ListMemories, Rows[memory.Memory]),
@@ -167,16 +127,15 @@ _ROWS = (
         queue=QUEUE,
         doc="""Forget what a user said, named in words.
 
-    The sentences that it fits, and what was taken from them, are erased for good, with a report; what else
-    those messages said stays.
-    Where several things fit nothing is erased, and they are named. Needs a worker that answers.
-    """,
+    The sentences that it fits, and what was taken from them, are erased for good, with a report; what
+    else those messages said stays. Where several things fit nothing is erased, and they are named. Needs
+    a worker that answers.""",
     ),
     change("memory.reinstate", recall.ReinstateMemory, recall.Reinstated, scope="publish"),
     read("memory.mistakes", OfAgents, Rows[recall.Mistake]),
     change("memory.rate", memory.RateMemories, Count, scope="publish"),
     change("archive.archive", ByIds, Count, scope="admin"),
-    change("archive.restore", memory.RestoreRequest, memory.Restored, scope="admin"),
+    change("archive.restore", memory.RestoreRequest, Count, scope="admin"),
     read("events.states", EventStatesQuery, Rows[EventState], across_groups=True),
     read("retrieval.list", OfAgents, Rows[recall.RetrievalRecord]),
     read(
@@ -185,8 +144,7 @@ _ROWS = (
         recall.AskedAgain,
         doc="""Ask a past retrieval again.
 
-    Once of what was known when it was asked, and once of what is known now. Needs a worker that answers.
-    """,
+    Once of what was known when it was asked, and once of what is known now. Needs a worker that answers.""",
     ),
     change("reflection.request", OfAgent, Made, scope="publish"),
     read("reflection.get", ById, ReflectionState),
@@ -197,19 +155,18 @@ _ROWS = (
         Rows[ScoredMemory],
         doc="""Search an agent's memories of conversations.
 
-    By meaning and by words, the best first; of one type, or of a least importance, if asked. Needs a worker
-    that answers.
-    """,
+    By meaning and by words, the best first; of one type, or of a least importance, if asked. Needs a
+    worker that answers.""",
     ),
     change("conversations.store", commands.MemoryEntryInput, Added, scope="publish"),
     read("conversations.get", ByIdForUser, memory.Memory | None),
-    change("conversations.judge", commands.JudgeTurn, Done, scope="publish"),
+    change("conversations.judge", commands.JudgeTurn, Count, scope="publish"),
     read("conversations.judged", OfAgents, Rows[commands.LabelledTurn]),
     change("conversations.delete", ByIdForUser, commands.Deletion, scope="admin", erases=True),
     change("conversations.delete_all", OfAgent, commands.Deletion, scope="admin", erases=True),
     read("conversations.stats", Request, commands.MemoryStats),
     read("conversations.export", OfAgents, Rows[memory.Memory]),
-    change("conversations.import", commands.ImportMemories, commands.Imported, scope="publish", large=True),
+    change("conversations.import", commands.ImportMemories, Count, scope="publish", large=True),
     read(
         "conversations.context",
         conversations.ContextRequest,
@@ -218,10 +175,8 @@ _ROWS = (
         doc="""Build what belongs before an answer.
 
     The agent's preferences, knowledge, experiences and turns of earlier conversations that matter for the
-    query, within a
-    budget of tokens; with `base_prompt` also that prompt with them. Empty if nothing was found. Needs a
-    worker that answers.
-    """,
+    query, within a budget of tokens; with `base_prompt` also that prompt with them. Empty if nothing was
+    found. Needs a worker that answers.""",
     ),
     read(
         "conversations.extract",
@@ -230,8 +185,8 @@ _ROWS = (
         large=True,
         doc="""Extract what a conversation tells.
 
-    Memories, experiences and signals for the profile, without storing anything. Needs a worker that answers.
-    """,
+    Memories, experiences and signals for the profile, without storing anything. Needs a worker that
+    answers.""",
     ),
     read(
         "prompts.show",
@@ -240,8 +195,7 @@ _ROWS = (
         doc="""Show what an LLM would be asked.
 
     The prompts for a session as they would be sent to the LLM in use, in pieces that fit it. Request is
-    asked. Needs a worker that answers.
-    """,
+    asked. Needs a worker that answers.""",
     ),
     read(
         "conversations.compact",
@@ -250,9 +204,8 @@ _ROWS = (
         large=True,
         doc="""Compact a conversation.
 
-    Older messages become a summary, the latest stay; a tool's call and its result are never parted. Stores
-    nothing.
-    """,
+    Older messages become a summary, the latest stay; a tool's call and its result are never parted.
+    Stores nothing.""",
     ),
     change(
         "conversations.record", commands.ExtractMessages, commands.StoredSession, scope="publish", large=True
@@ -264,8 +217,7 @@ _ROWS = (
         Rows[ScoredMemory],
         doc="""Find memories below an address.
 
-    By meaning and by words, among those of the address's agent only. Needs a worker that answers.
-    """,
+    By meaning and by words, among those of the address's agent only. Needs a worker that answers.""",
     ),
     read("experiences.list", experiences.ListExperiences, Rows[experiences.Experience]),
     read("experiences.get", ByIdForUser, experiences.Experience),
@@ -275,9 +227,8 @@ _ROWS = (
         Rows[experiences.Experience],
         doc="""Find experiences of problems like one.
 
-    By meaning and by words, the best first, with what was done, how it ended and how often it was used. Needs
-    a worker that answers.
-    """,
+    By meaning and by words, the best first, with what was done, how it ended and how often it was used.
+    Needs a worker that answers.""",
     ),
     change("experiences.store", experiences.TellExperience, experiences.Experience, scope="publish"),
     change("experiences.update", experiences.UpdateExperience, experiences.Experience, scope="publish"),
@@ -288,15 +239,15 @@ _ROWS = (
     read("resources.read", commands.ReadOptions, Rows[commands.ResourceText]),
     change("resources.remove", commands.ResourceUri, commands.Deletion, scope="admin", erases=True),
     read("resources.status", Request, commands.StorageStatus),
-    change("industry_words.set", commands.IndustryWords, Done, scope="admin", large=True),
+    change("industry_words.set", commands.IndustryWords, Count, scope="admin", large=True),
     read("tokens.estimate", conversations.EstimateTokens, Count, large=True),
     # Tiers.
-    change("quarantine.delete", knowledge.DeleteEntries, Changed, scope="admin"),
-    change("quarantine.check", knowledge.CheckBody, Changed, scope="admin"),
+    change("quarantine.delete", knowledge.DeleteEntries, Rows[UUID], scope="admin"),
+    change("quarantine.check", knowledge.CheckBody, Rows[UUID], scope="admin"),
     read("quarantine.outcome", ById, knowledge.IngestState | None),
-    read("working_memory.show", Request, WorkingMemory),
+    read("working_memory.show", Request, knowledge.WorkingMemory),
     change("knowledge.promote", knowledge.PromoteBody, knowledge.Promoted, scope="admin"),
-    change("knowledge.demote", knowledge.DemoteBody, Changed, scope="admin"),
+    change("knowledge.demote", knowledge.DemoteBody, Rows[UUID], scope="admin"),
     change("knowledge.edit", knowledge.EditKnowledge, knowledge.KnowledgeDetail, scope="admin"),
     read("knowledge.list", knowledge.ListKnowledge, knowledge.KnowledgePage),
     read("knowledge.history", ById, Rows[knowledge.Change]),
@@ -309,10 +260,8 @@ _ROWS = (
         seconds=120,  # twenty questions to an LLM
         doc="""Digest quarantine now.
 
-    Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that somebody
-    can choose
-    what to promote. The same is done every week. Needs a worker that answers.
-    """,
+    Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that
+    somebody can choose what to promote. The same is done every week. Needs a worker that answers.""",
     ),
     read("digests.list", knowledge.DigestsQuery, Rows[knowledge.DigestState], scope="admin"),
     read(
@@ -321,12 +270,9 @@ _ROWS = (
         tiers.ContextAnswer,
         doc="""Put a prompt together with what the group knows.
 
-    The group's words, who the agent is, the five memories that matter most, and what is to be decided, in at
-    most so many
-    tokens: the memories give way first, and parts says what was cut, and why. What is in quarantine is never
-    among it. Needs
-    a worker that answers.
-    """,
+    The group's words, who the agent is, the five memories that matter most, and what is to be decided, in
+    at most so many tokens: the memories give way first, and parts says what was cut, and why. What is in
+    quarantine is never among it. Needs a worker that answers.""",
     ),
     # Growth.
     read("proposals.list", proposals.ListProposals, Rows[proposals.Proposal]),
@@ -339,7 +285,7 @@ _ROWS = (
     read("pains.get", ById, growth.PainPoint),
     change("pains.report", growth.ReportPain, growth.PainChanged, scope="publish"),
     change("pains.resolve", growth.ResolvePain, growth.PainChanged, scope="publish"),
-    change("pains.propose", growth.ProposeSolution, PainChanged, scope="publish"),
+    change("pains.propose", growth.ProposeSolution, growth.PainChanged, scope="publish"),
     change("identity.propose", identity.ProposeChange, proposals.FileProposal, scope="publish"),
     change("identity.update_user", identity.UpdateUser, identity.IdentityFile, scope="publish"),
     change("identity.snapshot", identity.TakeSnapshot, identity.SnapshotState, scope="publish"),
@@ -356,11 +302,11 @@ _ROWS = (
     read("tallies.list", identity.TallyQuery, Rows[identity.Tally]),
     # Appointments and heartbeats.
     read("appointments.parse", appointments.ParseSchedule, appointments.ScheduleParse),
-    change("appointments.create", appointments.CreateSchedule, AskedSchedules, scope="publish"),
+    change("appointments.create", appointments.CreateSchedule, appointments.AskedSchedules, scope="publish"),
     read("appointments.list", appointments.ListSchedules, Rows[appointments.ScheduleState]),
-    read("appointments.get", ById, ScheduleState),
+    read("appointments.get", ById, appointments.ScheduleState),
     change("appointments.update", appointments.UpdateSchedule, appointments.ScheduleState, scope="publish"),
-    change("appointments.delete", ById, Done, scope="publish", erases=True),
+    change("appointments.delete", ById, Count, scope="publish", erases=True),
     change(
         "appointments.ask",
         appointments.AskSchedules,
@@ -368,11 +314,9 @@ _ROWS = (
         scope="publish",
         doc="""Do what a message asks of the agent's appointments.
 
-    Create a new one, cancel or move the one that is meant, list what is planned; in Chinese and in English.
-    If several fit, or
-    none, nothing is changed and the answer asks back. A message that asks for nothing changes nothing. Needs
-    a worker that answers.
-    """,
+    Create a new one, cancel or move the one that is meant, list what is planned; in Chinese and in
+    English. If several fit, or none, nothing is changed and the answer asks back. A message that asks for
+    nothing changes nothing. Needs a worker that answers.""",
     ),
     change(
         "heartbeats.configure", appointments.ConfigureHeartbeat, appointments.HeartbeatState, scope="publish"
@@ -398,10 +342,8 @@ _ROWS = (
         large=True,
         doc="""Search a store.
 
-    Its items that fit the question best, with the parts of their scores; a blackboard's latest, oldest first.
-    What has no
-    vector yet is found by its words. Needs a worker that answers.
-    """,
+    Its items that fit the question best, with the parts of their scores; a blackboard's latest, oldest
+    first. What has no vector yet is found by its words. Needs a worker that answers.""",
     ),
     change("stores.update", stores.UpdateStore, stores.WrittenItem, scope="publish", large=True),
     change("stores.save", stores.StoreName, stores.SavedStore, scope="publish", large=True),
@@ -414,23 +356,21 @@ _ROWS = (
         Rows[Item],
         doc="""Search items.
 
-    Below a namespace, with fields that fulfil a filter; the most similar to a query first, or those updated
-    last. What was
-    stored before is found. Needs a worker that answers.
-    """,
+    Below a namespace, with fields that fulfil a filter; the most similar to a query first, or those
+    updated last. What was stored before is found. Needs a worker that answers.""",
     ),
     change("items.put", PutItems, ItemsWritten, scope="publish", large=True),
     read("items.get", GetItems, Rows[Item | None]),
     read("items.namespaces", ListNamespaces, Rows[list[str]]),
     # The service.
-    read("keys.list", ListKeys, list[Key], scope="admin", across_groups=True),
-    change("keys.create", CreateKey, Key, scope="admin", across_groups=True),
-    change("keys.rotate", RotateKey, Key, scope="admin", across_groups=True),
-    change("keys.revoke", RevokeKey, Key, scope="admin", across_groups=True),
-    read("people.list", Request, list[Person], scope="operator", whole_service=True),
-    change("people.add", AddPerson, Person, scope="operator", whole_service=True),
-    change("people.set_password", SetPassword, Person, scope="read", whole_service=True),
-    change("people.update", UpdatePerson, Person, scope="operator", whole_service=True),
+    read("keys.list", accounts.ListKeys, list[accounts.Key], scope="admin", across_groups=True),
+    change("keys.create", accounts.CreateKey, accounts.Key, scope="admin", across_groups=True),
+    change("keys.rotate", accounts.RotateKey, accounts.Key, scope="admin", across_groups=True),
+    change("keys.revoke", accounts.RevokeKey, accounts.Key, scope="admin", across_groups=True),
+    read("people.list", Request, list[accounts.Person], scope="operator", whole_service=True),
+    change("people.add", accounts.AddPerson, accounts.Person, scope="operator", whole_service=True),
+    change("people.set_password", accounts.SetPassword, accounts.Person, scope="read", whole_service=True),
+    change("people.update", accounts.UpdatePerson, accounts.Person, scope="operator", whole_service=True),
     read(
         "erasure.preview",
         Erasure,
@@ -439,7 +379,7 @@ _ROWS = (
         seconds=60,  # it looks through everything
         doc="""Tell what an erasure would take along.
 
-How much by kind, whole agents by name, and some of the memories. Changes nothing.""",
+    How much by kind, whole agents by name, and some of the memories. Changes nothing.""",
     ),
     change("erasure.request", Erasure, ErasureState, scope="admin", erases=True),
     read("erasure.get", ById, ErasureState, scope="admin"),
@@ -454,7 +394,7 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
     change("jobs.run", operations.RunJob, operations.Tick, scope="operator", whole_service=True),
     read("jobs.tick", operations.TickRequest, operations.Tick | None, scope="operator"),
     read("workers.list", Request, operations.WorkersReport, scope="operator", whole_service=True),
-    change("workers.set_mode", operations.SetWorkerMode, Done, scope="operator", whole_service=True),
+    change("workers.set_mode", operations.SetWorkerMode, Count, scope="operator", whole_service=True),
     read("stats.show", Request, operations.ServiceStats, across_groups=True),
     read(
         "embedders.embed",
@@ -462,30 +402,28 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
         commands.EmbeddedText,
         doc="""Make the vector of a text.
 
-    By the deployment's embedder, or by the one named; with the pieces that the text would be stored in and
-    their keywords.
-    """,
+    By the deployment's embedder, or by the one named; with the pieces that the text would be stored in
+    and their keywords.""",
     ),
     read(
         "embedders.show",
         Request,
-        EmbedderReport,
+        providers.EmbedderReport,
         scope="operator",
         doc="""List the embedders.
 
-    Those there are with their models and sizes, the one in use, and how many memories each has embedded.
-    """,
+    Those there are with their models and sizes, the one in use, and how many memories each has embedded.""",
     ),
     change(
         "reembedding.step",
-        ReembeddingStep,
-        MoveState,
+        providers.ReembeddingStep,
+        providers.MoveState,
         scope="operator",
         queue="embedding",
-        seconds=STEP_SECONDS,
+        seconds=providers.STEP_SECONDS,
         doc="""Do the next step of moving the deployment to another embedding model.
 
-Repeat it until its phase is done.""",
+    Repeat it until its phase is done.""",
     ),
     read(
         "llms.check",
@@ -494,18 +432,17 @@ Repeat it until its phase is done.""",
         scope="operator",
         doc="""Check which LLM summaries are made by.
 
-    Whether it is the one named, and what has to be set in the environment if not: endpoints and keys are not
-    kept in the database.
-    """,
+    Whether it is the one named, and what has to be set in the environment if not: endpoints and keys are
+    not kept in the database.""",
     ),
     read(
         "llms.show",
         operations.LLMsRequest,
-        LLMReport,
+        providers.LLMReport,
         scope="operator",
         doc="Show the LLM in use with the state of its breaker, the vendors, and what the group has used.",
     ),
-    change("llms.forget", Request, ForgottenLLM, scope="operator"),
+    change("llms.forget", Request, Count, scope="operator"),
 )
 #: Name → what is declared of it.
 TABLE: Mapping[str, Declaration] = {row.name: row for row in _ROWS}

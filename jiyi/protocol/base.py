@@ -194,14 +194,7 @@ BY_POSITION: TypeAdapter[int] = TypeAdapter(Position)
 BY_TIME: TypeAdapter[tuple[AwareDatetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
 
 
-def _within_page(limit: int) -> int:
-    most = limits.MAX_PAGE
-    if limit > most:
-        raise ValueError(f"{limit:,} is more than {most:,}; read page by page")
-    return limit
-
-
-PageSize = Annotated[int, Field(ge=1), AfterValidator(_within_page)]
+PageSize = Annotated[int, Field(ge=1, le=limits.MAX_PAGE)]
 
 
 class Request(BaseModel, frozen=True, extra="forbid"):
@@ -297,18 +290,6 @@ class Count(BaseModel):
     """How many were changed, or there are."""
 
     count: int
-
-
-class Done(BaseModel):
-    """It is so now."""
-
-    done: bool = True
-
-
-class Changed(BaseModel):
-    """What is different now; what was so before is not among it."""
-
-    ids: list[UUID]
 
 
 class Made(BaseModel):

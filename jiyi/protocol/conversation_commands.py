@@ -195,11 +195,6 @@ class ImportMemories(Request):
     memories: Annotated[list[PersistentMemory], Field(min_length=1, max_length=MAX_IMPORTED)]
 
 
-class Imported(BaseModel):
-    stored: int
-    known: int
-
-
 class FindOptions(Request, ForUser):
     """What is looked for, below an address."""
 

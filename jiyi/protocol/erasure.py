@@ -68,26 +68,6 @@ class Erasure(Request):
         return [] if self.person is None else [self.person, *self.aliases]
 
 
-class LookedThrough(TypedDict):
-    """Rows by table, keys of Valkey, log files."""
-
-    tables: dict[str, int]
-    keys: int
-    log_files: int
-
-
-class BackupsLeft(TypedDict):
-    """Backups in the folder that still hold what was erased; hours until the last has gone by itself, None:
-    it stays.
-
-    Of copies elsewhere nothing is known.
-    """
-
-    folder: str
-    holding_it: int
-    gone_after_hours: int | None
-
-
 class ErasureReport(TypedDict, total=False):
     """What proves an erasure: where something was erased, changed or looked through, and what is left."""
 
@@ -109,12 +89,15 @@ class ErasureReport(TypedDict, total=False):
     agents: int
     #: What each retrieval worker dropped.
     workers: dict[str, dict[str, int]]
-    looked_through: LookedThrough
+    #: Rows by table (``tables``), keys of Valkey (``keys``), log files (``log_files``).
+    looked_through: dict[str, Any]
     #: Table → why not.
     not_looked_through: dict[str, str]
     left: int
     places: dict[str, list[str]]
-    backups_left: BackupsLeft
+    #: The ``folder``, how many there still hold what was erased (``holding_it``), and the hours until the
+    #: last has gone by itself (``gone_after_hours``; None: it stays). Of copies elsewhere nothing is known.
+    backups_left: dict[str, Any]
     seconds: float
     at: str
     #: Of the report without it.

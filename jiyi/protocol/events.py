@@ -5,7 +5,7 @@ shows every type.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
 from pydantic import (
@@ -68,13 +68,6 @@ MAX_ABSTRACT_CHARS, MAX_OVERVIEW_CHARS = 500, 2_000
 MAX_RETENTION = 100
 
 
-def few_enough_entries(entries: list[Any]) -> list[Any]:
-    limit = limits.MAX_EVIDENCE
-    if len(entries) > limit:
-        raise ValueError(f"{len(entries):,} entries are more than {limit:,}; split the memory")
-    return entries
-
-
 Spoken = Annotated[str, Field(max_length=MAX_UTTERANCE_CHARS), AfterValidator(masked)]
 Utterance = tuple[Annotated[str, Field(max_length=MAX_NAME_CHARS)], Spoken]
 
@@ -109,9 +102,9 @@ class Observation(BaseModel, frozen=True, extra="ignore", use_attribute_docstrin
     """Words to be found by; taken from the triple or the description unless given."""
     poignancy: Poignancy | None = Field(None, validation_alias=POIGNANCY)
     """How much it matters: 1 mundane … 10 poignant. Found out by the service unless given."""
-    evidence: Annotated[list[UUID], Field(fail_fast=True), AfterValidator(few_enough_entries)] = []
+    evidence: Annotated[list[UUID], Field(fail_fast=True, max_length=limits.MAX_EVIDENCE)] = []
     """Ids of the memories that a thought rests on."""
-    utterances: Annotated[list[Utterance], Field(fail_fast=True), AfterValidator(few_enough_entries)] = []
+    utterances: Annotated[list[Utterance], Field(fail_fast=True, max_length=limits.MAX_EVIDENCE)] = []
     """What was said in a conversation: [speaker, text] pairs, in order."""
     retention: int | None = Field(None, ge=1, le=MAX_RETENTION)
     """Leave it out if it equals, in its triple, one of the agent's latest so many events."""
@@ -176,7 +169,7 @@ class Ending(BaseModel, frozen=True, extra="ignore"):
 
     user_id: UserId | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = None
-    chat_ids: Annotated[list[UUID], Field(fail_fast=True), AfterValidator(few_enough_entries)] = []
+    chat_ids: Annotated[list[UUID], Field(fail_fast=True, max_length=limits.MAX_EVIDENCE)] = []
 
 
 def require_conversation(session_id: str | None, ending: Ending) -> None:

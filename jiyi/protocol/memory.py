@@ -202,10 +202,3 @@ class RestoreRequest(Request):
         if bool(self.ids) == (self.agent_id is not None):
             raise ValueError("give either ids or agent_id")
         return self
-
-
-class Restored(BaseModel):
-    """How many memories came back, of all agents and of each."""
-
-    restored: int
-    agents: dict[str, int]

@@ -90,12 +90,6 @@ class LLMReport(BaseModel):
     usage: list[LLMUsage]
 
 
-class ForgottenLLM(BaseModel):
-    """The model that is asked again what it can do, before its next question."""
-
-    model: str
-
-
 class EmbeddingModel(BaseModel):
     """A model, and the setting that names it."""
 

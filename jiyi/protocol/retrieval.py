@@ -85,13 +85,6 @@ def _most_characters() -> int:
     return max(QUESTION_CHARS, limits.MAX_FOCAL_CHARS)
 
 
-def _within_top_k(top_k: int) -> int:
-    limit = limits.MAX_TOP_K
-    if top_k > limit:
-        raise ValueError(f"{top_k:,} is more than {limit:,}")
-    return top_k
-
-
 FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]
 FocalTexts = Annotated[
     list[FocalText],
@@ -99,7 +92,6 @@ FocalTexts = Annotated[
     BeforeValidator(_short_enough_together),
     AfterValidator(_few_enough_focal_texts),
 ]
-TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
 
 
 class DialogueMessage(BaseModel, frozen=True, extra="forbid"):
@@ -176,7 +168,7 @@ class Question(ForUser, frozen=True, extra="forbid", use_attribute_docstrings=Tr
     messages: Messages = Field([])
     """Instead of focal texts: a dialogue in its order. The user's latest message leads; earlier ones add
     names and topics, the assistant's little."""
-    top_k: TopK = Field(DEFAULT_TOP_K, description="Most memories of each answer.")
+    top_k: int = Field(DEFAULT_TOP_K, ge=1, le=limits.MAX_TOP_K, description="Most memories of each answer.")
     mode: Mode | None = None
     """How recency is measured: by rank, by hours, or as in the original."""
     relevance: RelevanceMode | None = None

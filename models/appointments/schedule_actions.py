@@ -39,7 +39,7 @@ from jiyi.protocol.appointments import (
     Target,
     UpdateSchedule,
 )
-from jiyi.protocol.base import BY_ID, ById, Done, Rows
+from jiyi.protocol.base import BY_ID, ById, Count, Rows
 from jiyi.zones import zone_of
 from models.accounts import audit
 from models.appointments import schedules
@@ -174,7 +174,7 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
 
 
 @action("appointments.delete")
-def delete_schedule(context: Context, request: ById) -> Done:
+def delete_schedule(context: Context, request: ById) -> Count:
     """Delete a schedule with its runs.
 
     Reminders that it delivered stay until they are acknowledged.
@@ -182,7 +182,7 @@ def delete_schedule(context: Context, request: ById) -> Done:
     if not schedules.remove(context.connection, context.group_id, request.id):
         raise _unknown(request)
     context.audit(str(request.id))
-    return Done(done=True)
+    return Count(count=1)
 
 
 def _find(context: Context, request: ById) -> ScheduleState:

@@ -19,7 +19,6 @@ from jiyi.protocol.base import (
     AgentForUser,
     ByIdForUser,
     Count,
-    Done,
     OfAgent,
     OfAgents,
     Request,
@@ -29,7 +28,6 @@ from jiyi.protocol.conversation_commands import (
     Deletion,
     ExtractMessages,
     GrepOptions,
-    Imported,
     ImportMemories,
     IndustryWords,
     JudgeTurn,
@@ -89,7 +87,7 @@ def get(context: Context, request: ByIdForUser) -> Memory | None:
 
 
 @action("conversations.judge")
-def judge_turn(context: Context, request: JudgeTurn) -> Done:
+def judge_turn(context: Context, request: JudgeTurn) -> Count:
     """Say whether a turn is worth remembering.
 
     It is a row to train on (`conversations.judged`); what was remembered of the turn stays as it is. Said
@@ -101,7 +99,7 @@ def judge_turn(context: Context, request: JudgeTurn) -> Done:
         raise NotFound(f"id: {why}; memories that are no turns are not judged")
     context.connection.execute(_FORGET_JUDGEMENT if request.lasting is None else _JUDGE, parameters)
     context.audit(str(request.id), lasting=request.lasting)
-    return Done()
+    return Count(count=1)
 
 
 @action("conversations.judged")
@@ -162,7 +160,7 @@ def export(context: Context, request: OfAgents) -> Rows[Memory]:
 
 
 @action("conversations.import")
-def import_memories(context: Context, request: ImportMemories) -> Imported:
+def import_memories(context: Context, request: ImportMemories) -> Count:
     """Import memories of conversations.
 
     What is in force at its address already, or has an id that is known, is passed over: importing again
@@ -170,7 +168,7 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
     """
     new = sum(_imported(context.connection, context.group_id, memory) for memory in request.memories)
     context.audit("memories", stored=new, known=len(request.memories) - new)
-    return Imported(stored=new, known=len(request.memories) - new)
+    return Count(count=new)
 
 
 def add(context: Context, request: MemoryEntryInput) -> Added:
@@ -278,7 +276,7 @@ def status(context: Context, request: Request) -> StorageStatus:
 
 
 @action("industry_words.set")
-def load_industry_keywords(context: Context, request: IndustryWords) -> Done:
+def load_industry_keywords(context: Context, request: IndustryWords) -> Count:
     """Set the words of an industry.
 
     Words of the same meaning are looked for together. They replace those that the group has for the same
@@ -288,7 +286,7 @@ def load_industry_keywords(context: Context, request: IndustryWords) -> Done:
     parameters = {"group": context.group_id, "industry": request.industry, "keywords": request.keywords}
     context.connection.execute(_LOAD, parameters)
     context.audit(request.industry, words=len(request.keywords))
-    return Done()
+    return Count(count=len(request.keywords))
 
 
 _STATUS = text("""

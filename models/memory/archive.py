@@ -41,14 +41,7 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.base import Added, ByIds, Count, OfAgents, Rows
 from jiyi.protocol.events import AgentConfigured, Configuration
-from jiyi.protocol.memory import (
-    MAX_RESTORED,
-    AgentState,
-    ConfigureAgent,
-    RateMemories,
-    Restored,
-    RestoreRequest,
-)
+from jiyi.protocol.memory import MAX_RESTORED, AgentState, ConfigureAgent, RateMemories, RestoreRequest
 from jiyi.protocol.recall import AddMemory, Mistake, Reinstated, ReinstateMemory, Updated, UpdateMemory
 from models.accounts import audit
 from models.conversations import versions
@@ -288,7 +281,7 @@ def archive(context: Context, request: ByIds) -> Count:
 
 
 @action("archive.restore")
-def restore(context: Context, request: RestoreRequest) -> Restored:
+def restore(context: Context, request: RestoreRequest) -> Count:
     """Bring archived memories back: those named, or up to a thousand of an agent.
 
     It counts as an access, and takes an expiry that has passed away. What is not archived stays as it is.
@@ -304,8 +297,7 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
                 records.tell(group_id, agent_id, ids, at.timestamp())
 
     context.after_commit(tell)
-    counts = {agent_id: len(ids) for agent_id, (_, ids) in restored.items()}
-    return Restored(restored=sum(counts.values()), agents=counts)
+    return Count(count=sum(len(ids) for _, ids in restored.values()))
 
 
 def _must_exist(context: Context, node_ids: Sequence[UUID]) -> None:

@@ -8,9 +8,8 @@ from typing import cast
 from engine import operations as jobs
 from engine.providers import known
 from engine.providers.llms import RULES, llm_endpoint
-from jiyi.protocol.base import Request, Rows
+from jiyi.protocol.base import Count, Request, Rows
 from jiyi.protocol.operations import JobState, RunJob, ServiceStats, Tick, TickRequest
-from jiyi.protocol.providers import ForgottenLLM
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.actions import Context, action, by_worker, read
@@ -87,14 +86,14 @@ step_reembedding = by_worker("reembedding.step")
 
 
 @action("llms.forget")
-def forget_llm(context: Context, request: Request) -> ForgottenLLM:
+def forget_llm(context: Context, request: Request) -> Count:
     """Have the LLM in use asked again what it can do.
 
     Before its next question; what its server takes is found out again as well, and prompts that rules have
     for a while are tried again.
     """
     settings = get_settings()
-    if settings.llm != RULES:  # which are known
+    if is_asked := settings.llm != RULES:  # which are known
         known.forget(llm_endpoint(settings))
     context.audit(settings.llm)
-    return ForgottenLLM(model=settings.llm)
+    return Count(count=int(is_asked))

@@ -11,7 +11,7 @@ from typing import cast
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.base import Done, Request
+from jiyi.protocol.base import Count, Request
 from jiyi.protocol.operations import (
     SetWorkerMode,
     TaskFigures,
@@ -145,7 +145,7 @@ def _figures() -> list[TaskFigures]:
 
 
 @action("workers.set_mode")
-def set_worker_mode(context: Context, request: SetWorkerMode) -> Done:
+def set_worker_mode(context: Context, request: SetWorkerMode) -> Count:
     """Have a worker run, pause, drain or stop.
 
     A paused one finishes what it has in hand, and takes nothing new; a draining one then ends; a stopped one
@@ -158,4 +158,4 @@ def set_worker_mode(context: Context, request: SetWorkerMode) -> Done:
         request.worker, request.mode, context.actor.name
     )  # before the commit: what cannot be written leaves no audit row
     context.audit(f"worker:{request.worker}", group_id=None, mode=request.mode, at=at)
-    return Done()
+    return Count(count=1)

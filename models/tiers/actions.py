@@ -16,7 +16,7 @@ from uuid6 import uuid7
 
 from engine.tiers.quarantine import PlannedPiece, knowledge_id
 from jiyi.errors import InvalidRequest, NotFound, problems_of
-from jiyi.protocol.base import Changed
+from jiyi.protocol.base import Rows
 from jiyi.protocol.knowledge import (
     MAX_IDS,
     CheckBody,
@@ -75,7 +75,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
 
 
 @action("knowledge.demote")
-def demote(context: Context, request: DemoteBody) -> Changed:
+def demote(context: Context, request: DemoteBody) -> Rows[UUID]:
     """Take knowledge back.
 
     Agents do not find it any more from the next question on, nor what it came from in working memory. It
@@ -96,7 +96,7 @@ def demote(context: Context, request: DemoteBody) -> Changed:
         for piece_id in gone:
             _record(context, piece_id, "demoted", request.reason, found[piece_id].content, None)
         context.audit("knowledge", knowledge_ids=gone, reason=request.reason)
-    return Changed(ids=gone)
+    return Rows[UUID](rows=gone)
 
 
 @action("knowledge.edit")
@@ -135,7 +135,7 @@ def edit(context: Context, request: EditKnowledge) -> KnowledgeDetail:
 
 
 @action("quarantine.delete")
-def delete(context: Context, request: DeleteEntries) -> Changed:
+def delete(context: Context, request: DeleteEntries) -> Rows[UUID]:
     """Take entries of quarantine out of sight, and out of working memory.
 
     Their rows stay for the audit; an erasure is what deletes them for good. What is deleted already is passed
@@ -148,11 +148,11 @@ def delete(context: Context, request: DeleteEntries) -> Changed:
         quarantine.mark_left(connection, group_id, gone, now)
         working.remove(group_id, gone)
         context.audit("quarantine_logs", entry_ids=gone, reason=request.reason)
-    return Changed(ids=gone)
+    return Rows[UUID](rows=gone)
 
 
 @action("quarantine.check")
-def check(context: Context, request: CheckBody) -> Changed:
+def check(context: Context, request: CheckBody) -> Rows[UUID]:
     """Say what a check of entries came to.
 
     For fact checks: `true` takes the marks of an open claim and of a runaway loop off, `refuted` keeps the
@@ -165,7 +165,7 @@ def check(context: Context, request: CheckBody) -> Changed:
     if checked:
         context.enqueue(INGRESS, [(entry_id, group_id) for entry_id in checked])
         context.audit("quarantine_logs", entry_ids=checked, verdict=request.verdict, reason=request.reason)
-    return Changed(ids=checked)
+    return Rows[UUID](rows=checked)
 
 
 #: What is published of the memory-retrieval node's state.

@@ -296,7 +296,7 @@ def archive(connection: Connection, group: str) -> Context:
 
 def _restored(known: Context) -> str:
     back = known.get("back") or None
-    return url_for("archive.page", group=frame.group(), agent=back, restored=known["restored"])
+    return url_for("archive.page", group=frame.group(), agent=back, restored=known["count"])
 
 
 form(archive_pages, "/archive/<name:group>/restore", restore, _restored, names={"ids": "node_id"})

@@ -58,17 +58,11 @@ PART_TEXTS = {
 }
 #: Limits that validators check, and so no model can say: property → keyword of JSON schema, number.
 LIMITS = {
-    "top_k": ("maximum", limits.MAX_TOP_K),
-    "limit": ("maximum", limits.MAX_PAGE),
     "description": ("maxLength", limits.MAX_DESCRIPTION_CHARS),
     "embedding_key": ("maxLength", limits.MAX_DESCRIPTION_CHARS),
     "query": ("maxLength", limits.MAX_FOCAL_CHARS),
     "queries": ("maxItems", limits.MAX_FOCAL_TEXTS),
     "keywords": ("maxItems", limits.MAX_KEYWORDS),
-    "evidence": ("maxItems", limits.MAX_EVIDENCE),
-    "utterances": ("maxItems", limits.MAX_EVIDENCE),
-    "chat_ids": ("maxItems", limits.MAX_EVIDENCE),
-    "events": ("maxItems", limits.MAX_EVENTS_PER_MESSAGE),
 }
 VECTOR = {
     "anyOf": [
@@ -449,7 +443,7 @@ def _clean(schema: Any) -> Any:
 
 def _typed(schema: Any, keyword: str) -> Iterator[Json]:
     """The schema, or those of its options, to which a keyword applies and which do not have it."""
-    kind = {"maximum": "integer", "maxLength": "string", "maxItems": "array"}[keyword]
+    kind = {"maxLength": "string", "maxItems": "array"}[keyword]
     if isinstance(schema, dict):
         if schema.get("type") == kind and keyword not in schema and "enum" not in schema:
             yield schema

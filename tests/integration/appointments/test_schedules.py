@@ -263,7 +263,7 @@ def test_a_paused_or_deleted_schedule_does_not_run_and_a_resumed_one_does(group:
         schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=True)).state
         == "paused"
     )
-    assert schedule_actions.delete_schedule.perform(me(group), ById(id=deleted)).done
+    assert schedule_actions.delete_schedule.perform(me(group), ById(id=deleted)).count == 1
     assert fire() == 2
     assert alerts(group) == []
     with pytest.raises(NotFound, match="no schedule"):

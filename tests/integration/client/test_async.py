@@ -14,11 +14,8 @@ from flask import Flask
 from werkzeug.serving import make_server
 
 from jiyi import AsyncClient, Client
-from jiyi.client.calls import call_of, one
 from jiyi.client.http import AsyncHttpTransport
-from jiyi.client.steps import run_async
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.base import ByIdForUser
 from jiyi.protocol.wire.calls import News
 
 KeyMaker = Callable[..., str]
@@ -78,8 +75,8 @@ def test_a_cancelled_call_ends_at_once_and_the_client_goes_on(service: str) -> N
 
     async def ask() -> str:
         async with AsyncClient(service) as client:
-            call = call_of(service, "memory.get", ByIdForUser(id=uuid4()), 600, "nobody", reads=True)
-            waiting = asyncio.create_task(run_async(one(call), client.transport))
+            request = {"group_id": service, "id": str(uuid4())}
+            waiting = asyncio.create_task(client.transport.call("rpc.memory.get", "nobody", request, 600))
             await asyncio.sleep(0.2)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

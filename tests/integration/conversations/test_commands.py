@@ -185,9 +185,9 @@ def test_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
     everything += [memory.description for memory in page.rows]
     assert everything == ["fact 0", "fact 1", "fact 2", "fact of another"]
     other = me(f"{group}-other")
-    assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).stored == 3
-    assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).known == 3
-    assert actions.import_memories.perform(me(group), ImportMemories(memories=wanted)).stored == 0
+    assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).count == 3
+    assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).count == 0
+    assert actions.import_memories.perform(me(group), ImportMemories(memories=wanted)).count == 0
 
 
 # Addresses

@@ -131,7 +131,7 @@ def test_an_export_brings_experiences_back(group: str) -> None:
     page = actions.export.perform(me(group), OfAgents(agent_id=AGENT))
     wanted = [PersistentMemory.model_validate(memory.model_dump(exclude={"node_id"})) for memory in page.rows]
     other = f"{group}-other"
-    assert actions.import_memories.perform(me(other), ImportMemories(memories=wanted)).stored == 1
+    assert actions.import_memories.perform(me(other), ImportMemories(memories=wanted)).count == 1
     assert [row.solution_steps for row in listed(other)] == [STEPS]
 
 

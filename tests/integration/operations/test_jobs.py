@@ -18,7 +18,7 @@ from engine.operations import DAY, HOUR, JOBS, Job, Schedule
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
 from jiyi.protocol.base import Request
 from jiyi.protocol.events import build
-from jiyi.protocol.memory import Restored, RestoreRequest
+from jiyi.protocol.memory import Count, RestoreRequest
 from jiyi.protocol.operations import RunJob
 from jiyi.protocol.recall import ListMemories
 from jiyi.protocol.retrieval import RetrievalRequest
@@ -423,7 +423,7 @@ def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(
     assert [entry["details"]["count"] for entry in audit_of(group)] == [4, 4, 2]
 
 
-def restore(group: str, **wanted: Any) -> Restored:
+def restore(group: str, **wanted: Any) -> Count:
     return archive_.restore.perform(Actor(group), RestoreRequest(**wanted))
 
 
@@ -489,9 +489,9 @@ def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> Non
         ("expired", "expired"),
         ("faded", "faded"),
     ]
-    assert restore(f"{group}-other", ids=[faded.event_id]) == Restored(restored=0, agents={})
-    assert restore(group, ids=[faded.event_id]).restored == 1
-    assert restore(group, agent_id="klaus") == Restored(restored=1, agents={"klaus": 1})
+    assert restore(f"{group}-other", ids=[faded.event_id]) == Count(count=0)
+    assert restore(group, ids=[faded.event_id]).count == 1
+    assert restore(group, agent_id="klaus") == Count(count=1)
     assert archived(group) == {}
     assert run_in(group, archive)["archived"] == 0
     assert run_in(group, expire_thoughts) == {}
@@ -501,7 +501,7 @@ def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> Non
         if entry["action"] == "archive.restore"
     ]
     assert told == [("operator", [str(faded.event_id)]), ("operator", [str(expired.event_id)])]
-    assert restore(group, agent_id="klaus").restored == 0
+    assert restore(group, agent_id="klaus").count == 0
 
 
 # Keyword strengths

@@ -106,7 +106,7 @@ def test_a_consumer_takes_no_more_than_it_may_have_at_a_time(mode: int) -> None:
 
 def test_a_call_is_transient_and_the_message_that_celery_itself_would_have_sent() -> None:
     caller = Caller(get_settings())
-    caller.post("retrieval.retrieve", QUEUE, {"agent_id": "Клаус"}, 10.0, {"actor": "克劳斯"})
+    caller.post("retrieval.retrieve", QUEUE, {"agent_id": "Клаус"}, 10.0, "克劳斯")
     caller.close()
     (raw,) = valkey().lrange(QUEUE, 0, -1)
     message = from_json(raw)

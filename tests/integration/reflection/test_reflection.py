@@ -130,11 +130,7 @@ def test_the_questions_come_in_the_original_order_about_the_latest_memories(
     group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live(group, 40)
-    for name, few in {
-        "MAX_TOP_K": 5,
-        "MAX_FOCAL_TEXTS": 1,
-        "MAX_FOCAL_CHARS": 100,
-    }.items():  # these are for what clients ask
+    for name, few in {"MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 100}.items():  # these are for what clients ask
         monkeypatch.setattr(limits, name, few)
     stored: list[int] = []  # before all are retrieved for, no thought is there
     llm.before = lambda question: stored.append(len(thoughts(group)))

@@ -95,8 +95,8 @@ def test_a_check_clears_the_flags_and_the_filters_look_again(group: str) -> None
     claimed, looped = said(group, CLAIM)[0], said(group, TEXTS[0], depth=11, session="t")[0]
     ids = [claimed["entry_id"], looped["entry_id"]]
     check = CheckBody(entry_ids=ids, verdict="true", reason="the guild's book")
-    assert set(actions.check.perform(Actor(group, "Lin"), check).ids) == set(ids)
-    assert actions.check.perform(Actor(group, "Lin"), check).ids == []  # said again, it changes nothing
+    assert set(actions.check.perform(Actor(group, "Lin"), check).rows) == set(ids)
+    assert actions.check.perform(Actor(group, "Lin"), check).rows == []  # said again, it changes nothing
     screen()
     for row in map(entry, ids):
         assert row["rejected_reason"] is None

@@ -267,7 +267,7 @@ def test_what_was_demoted_is_not_found_keeps_its_history_and_can_be_promoted_aga
         assert (
             actions.demote.perform(
                 Actor(group, "Lin"), DemoteBody(knowledge_ids=[one], reason="outdated")
-            ).ids
+            ).rows
             == expected
         )
     assert ask(group, TEXTS[3], relevance_threshold=-1).results == []

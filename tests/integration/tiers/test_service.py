@@ -124,7 +124,7 @@ def test_the_guard_and_the_fact_check_through_the_service(client: Client, jiyi: 
     assert (claim.accepted, claim.reason, "verify_pending" in claim.flags) == (False, "claim_pending", True)
     assert client.quarantine.check(
         entry_ids=[claim.entry_id], verdict="true", reason="the guild's book"
-    ).ids == [claim.entry_id]
+    ).rows == [claim.entry_id]
     checked = client.quarantine.wait_for(claim.entry_id)
     assert (checked.accepted, "checked" in checked.flags, "verify_pending" in checked.flags) == (
         True,

@@ -257,7 +257,7 @@ def test_an_empty_working_memory_is_asked_for_in_the_database_once(
 def test_deleted_entries_are_out_of_sight_and_out_of_working_memory(group: str) -> None:
     one, two = say(group, *TEXTS[:2])
     for expected in ([one], []):
-        assert actions.delete.perform(Actor(group, "test"), DeleteEntries(entry_ids=[one])).ids == expected
+        assert actions.delete.perform(Actor(group, "test"), DeleteEntries(entry_ids=[one])).rows == expected
     assert [found.entry_id for found in hot(group)] == [two]
     with unit_of_work() as connection:
         assert [row.entry_id for row in questions.entries(connection, group, ListKnowledge()).rows] == [
@@ -384,7 +384,7 @@ def test_tenants_have_nothing_of_each_other(group: str) -> None:
         assert quarantine.outcomes(connection, other, [theirs]) == {}
         context = Context(connection, Actor(other, "test"), actions.delete.name)
         assert actions.delete.function is not None
-        assert actions.delete.function(context, DeleteEntries(entry_ids=[theirs])).ids == []
+        assert actions.delete.function(context, DeleteEntries(entry_ids=[theirs])).rows == []
         listed = questions.entries(connection, other, ListKnowledge())
         assert listed.counts == {"quarantine": 0, "working": 0, "longterm": 0}
         assert quarantine.outcomes(connection, group, [mine])[mine].accepted

@@ -124,7 +124,8 @@ def test_news_is_read_line_by_line() -> None:
         'retry: 2000\nevent: stream.opened\ndata: {"kept":1000}\n\n: a comment\n\nid: 1-0\nevent: a\ndata:'
         ' {"b": 1}\n\n'
     )
-    assert [(news.id, news.kind, news.data) for news in NewsReader().read_all(text.splitlines())] == [
+    reader = NewsReader()
+    assert [(news.id, news.kind, news.data) for line in text.splitlines() for news in reader.read(line)] == [
         ("", "stream.opened", {"kept": 1000}),
         ("1-0", "a", {"b": 1}),
     ]

@@ -32,7 +32,7 @@ def test_defaults() -> None:
     ("fields", "path", "words"),
     [
         pytest.param({"top_k": 0}, "top_k", "1", id="top_k 0"),
-        pytest.param({"top_k": 1_001}, "top_k", "more than 1,000", id="top_k too large"),
+        pytest.param({"top_k": 1_001}, "top_k", "less than or equal to 1000", id="top_k too large"),
         pytest.param({"recency_w": float("nan")}, "recency_w", "finite", id="NaN weight"),
         pytest.param({"mode": "newest"}, "mode", "recent", id="unknown mode"),
         pytest.param({"queries": []}, "queries", "1", id="no focal text"),
