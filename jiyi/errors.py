@@ -25,9 +25,7 @@ MAX_NAMES_SHOWN = 12
 
 
 def words_of(error: BaseException) -> str:
-    """What an error says; its kind, if it says nothing, as a time-out does: no sentence is to end behind a
-    colon.
-    """
+    """What an error says; its kind, if it says nothing, as a time-out does."""
     return str(error).strip() or type(error).__name__
 
 
@@ -70,9 +68,7 @@ class InvalidRequest(_ProblemsError, JiyiError, ValueError):  # noqa: N818 – u
 
 
 class ConfigError(InvalidRequest):
-    """A declaration of stores was refused; ``problems`` begin with the path of what is wrong, like
-    ``memory[1].config.embedding``.
-    """
+    """A declaration of stores was refused; ``problems`` begin with paths: ``memory[1].config.embedding``."""
 
     code = "config"
 
@@ -120,9 +116,7 @@ class EventRejected(JiyiError):  # noqa: N818 – users know it by this name
 
 
 class IdReused(_ProblemsError, EventRejected):  # noqa: N818 – users know it by this name
-    """Another event of the group has this event's id, and says something else; ``problems`` has one sentence
-    an event.
-    """
+    """Another event has this id and says something else; ``problems`` has a sentence an event."""
 
     code = "id_reused"
 
@@ -160,17 +154,13 @@ class LLMUnavailable(ProviderUnavailable):
 
 
 class SearchUnavailable(ProviderUnavailable):
-    """The search engine cannot be reached, is too slow, refuses, or answers something unusable: there are no
-    results.
-    """
+    """The search engine cannot be reached, is too slow, refuses, or answers something unusable."""
 
     code = "search_unavailable"
 
 
 class RerankerUnavailable(ProviderUnavailable):
-    """The reranker cannot be reached, is too slow, refuses, or answers something unusable: the order stays as
-    it was.
-    """
+    """The reranker is away, too slow, refuses, or answers something unusable: the order stays as it was."""
 
     code = "reranker_unavailable"
 
@@ -210,17 +200,13 @@ class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this 
 
 
 class SwitchedOff(NotFound):
-    """What was asked for belongs to an optional subject that this deployment has switched off
-    (``JIYI_SUBJECTS``).
-    """
+    """It belongs to an optional subject that this deployment has switched off (``JIYI_SUBJECTS``)."""
 
     code = "switched_off"
 
 
 class Conflict(JiyiError):  # noqa: N818 – users know it by this name
-    """What was asked for does not fit what has happened meanwhile, such as somebody else's decision; nothing
-    was changed.
-    """
+    """It does not fit what has happened meanwhile, such as another's decision; nothing was changed."""
 
     code = "conflict"
 
@@ -299,9 +285,7 @@ def unknown_option(name: str, known: Collection[str], within: str = "") -> str:
 
 
 def unknown(name: str, known: Collection[str], what: str, within: str = "") -> str:
-    """What is said of a name (of an option, a command) that is none of those known, with the one that was
-    probably meant.
-    """
+    """What is said of a name (of an option, a command) that is not known, with the one probably meant."""
     shown = readable_part(name)
     found = get_close_matches(shown, known, n=1, cutoff=LIKENESS) if known else []
     told = f"unknown {what} '{within}{shown}'"
@@ -376,16 +360,12 @@ def _examples(model: Any, path: Sequence[Any]) -> list[Any]:
 
 
 def _is_field(part: object) -> bool:
-    """Not pydantic's name of a union's member: ``literal['off']``, ``function-after[…]``, or a tag with a
-    dot.
-    """
+    """Not pydantic's name of a union's member: ``literal['off']``, ``function-after[…]``, ``a.tag``."""
     return not ("." in str(part) or _MEMBER.match(str(part)))
 
 
 def readable_part(part: object) -> str:
-    """A part of a field's path; names that come from outside may hold anything, and end up in logs and
-    tables.
-    """
+    """A part of a field's path as logs and tables may show it: names from outside may hold anything."""
     text = str(part)
     return text if text.isprintable() and len(text) <= MAX_VALUE_CHARS else ascii(text[:MAX_VALUE_CHARS])
 

@@ -15,9 +15,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[P, T]):
-    """Calls ``make`` once for the same positional arguments; what raises is not kept, so the next call tries
-    again.
-    """
+    """Calls ``make`` once for the same positional arguments; what raises is not kept."""
 
     def __init__(self, make: Callable[P, T], kept: int) -> None:
         self.__wrapped__, self.__doc__, self.__name__ = make, make.__doc__, make.__name__
@@ -53,7 +51,5 @@ def once(make: Callable[P, T]) -> Once[P, T]:
 
 
 def once_each(kept: int) -> Callable[[Callable[P, T]], Once[P, T]]:
-    """Decorator: one value for each set of positional arguments; of more than ``kept`` the one made first is
-    dropped.
-    """
+    """Decorator: one value for each set of positional arguments; of more than ``kept`` the oldest goes."""
     return lambda make: Once(make, kept)

@@ -89,9 +89,7 @@ Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 class AgentDefaults(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
-    """What holds for an agent that nothing else was set for; :class:`jiyi.protocol.agents.AgentSettings` is
-    one agent's.
-    """
+    """What holds for agents that nothing else was set for (:class:`jiyi.protocol.agents.AgentSettings`)."""
 
     mode: Mode = "recent"
     """Recency mode: `recent` (by rank), `elapsed` (by hours) or `stanford` (as the original)."""
@@ -400,9 +398,7 @@ class Settings(BaseSettings):
 
     @property
     def reconcile_seconds(self) -> int:
-        """How often overdue work is looked for (10 s); with the lease the time until work of a dead worker is
-        taken over.
-        """
+        """How often overdue work is looked for (10 s), and so that of dead workers."""
         return max(1, min(RECONCILE_AT_MOST, int(self.work_lease_seconds * 2 / 3)))
 
     @property
@@ -412,9 +408,7 @@ class Settings(BaseSettings):
 
     @property
     def deaf_worker_seconds(self) -> float:
-        """A worker that is idle while messages wait in its queues for this long ends itself (60 s); a
-        supervisor starts it again.
-        """
+        """A worker that is idle so long while messages wait ends itself (60 s), and is started again."""
         return self.work_lease_seconds * 4
 
     @field_validator("database_url", "database_direct_url")
@@ -498,9 +492,7 @@ def other_programs_addresses() -> dict[str, object]:
 
 @once
 def get_settings() -> Settings:
-    """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable; warns of
-    unknown ones.
-    """
+    """This process's settings, read once. Raises SettingsError naming each wrong variable."""
     for problem in unknown_variables(os.environ):
         warnings.warn(problem, UnknownSetting, stacklevel=3)
     try:
@@ -515,9 +507,7 @@ class UnknownSetting(UserWarning):
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that has our prefix and is no setting, with the one that was probably
-    meant.
-    """
+    """A sentence for each variable with our prefix that is no setting, with the one probably meant."""
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     unknown = sorted(
         name

@@ -76,9 +76,7 @@ def part(
 
 
 def leaf(name: str, attributes: Attributes) -> AbstractContextManager[None]:
-    """The same for what is asked of a server, and has no parts: only if it takes ``LEAST_NS``, or fails. Most
-    of a service's spans would tell that something took no time.
-    """
+    """The same for a request to a server that has no parts: only if it takes ``LEAST_NS``, or fails."""
     api = _loaded()
     return _OFF if api is None or not api.get_current_span().is_recording() else _Leaf(api, name, attributes)
 
@@ -111,9 +109,7 @@ def carried() -> Mapping[Any, str]:
 
 
 def mark(name: str, traces: Iterable[str]) -> None:
-    """A span in each of these traces, over the time that the current one has taken: what has come of it for
-    them.
-    """
+    """A span in each of these traces, over the time of the current one: what has come of it for them."""
     api = _loaded()
     if api is None:
         return
@@ -155,17 +151,13 @@ def ids() -> tuple[str, str] | None:
 
 
 def received(carrier: Any) -> tuple[str, ...]:
-    """The ``traceparent`` in a message's or a request's headers, for :func:`span`; none if it is no such
-    thing.
-    """
+    """The ``traceparent`` in a message's or request's headers, for :func:`span`; none if it is none."""
     value = carrier.get(HEADER) if carrier and is_loaded() else None
     return (value,) if isinstance(value, str) and _FORM.fullmatch(value) else ()
 
 
 def failed(kind: str) -> None:
-    """What this thread is in has failed, though it ends without an error. ``kind``: a code, or the name of a
-    class.
-    """
+    """What this thread is in has failed, though it ends without an error. ``kind``: a code or class name."""
     api = _loaded()
     if api is not None:
         _fail(api, api.get_current_span(), kind)

@@ -26,9 +26,7 @@ JOB_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A key that was just made. Its text cannot be shown again: the service keeps nothing that it follows
-    from.
-    """
+    """A new key. Its text cannot be shown again: the service keeps nothing that it follows from."""
 
     text: str = field(repr=False)
     key: accounts.Key
@@ -57,9 +55,7 @@ class Keys(Namespace[W]):
 
 
 class People(Namespace[W]):
-    """People who may sign in. They are the whole service's; passwords are hashed here, and only the hash
-    travels.
-    """
+    """People who may sign in to the whole service. Passwords are hashed here, and only the hash travels."""
 
     @verb
     def add(
@@ -71,9 +67,7 @@ class People(Namespace[W]):
         groups: Sequence[str] | None = None,
         all_groups: bool = False,
     ) -> Steps[accounts.Person]:
-        """Let somebody sign in, for ``groups`` or explicitly for ``all_groups``; an operator always has every
-        group.
-        """
+        """Let somebody sign in, for ``groups`` or for ``all_groups``; an operator always has every group."""
         fields: dict[str, Any] = {
             "role": role,
             "groups": None if groups is None else list(groups),

@@ -49,9 +49,7 @@ class Calls:
 
 
 class Namespace(Generic[W]):
-    """Verbs of both clients; ``W`` says of which. What they are made of are steps
-    (:mod:`jiyi.client.steps`).
-    """
+    """Verbs of both clients, ``W`` says of which; they are made of steps (:mod:`jiyi.client.steps`)."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls

@@ -23,9 +23,7 @@ T = TypeVar("T")
 
 
 class Verbs(ReadMethods[W]):
-    """Everything that both clients can do: the verbs that everybody needs, and every action by its
-    subject.
-    """
+    """Everything that both clients can do: the verbs that everybody needs, every action by its subject."""
 
     def __init__(self, calls: Calls) -> None:
         super().__init__(calls)
@@ -44,9 +42,7 @@ class Verbs(ReadMethods[W]):
 
     @property
     def group(self) -> str:
-        """The group that the client speaks for. Every verb has it from the start: for another group make
-        another client.
-        """
+        """The group that the client speaks for; for another group make another client."""
         return self._group
 
 

@@ -229,9 +229,7 @@ def _sentence(field: str, message: str) -> str:
 
 
 def _without_group(body: bytes, unknown: str) -> bytes:
-    """A message whose events are of the key's group, which the client need not know: those that name another
-    are refused there.
-    """
+    """A message without the group that the client does not know: the key says it."""
     message = from_json(body)
     for event in message.get("events", [message]):
         if event.get("group_id") == unknown:
@@ -240,9 +238,7 @@ def _without_group(body: bytes, unknown: str) -> bytes:
 
 
 class HttpTransport:
-    """A :class:`jiyi.client.steps.Transport` over the REST API; ``http`` is a client to use instead of a new
-    one.
-    """
+    """A :class:`jiyi.client.steps.Transport` over the REST API; ``http``: instead of a new client."""
 
     retries: tuple[float, ...] = RETRIES
     #: The group that the last answer was for: the key's, which the service knows.

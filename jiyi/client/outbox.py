@@ -33,9 +33,7 @@ class Publisher(Protocol):
     """Whoever publishes events; :class:`jiyi.Client` is one."""
 
     def observe_many(self, observations: Iterable[JsonMapping], /) -> Sequence[object]:
-        """Publish all, or raise and have published none or some: they are published again under the same
-        ids.
-        """
+        """Publish all, or raise having published none or some: the same ids are published again."""
         ...
 
 

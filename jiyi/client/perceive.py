@@ -46,9 +46,7 @@ class Seen(NamedTuple):
 
 
 def attend(seen: Iterable[Seen], bandwidth: int = ATT_BANDWIDTH) -> list[Seen]:
-    """The closest ``bandwidth`` different things, the closest first; equally close ones in the order
-    given.
-    """
+    """The closest ``bandwidth`` different things, closest first; equally close ones in the order given."""
     different: dict[tuple[str | None, ...], Seen] = {}
     for item in seen:
         different.setdefault(item[:4], item)
@@ -120,9 +118,7 @@ def _event(agent_id: str, item: Seen, *, retention: int, stanford: bool) -> Json
 
 
 def embedding_key(statement: str) -> str:
-    """What stands in the first, outermost brackets of a statement; all of it if there are none, or nothing is
-    in them.
-    """
+    """What is in the first, outermost brackets of a statement; all of it if there is nothing in any."""
     depth, start = 0, 0
     for place, character in enumerate(statement):
         if character in OPENING:
@@ -142,8 +138,6 @@ def stanford_key(statement: str) -> str:
 
 
 def stanford_description(statement: str) -> str:
-    """``associative_memory.py``, ``add_event``: three words, then what follows the last ``(``, less its last
-    character.
-    """
+    """``add_event`` in ``associative_memory.py``: three words, what follows the last ``(``."""
     _, bracket, inside = statement.rpartition("(")
     return " ".join([*statement.split()[:STANFORD_WORDS], inside[:-1]]) if bracket else statement

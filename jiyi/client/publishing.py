@@ -122,9 +122,7 @@ class EventPublisher:
         )
 
     def signature(self, body: bytes) -> dict[str, str]:
-        """The service itself (the demo, an import on its machine) signs where signatures are required and it
-        has no key.
-        """
+        """The service itself (the demo, an import) signs where signatures are required and it has no key."""
         if self._key is not None:
             return key_headers(self._key, body)
         secret_key = self._settings.secret_key.get_secret_value()

@@ -84,9 +84,7 @@ class ReadMethods(WriteMethods[W]):
 
     @verb
     def get(self, node_id: Id, *, user_id: str | None = None, timeout: float | None = None) -> Steps[Memory]:
-        """One memory with everything but its vector, if the user is told it. Raises
-        :class:`jiyi.errors.NotFound`.
-        """
+        """One memory with everything but its vector, if the user may see it. Raises :class:`NotFound`."""
         return self._call("memory.get", timeout, id=node_id, user_id=user_id)
 
     @rows

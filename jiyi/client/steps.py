@@ -189,9 +189,7 @@ async def _take_async(step: Step, transport: AsyncTransport) -> Any:
 
 
 def _retries(step: Step, transport: Transport | AsyncTransport) -> tuple[float, ...]:
-    """Seconds before each further try: of what reads, and of events, which count once however often they
-    come.
-    """
+    """Seconds before each further try: of what reads, and of events, which count once in any case."""
     pauses: tuple[float, ...] = getattr(transport, "retries", ())
     return pauses if isinstance(step, Message) or (isinstance(step, Call) and step.reads) else ()
 
@@ -276,9 +274,7 @@ class action(verb[P, T]):  # noqa: N801 – as verb
 
 
 class Answers(Generic[T]):
-    """``Answers[Result].to(Request)``: what a type checker knows of an action; at run time the table says the
-    same.
-    """
+    """``Answers[Result].to(Request)``: what a type checker knows of an action, as the table says it."""
 
     @classmethod
     def to(cls, request: Callable[P, BaseModel]) -> action[P, T]:  # noqa: ARG003 – only its type counts
@@ -286,9 +282,7 @@ class Answers(Generic[T]):
 
 
 class rows(Generic[P, T]):  # noqa: N801 – a decorator
-    """Makes a function that turns pages a method of both clients, which gives row after row and fetches pages
-    as they are needed.
-    """
+    """Makes a function that turns pages a method of both clients, which gives row after row."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], PageFetcher[T]]) -> None:
         self._function = function
@@ -407,9 +401,7 @@ class Transport(Protocol):
 
 
 class AsyncTransport(Protocol):
-    """The same in asyncio: of one event loop, with many calls under way at a time, each of which may be
-    cancelled.
-    """
+    """The same in asyncio, of one event loop: many calls at a time, each of which may be cancelled."""
 
     retries: tuple[float, ...]
     patience: float

@@ -36,9 +36,7 @@ GENERATED_PASSWORD = 20
 
 
 def hash_password(password: str) -> str:
-    """In werkzeug's form, so that its ``check_password_hash`` checks it; made here, because the client has no
-    werkzeug.
-    """
+    """In the form of werkzeug's ``check_password_hash``; made here, since the client has no werkzeug."""
     salt = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(SALT_CHARS))
     hashed = hashlib.scrypt(
         password.encode(), salt=salt.encode(), n=SCRYPT_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=SCRYPT_MEMORY
@@ -136,9 +134,7 @@ class Key(BaseModel):
 
 
 class AddPerson(Request):
-    """Somebody new. An operator has every group; for anybody else either ``groups`` or ``all_groups`` is
-    required.
-    """
+    """Somebody new. An operator has every group; others need either ``groups`` or ``all_groups``."""
 
     name: UserName
     password_hash: PasswordHash

@@ -214,9 +214,7 @@ def _told_when(request: CreateSchedule | UpdateSchedule) -> None:
 
 
 class UpdateSchedule(ById):
-    """What is to change of a schedule: its time in words or field by field, what is to be done, whether it is
-    paused.
-    """
+    """What is to change of a schedule: its time in words or fields, its task, whether it is paused."""
 
     text: str | None = Field(
         None,
@@ -347,9 +345,7 @@ class HeartbeatConfig(BaseModel):
 
 
 class ConfigureHeartbeat(Request):
-    """What is to change of an agent's heartbeat; what is left out stays. ``quiet_hours`` null, or off:
-    none.
-    """
+    """What is to change of an agent's heartbeat. ``quiet_hours`` null, or off: none."""
 
     agent_id: Name
     enabled: bool | None = None

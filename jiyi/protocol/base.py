@@ -89,9 +89,7 @@ def small_enough(value: JsonObject) -> JsonObject:
 
 
 def plain_json(value: Any, most: int, level: int = 0) -> None:
-    """Raises ValueError for JSON that is nested deeper than ``most`` levels, or has a number that is not
-    finite.
-    """
+    """Raises ValueError for JSON nested deeper than ``most`` levels, or with a number that is not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("every number in it must be finite")
     if isinstance(value, dict | list | tuple):
@@ -237,9 +235,7 @@ class Paged(Request):
     limit: PageSize = Field(DEFAULT_PAGE, description="Most rows of the page.")
 
     def place(self, form: TypeAdapter[T]) -> T | None:
-        """Where the page before ended; None for the first page. Raises :class:`InvalidRequest` for another
-        list's cursor.
-        """
+        """Where the page before ended; None: the first. Raises InvalidRequest for another list's cursor."""
         return decode_cursor(self.cursor, form)
 
 

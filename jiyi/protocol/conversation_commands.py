@@ -137,9 +137,7 @@ class JudgeTurn(ById):
 
 
 class LabelledTurn(BaseModel):
-    """A row of `facts_<writer>.jsonl`, from which `python -m tools.train` learns what is worth
-    remembering.
-    """
+    """A row of `facts_<writer>.jsonl`, from which `python -m tools.train` learns what to remember."""
 
     id: UUID
     language: Literal["en", "zh"]
@@ -154,9 +152,7 @@ class LabelledTurn(BaseModel):
 
 
 class PersistentMemory(BaseModel):
-    """A memory that comes from elsewhere, or from an export: its fields are those of a memory that can be
-    given.
-    """
+    """A memory from elsewhere, or from an export: those fields of a memory that can be given."""
 
     node_id: UUID | None = None
     agent_id: Name

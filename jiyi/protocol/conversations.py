@@ -342,9 +342,7 @@ class ContextRequest(Request, ForUser, BySource, use_attribute_docstrings=True):
 
 
 class RecalledEarlier(BaseModel):
-    """What was recalled for an earlier message of the session; it stands before that message, as it did
-    then.
-    """
+    """What was recalled for an earlier message of the session, and stands before that message."""
 
     turn: int
     text: str

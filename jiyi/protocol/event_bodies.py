@@ -133,9 +133,7 @@ def decode(body: bytes) -> Decoded:
 
 
 def _keys_of(event: Event) -> int:
-    """The keys that it was given with, if it is one of those that come in great numbers and has no more than
-    we know.
-    """
+    """The keys that it was given with; 0 if it is of another kind, or may have more than we know."""
     if not isinstance(event, MemoryObserved):
         return 0
     provenance = event.payload.provenance
@@ -157,9 +155,7 @@ def _text(body: bytes) -> str:
 
 
 def _decode_one_by_one(body: bytes) -> Decoded:
-    """The slow way, for a message of which some part is wrong: one bad event must not take the others
-    along.
-    """
+    """The slow way, for a message with something wrong: one bad event must not take the others along."""
     text = _text(body)
     try:
         message = load(body)
@@ -227,9 +223,7 @@ def content_of(event: Event) -> Content:
 
 
 def content(type_: str, agent_id: str, session_id: str | None, payload: Mapping[str, Any]) -> Content:
-    """The same of a stored event. Secrets count as masked, since earlier versions stored some as they
-    were.
-    """
+    """The same of a stored event. Secrets count as masked: earlier versions stored some as they were."""
     content = {
         name: masked(value) if isinstance(value, str) else value
         for name, value in payload.items()
@@ -246,9 +240,7 @@ def is_export(event: Event) -> bool:
 
 
 def digests_of(events: Iterable[Event]) -> dict[UUID, str]:
-    """Digests of the events whose ids their senders chose: another event may have such an id. Exports are not
-    known by theirs.
-    """
+    """Digests of the events whose ids their senders chose. Exports are not known by theirs."""
     return {
         event.event_id: digest(content_of(event))
         for event in events

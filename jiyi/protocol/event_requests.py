@@ -70,9 +70,7 @@ class _Envelope(BaseModel, frozen=True, extra="ignore"):
 
 
 class _Sent(_Envelope, frozen=True):
-    """What a program sends of an event with type and payload: a part of what is on the wire
-    (:mod:`jiyi.protocol.events`).
-    """
+    """What a program sends of an event with type and payload (:mod:`jiyi.protocol.events`)."""
 
     version: Literal[1] = 1
     group_id: Name | None = Field(None, description="Leave out: the key says which group it is.")
@@ -112,9 +110,7 @@ FORMS = {type_: _form_of(event) for type_, event in EVENTS.items()}
 
 
 class ShortEvent(Observation, _Envelope, frozen=True, extra="forbid", title="ShortEvent"):
-    """One observation, without envelope and payload: `{"agent_id": "klaus", "description": "Klaus reads a
-    book"}`.
-    """
+    """One observation, without envelope and payload: `{"agent_id": "klaus", "description": "He reads"}`."""
 
     @model_validator(mode="after")
     def _address_is_the_agents(self) -> Self:
@@ -231,9 +227,7 @@ class SessionEnd(BaseModel, extra="forbid"):
     occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))
 
     def as_event(self, group_id: str, session_id: str) -> Event:
-        """The event that it stands for. Raises :class:`jiyi.errors.InvalidRequest` if the conversation cannot
-        have that name.
-        """
+        """The event that it stands for. Raises InvalidRequest if the conversation cannot have that name."""
         try:
             _NAME.validate_python(session_id)
         except ValidationError as error:

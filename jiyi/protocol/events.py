@@ -163,9 +163,7 @@ class Configuration(AgentSettings):
 
 
 class Ending(BaseModel, frozen=True, extra="ignore"):
-    """Which conversation it was: all chats of the event's session, those with ``partner`` only, or those
-    named.
-    """
+    """Which conversation: all chats of the event's session, those with ``partner`` only, or those named."""
 
     user_id: UserId | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = None
@@ -330,18 +328,14 @@ class SessionEnded(_Event):
 
 
 class NodeExecuted(_Event):
-    """A node of a workflow has put something out; it goes into quarantine, and into working memory if it
-    may.
-    """
+    """A node of a workflow put something out; it goes into quarantine, and perhaps into working memory."""
 
     type: Literal["node.executed"] = "node.executed"
     payload: Execution
 
 
 class TurnRecorded(_Event):
-    """Somebody said something in a conversation with the agent; it is kept, and what it tells is
-    extracted.
-    """
+    """Somebody said something in a conversation with the agent; it is kept, and what it tells extracted."""
 
     type: Literal["turn.recorded"] = "turn.recorded"
     session_id: Name = Field(description="Which conversation it is.")

@@ -58,9 +58,7 @@ class PainEvidence(BaseModel):
 
 
 class PainPoint(BaseModel):
-    """What hurts a user of an agent: alike ones are one, and each distinct turn that tells of it makes it
-    surer.
-    """
+    """What hurts a user of an agent; each distinct turn that tells of the same makes it surer."""
 
     pain_id: UUID
     agent_id: str

@@ -103,9 +103,7 @@ class DemoteBody(Request):
 
 
 class EditKnowledge(ById):
-    """Put knowledge into other words: a new version takes the place of the old one, which stays as
-    history.
-    """
+    """Put knowledge into other words: a new version takes the place of the old one, which stays."""
 
     content: Annotated[str, Field(pattern=NOT_BLANK, max_length=MOST_SIZE)] = Field(
         description="The new words."
@@ -232,9 +230,7 @@ class DeleteEntries(Request):
 
 
 class CheckBody(Request):
-    """Say what a check of entries came to: their claims are true, and no loop made them; or they are
-    refuted.
-    """
+    """What a check of entries came to: their claims are true, and no loop made them; or they are refuted."""
 
     entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(
         description="Which entries of quarantine."
@@ -287,9 +283,7 @@ class DigestBody(Request):
 
 
 class DigestsQuery(Paged):
-    """The group's digests, newest first; ``before`` is the last page's smallest id. Or the one with this
-    id.
-    """
+    """The group's digests, newest first; or the one with this id."""
 
     digest_id: UUID | None = None
 
@@ -314,9 +308,7 @@ class DigestItem(BaseModel):
 
 
 class DigestState(BaseModel):
-    """A digest. ``older`` entries were too many to look at, ``left_out`` ones are in clusters beyond those
-    shown.
-    """
+    """A digest. ``older`` entries were too many to look at, ``left_out`` ones are in clusters not shown."""
 
     digest_id: UUID
     group_id: str

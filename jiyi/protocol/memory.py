@@ -115,9 +115,7 @@ class KeywordsQuery(Paged, ForUser):
 
 
 class ExportQuery(Paged):
-    """Events as they came, in order of arrival, with what their nodes have been given since: vectors,
-    importance.
-    """
+    """Events as they came, in order of arrival, with the vectors and importance given since."""
 
     agent_id: Name | None = None
     node_ids: list[UUID] | None = Field(
@@ -190,9 +188,7 @@ class RateMemories(ByIds):
 
 
 class RestoreRequest(Request):
-    """Archived memories that are to come back: those named, or (at most a thousand at a time) all of an
-    agent's.
-    """
+    """Archived memories that are to come back: those named, or all of an agent's (a thousand at a time)."""
 
     ids: list[UUID] = Field(default_factory=list, max_length=MAX_RESTORED)
     agent_id: Name | None = None

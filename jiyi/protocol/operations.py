@@ -25,9 +25,7 @@ Ids = Annotated[list[UUID], Field(max_length=1_000)]
 
 
 class WorkOwed(BaseModel):
-    """Pending work of one kind: rows, those that are due, those that failed before, since when the oldest is
-    pending, and the next attempt of what failed.
-    """
+    """Pending work of one kind, in rows; ``oldest``: since when the oldest is pending."""
 
     kind: str
     owed: int
@@ -51,9 +49,7 @@ class PendingRow(BaseModel):
 
 
 class RetryWork(Request):
-    """Make pending work due now, with all its attempts again: that of the subjects named, or all of the
-    kind.
-    """
+    """Make pending work due now, with all its attempts again: of the subjects named, or all of the kind."""
 
     kind: Kind
     subject_ids: Ids = Field([])
@@ -206,9 +202,7 @@ class WorkerState(BaseModel):
 
 
 class TaskFigures(BaseModel):
-    """Runs of a task in the last hour, and how long they take: estimated from all runs since the counters
-    began.
-    """
+    """Runs of a task in the last hour, and how long runs take, estimated since the counters began."""
 
     task: str
     runs: int
@@ -245,9 +239,7 @@ class GroupStats(BaseModel, extra="allow"):
 
 
 class ServiceStats(BaseModel):
-    """Counts of the group, and pending work by kind; of the whole service also counters, and agent indexes by
-    worker.
-    """
+    """Counts of the group, and pending work by kind; of the whole service also counters and agent indexes."""
 
     group_id: str = ""
     counts: GroupStats

@@ -44,9 +44,7 @@ ORIGIN_DESCRIPTION = (
 
 
 def claimable(origin: Origin) -> Claimed:
-    """What is said of a memory that comes from elsewhere: nobody there speaks for this service or its
-    operators.
-    """
+    """What is said of a memory from elsewhere: nobody there speaks for this service or its operators."""
     return _CLAIMED.get(origin, "import")
 
 

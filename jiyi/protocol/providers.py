@@ -29,9 +29,7 @@ class BreakerState(BaseModel):
 
 
 class PromptByRules(BaseModel):
-    """A prompt that rules answer in the LLM's place. ``language``: in this one only. ``until``: for a while
-    only.
-    """
+    """A prompt that rules answer in the LLM's place: in one ``language`` only, ``until`` some time only."""
 
     prompt: str
     why: str
@@ -102,9 +100,7 @@ class EmbeddingModel(BaseModel):
 
 
 class EmbedderVendor(BaseModel):
-    """``ready`` says in words whether there is a key or package; ``breaker`` is None for what is not called
-    over a network.
-    """
+    """``ready`` says whether there is a key or package; ``breaker`` is None for what needs no network."""
 
     vendor: str
     spec: str | None = None
@@ -117,9 +113,7 @@ class EmbedderVendor(BaseModel):
 
 
 class EmbeddedByModel(BaseModel):
-    """A model that is known or has vectors; ``memories`` have one by it, ``beside`` are those of a
-    re-embedding.
-    """
+    """A model that is known or has vectors: ``memories`` by it, ``beside`` those of a re-embedding."""
 
     model: str
     spec: str | None
@@ -153,9 +147,7 @@ Phase = Literal["filling", "waiting", "folding", "done", "cancelled"]
 
 
 class ReembeddingStep(Request):
-    """Do the next step of the move to ``to``, whatever it is. It concerns the whole deployment, whichever the
-    group.
-    """
+    """Do the next step of the move to ``to``. It concerns the whole deployment, whichever the group."""
 
     #: A provider as in ``JIYI_EMBEDDER``; what this names at the service unless given.
     to: Annotated[str, Field(min_length=1, max_length=200)] | None = None

@@ -25,9 +25,7 @@ class FieldProblem(BaseModel):
 
 
 class Problem(BaseModel):
-    """RFC 9457: what went wrong, for programs (`type`, `status`, `errors`) and for people (`title`,
-    `detail`).
-    """
+    """RFC 9457: what went wrong, for programs (`type`, `status`, `errors`) and people (`title`, `detail`)."""
 
     type: str = Field(description="Address of a page that explains this kind of problem.")
     title: str

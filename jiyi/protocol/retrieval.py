@@ -51,9 +51,7 @@ def _within_focal_limit(text: str) -> str:
 
 
 def _size(text: str) -> int:
-    """Characters of a text, as written or as normalised (some become eighteen), whichever is more: words are
-    looked for in the latter.
-    """
+    """Characters of a text as written or as normalised, where words are looked for: whichever is more."""
     return len(text) if text.isascii() else max(len(text), len(nfkc(text)))
 
 
@@ -281,9 +279,7 @@ class RetrieveBody(Question):
 
 
 class ScoreComponent(BaseModel):
-    """One part of a score: as measured, stretched to [0, 1] over the candidates, weighted, and what it came
-    to.
-    """
+    """One part of a score: measured, stretched to [0, 1] over the candidates, weighted, and the product."""
 
     raw: float
     normalised: float

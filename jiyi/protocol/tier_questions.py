@@ -187,9 +187,7 @@ PartText = Annotated[str, Field(max_length=MAX_OUTPUT_CHARS)]
 
 
 class ContextBody(Request, use_attribute_docstrings=True):
-    """Put together what an agent is given before it speaks: who it is, what the group knows, what is to be
-    decided.
-    """
+    """Put together what an agent is given before it speaks: who it is, what is known, what to decide."""
 
     proposal: Text
     """What is to be decided or answered now. It comes last, and is never left out for memories."""

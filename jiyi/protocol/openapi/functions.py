@@ -140,9 +140,7 @@ def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
 
 
 def fewer(tool: Tool, request: Asked, answer: Any) -> Asked | None:
-    """The request to make instead where a list that goes on by a cursor of its own is too long: for as many
-    rows as fit.
-    """
+    """The request to make instead where a list with a cursor of its own is too long."""
     if not {"cursor", "limit"} <= {*tool.in_query}:
         return None
     whole = _once_each(without_nulls(answer))
@@ -169,9 +167,7 @@ def _is_paged(tool: Tool) -> bool:
 
 
 def offered(tool: Tool) -> Tool:
-    """The tool as models are offered it: with the choice between a short answer and a full one, and with what
-    did not fit.
-    """
+    """The tool as models are offered it: with a choice of short and full answers, and a cursor."""
     arguments, answer = tool.input_schema, _may_lack(tool.output_schema, "embedding_key")
     more: Json = {
         **({"detail": DETAIL} if tool.name == RETRIEVE else {}),
@@ -314,9 +310,7 @@ def _trimmed(field: str, value: Any) -> Any:
 
 
 def shortened(answer: Mapping[str, Any], after: int = 0) -> Json:
-    """A retrieval's answer in at most ``SHORT_TOKENS``: each memory once, the best first, those behind
-    ``after``.
-    """
+    """A retrieval's answer in at most ``SHORT_TOKENS``: each memory once, those behind ``after``."""
     rest = {
         "memories": [],
         "left_out": 0,

@@ -87,9 +87,7 @@ MESSAGE = Bounds(MAX_MESSAGE_BYTES, density=BYTES_A_VALUE)
 
 
 def most_names(text: bytes) -> int:
-    """At least as many as a JSON text has lists, objects and names of their members: counted within its
-    strings, too.
-    """
+    """At least as many as a JSON text has lists, objects and names: those within strings count, too."""
     return text.count(b"[") + text.count(b"{") + text.count(b":")
 
 
@@ -99,9 +97,7 @@ def names_in(text: bytes) -> int:
 
 
 def _structure(text: bytes) -> Iterator[tuple[bytes, int]]:
-    """The commas, colons and brackets of a JSON text that are in no string, piece by piece, each with how
-    many quotes are in it.
-    """
+    """The commas, colons and brackets outside strings, piece by piece, each with its count of quotes."""
     within = start = 0
     while start < len(text):
         piece = text[start : start + _CHUNK]

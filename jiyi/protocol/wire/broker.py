@@ -128,9 +128,7 @@ class QoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
             raise
 
     def restore_by_tag(self, tag: str, client: Any = None, leftmost: bool = False) -> None:
-        """Put a message back into its queue: a worker that stops in good order has some that it did not begin
-        with.
-        """
+        """Put a message back: a worker that stops in good order has some that it did not begin with."""
         message = self._delivered.get(tag)
         if not _is_transient(message):
             super().restore_by_tag(tag, client, leftmost)

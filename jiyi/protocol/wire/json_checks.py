@@ -41,9 +41,7 @@ def repeated_key(text: bytes | str) -> str | None:
 
 
 def _unicode(text: bytes | str) -> str:
-    """Never UTF-16, which :func:`json.loads` would guess: who counts a text's bytes before has seen something
-    else.
-    """
+    """Never UTF-16, which :func:`json.loads` would guess: the bytes were counted as something else."""
     return text if isinstance(text, str) else text.decode("utf-8-sig", "surrogatepass")
 
 

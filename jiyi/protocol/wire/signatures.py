@@ -150,9 +150,7 @@ class CallSigner:
     signing_key: bytes = field(repr=False)
 
     def headers(self, task: str, args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, str]:
-        """The headers of a call that is sent now. ``args`` and ``options`` are JSON, as the task gets
-        them.
-        """
+        """The headers of a call sent now. ``args`` and ``options`` are JSON, as the task gets them."""
         at = f"{time.time():.3f}"
         signature = call_signature(self.signing_key, task, at, args, options)
         return {KEY_HEADER: self.key_id, AT_HEADER: at, SIGNATURE_HEADER: signature}
@@ -161,9 +159,7 @@ class CallSigner:
 def call_signature(
     signing_key: bytes, task: str, at: str, args: Sequence[Any], options: Mapping[str, Any]
 ) -> str:
-    """Of what was signed at that time; the same for everybody who has the key, whatever JSON library carried
-    it.
-    """
+    """Of what was signed at that time; the same for every holder of the key, whatever the JSON library."""
     content = json.dumps([task, at, args, options], sort_keys=True, separators=(",", ":"))
     return hmac.digest(signing_key, CALL_LABEL + content.encode("ascii"), "sha256").hex()
 
@@ -174,9 +170,7 @@ def service_call_key(secret_key: str) -> bytes:
 
 
 def signer_of(settings: Settings, key: KeyText | None = None) -> CallSigner | None:
-    """Signs as the key, else as the service where its secret is known (``JIYI_SECRET_KEY``, or this home's);
-    else nobody.
-    """
+    """Signs as the key, else as the service where its secret is known (``JIYI_SECRET_KEY``), else not."""
     if key is not None:
         return CallSigner(key.key_id, key.signing_key)
     secret_key = settings.secret_key.get_secret_value()

@@ -16,9 +16,9 @@ from sqlalchemy import text
 from engine.memory import counts_for_keywords
 from engine.operations import DAY, HOUR, JOBS, Job, Schedule
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
-from jiyi.protocol.base import Request
+from jiyi.protocol.base import Count, Request
 from jiyi.protocol.events import build
-from jiyi.protocol.memory import Count, RestoreRequest
+from jiyi.protocol.memory import RestoreRequest
 from jiyi.protocol.operations import RunJob
 from jiyi.protocol.recall import ListMemories
 from jiyi.protocol.retrieval import RetrievalRequest
