@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import ById, ForUser, Name, Paged, Request, UserId
+from jiyi.protocol.base import ById, ForUser, Name, OfAgent, Paged, Request, UserId
 from jiyi.zones import TimeZone, zone_of
 
 #: Characters of a message that asks for a schedule, and of what is to be done.
@@ -168,79 +168,65 @@ class ScheduleParse(BaseModel):
     reason: str | None = None
 
 
-class CreateSchedule(Request):
-    """A schedule: by the message that asks for it, or field by field."""
+class Timing(Request):
+    """When something is to be done, in words or field by field, and what."""
 
-    agent_id: Name
     text: str | None = Field(
         None,
         min_length=1,
         max_length=MAX_TEXT_CHARS,
-        description="A message; of an ambiguous one the likeliest reading.",
+        description="A message, or when, in words; of an ambiguous one the likeliest reading.",
     )
-    tz: TimeZone | None = Field(None, description="The agent's unless given.")
+    tz: TimeZone | None = Field(None, description="The agent's, or the schedule's, unless given.")
     kind: ScheduleKind | None = None
     cron: Cron | None = None
     at: AwareDatetime | None = None
     every_seconds: int | None = Field(None, ge=LEAST_SECONDS, le=MOST_SECONDS)
     task: str | None = Field(None, max_length=MAX_TASK_CHARS)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.text is not None and self.kind is not None:
+            raise ValueError("kind: give a text or the fields of a schedule, not both")
+        if self.text is None and self._says_when():
+            needed = {"cron": "cron", "once": "at", "interval": "every_seconds", None: "kind"}[self.kind]
+            if getattr(self, needed) is None:
+                raise ValueError(f"{needed}: needed, unless text is given")
+        if self.task is not None and not self.task.strip():
+            raise ValueError("task: must not be blank")
+        return self
+
+    def _says_when(self) -> bool:
+        return True
+
+
+class CreateSchedule(Timing, OfAgent):
+    """A schedule: by the message that asks for it, or field by field."""
+
     target: Target | None = None
     session_id: Name | None = None
     user_id: UserId | None = Field(None, description="Whose it is, of the people whom the agent talks with.")
 
     @model_validator(mode="after")
-    def _one_way(self) -> CreateSchedule:
-        if self.text is not None:
-            _text_alone(self.kind)
-            return self
-        _told_when(self)
-        if self.task is None:
+    def _has_a_task(self) -> Self:
+        if self.text is None and self.task is None:
             raise ValueError("task: needed, unless text is given")
-        if not self.task.strip():
-            raise ValueError("task: must not be blank")
         return self
 
 
-def _text_alone(kind: ScheduleKind | None) -> None:
-    if kind is not None:
-        raise ValueError("kind: give a text or the fields of a schedule, not both")
-
-
-def _told_when(request: CreateSchedule | UpdateSchedule) -> None:
-    """Refuses a kind of schedule without the field that says when."""
-    needed = {"cron": "cron", "once": "at", "interval": "every_seconds", None: "kind"}[request.kind]
-    if getattr(request, needed) is None:
-        raise ValueError(f"{needed}: needed, unless text is given")
-
-
-class UpdateSchedule(ById):
+class UpdateSchedule(Timing, ById):
     """What is to change of a schedule: its time in words or fields, its task, whether it is paused."""
 
-    text: str | None = Field(
-        None,
-        min_length=1,
-        max_length=MAX_TEXT_CHARS,
-        description="When, in words; of an ambiguous one the likeliest reading.",
-    )
-    tz: TimeZone | None = Field(None, description="The schedule's, unless given.")
-    kind: ScheduleKind | None = None
-    cron: Cron | None = None
-    at: AwareDatetime | None = None
-    every_seconds: int | None = Field(None, ge=LEAST_SECONDS, le=MOST_SECONDS)
-    task: str | None = Field(None, max_length=MAX_TASK_CHARS)
     paused: bool | None = Field(None, description="Whether it does not run until this is false again.")
 
     @model_validator(mode="after")
-    def _some_change(self) -> UpdateSchedule:
-        if self.text is not None:
-            _text_alone(self.kind)
-        elif self.kind is not None:
-            _told_when(self)
-        elif self.task is None and self.tz is None and self.paused is None:
+    def _some_change(self) -> Self:
+        if (self.text, self.kind, self.task, self.tz, self.paused) == (None,) * 5:
             raise ValueError("text: needed, unless kind, tz, task or paused is given")
-        if self.task is not None and not self.task.strip():
-            raise ValueError("task: must not be blank")
         return self
+
+    def _says_when(self) -> bool:
+        return self.kind is not None
 
 
 class ListSchedules(Paged, ForUser):

@@ -5,7 +5,7 @@ shows every type.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 from uuid import UUID
 
 from pydantic import (
@@ -358,31 +358,6 @@ class FeedbackGiven(_Event):
 
 
 #: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
-EVENT_CLASSES: tuple[type[_Event], ...] = (
-    MemoryObserved,
-    AgentConfigured,
-    SessionEnded,
-    NodeExecuted,
-    TurnRecorded,
-    StepRecorded,
-    FeedbackGiven,
-)
-#: What events are made of.
-_MODELS: tuple[type[BaseModel], ...] = (
-    *EVENT_CLASSES,
-    Observation,
-    Configuration,
-    ImportedCounters,
-    Ending,
-    Execution,
-    Turn,
-    StepTaken,
-    Vote,
-)
-#: Of all events and what is in them: names that are ours, whoever sent them.
-FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
-EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
-
 Event = (
     MemoryObserved
     | AgentConfigured
@@ -392,6 +367,14 @@ Event = (
     | StepRecorded
     | FeedbackGiven
 )
+EVENT_CLASSES: tuple[type[_Event], ...] = get_args(Event)
+EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
+_PAYLOADS: tuple[Any, ...] = tuple(cls.model_fields["payload"].annotation for cls in EVENT_CLASSES)
+#: Of all events and what is in them: names that are ours, whoever sent them.
+FIELD_NAMES = frozenset(
+    name for cls in (*EVENT_CLASSES, *_PAYLOADS, ImportedCounters) for name in cls.model_fields
+)
+
 #: Reads and writes one event.
 #: pydantic keeps 16,384 short strings of the JSON that it reads, and what is erased would stay among them.
 #: Names of fields come again; ids and what was said do not.
