@@ -86,25 +86,19 @@ class RegistryError(JiyiError, ValueError):
 
 
 class BrokerUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users know it by this name
-    """The broker, Valkey or the service could not be reached, or takes nothing more: it is full, or its disk
-    is. Nothing was published, unless the message says that the connection broke.
-    """
+    """Broker, Valkey or service are away, or full; nothing was published, unless the connection broke."""
 
     code = "broker_unavailable"
 
 
 class DatabaseUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users know it by this name
-    """The database cannot be used for now: it is away, starting, out of connections, or its disk is full.
-    Nothing was changed.
-    """
+    """The database is away, starting, out of connections, or its disk is full. Nothing was changed."""
 
     code = "database_unavailable"
 
 
 class NoAnswer(JiyiError, TimeoutError):  # noqa: N818 – users know it by this name
-    """Nothing was answered within the time given. What was to be changed may have been; the same events may
-    be sent again.
-    """
+    """Nothing was answered in time. A change may have been made; the same events may be sent again."""
 
     code = "no_answer"
 

@@ -69,11 +69,10 @@ class WriteMethods(Subjects[W]):
         Raises:
             InvalidEvent: with a sentence per wrong field; nothing was published.
             BrokerUnavailable: nothing was published, unless the connection broke.
-            NoAnswer: the service did not answer in time; it may be stored. Without an ``event_id`` of your
-                own a further call stores it once more: the message names the id to give.
+            NoAnswer: no answer in time, and it may be stored: the message names the ``event_id`` to send it
+                again with. (``wait``) Or it is stored, but not retrievable in time.
             EventRejected: (``wait``) the service refused it; the dead letters say why. :class:`IdReused` is
                 one: another event has its ``event_id``, and says something else.
-            NoAnswer: (``wait``) or it is accepted, but not retrievable within the time given.
         """
         given = {"agent_id": agent_id, "description": description, **fields}
         events = in_parts(
@@ -125,29 +124,17 @@ class WriteMethods(Subjects[W]):
             text: what was said. Passwords and keys in it are masked.
             session_id: which conversation it is.
             name: of the speaker.
-            user_id: in whose conversation, of an agent that talks with several people: what is said there is
-            told that user alone.
-            origin: if it is less the speaker's own than the role says: ``document``,
-            ``import``, ``tool`` or ``assistant``.
+            user_id: in whose conversation, of an agent that talks with several people: only they see it.
+            origin: if it is less the speaker's own than the role says: ``document``, ``import``, ``tool`` …
             provenance: where it comes from: any small JSON object.
             split: a long text becomes several turns, as in :meth:`observe`.
             wait: return only when the turn is retrievable; what it tells is extracted later.
-            timeout: seconds for ``wait``; the deployment's request time-out unless given.
-            fields: ``event_id``, ``occurred_at`` …
-
-        Raises as :meth:`observe` does.
+            timeout: seconds for ``wait``.
+            fields: ``event_id``, ``occurred_at`` … Raises as :meth:`observe` does.
         """
-        said = {
-            "role": role,
-            "text": text,
-            "name": name,
-            "user_id": user_id,
-            "origin": origin,
-            "provenance": provenance or {},
-        }
-        events = self._short(
-            "turn.recorded", split=split, agent_id=agent_id, session_id=session_id, **said, **fields
-        )
+        said: dict[str, Any] = {"role": role, "text": text, "name": name, "provenance": provenance or {}}
+        said |= {"agent_id": agent_id, "session_id": session_id, "user_id": user_id, "origin": origin}
+        events = self._short("turn.recorded", split=split, **said, **fields)
         return self._tell(*events, wait=wait, timeout=timeout)
 
     @verb
@@ -175,7 +162,7 @@ class WriteMethods(Subjects[W]):
             retention: how many of the agent's latest events they are compared with.
             stanford: texts exactly as the original makes them.
             wait: return only when the memories are retrievable.
-            timeout: seconds for ``wait``; the deployment's request time-out unless given.
+            timeout: seconds for ``wait``.
             fields: of all the events (``occurred_at``, ``session_id``, …).
 
         Returns:
@@ -247,15 +234,9 @@ class WriteMethods(Subjects[W]):
         Args:
             content: what was said.
             wait: return the filters' verdict; else at once the entry's id.
-            timeout: seconds for ``wait``; the deployment's request time-out unless given.
-            fields: the other ones of :class:`jiyi.protocol.knowledge.IngestBody`: ``session_id``,
-                ``confidence``, ``node_id`` … Give an ``event_id`` of your own, and the call may be repeated
-                whatever it raised: the text is taken once.
-
-        Raises:
-            InvalidRequest: with a sentence per wrong field; nothing was published.
-            BrokerUnavailable: nothing was published.
-            EventRejected, NoAnswer: (``wait``) as :meth:`observe` does.
+            timeout: seconds for ``wait``.
+            fields: of :class:`jiyi.protocol.knowledge.IngestBody`. With an ``event_id`` of your own the call
+                may be repeated: the text is taken once. Raises as :meth:`observe` does, and InvalidRequest.
         """
         body = checked(IngestBody, content=content, **fields)
         entry_id = yield from self._tell(
