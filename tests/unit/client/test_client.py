@@ -223,9 +223,9 @@ def test_the_group_comes_from_the_settings_unless_given_and_stays() -> None:
 
 def test_any_transport_will_do_and_actions_are_asked_for_the_clients_group() -> None:
     knowledge_id, transport = UUID(int=7), create_autospec(Transport, instance=True)
-    transport.call.return_value = to_json({"ids": [str(knowledge_id)]})
+    transport.call.return_value = to_json({"rows": [str(knowledge_id)]})
     with Client("g", settings=Settings(), transport=transport) as client:
-        assert client.knowledge.demote(knowledge_ids=[knowledge_id], reason="旧").ids == [knowledge_id]
+        assert client.knowledge.demote(knowledge_ids=[knowledge_id], reason="旧").rows == [knowledge_id]
     asked = {"group_id": "g", "knowledge_ids": [str(knowledge_id)], "reason": "旧"}
     transport.call.assert_called_once_with("rpc.knowledge.demote", "actions", asked, None)
     transport.close.assert_called_once_with()
