@@ -169,7 +169,7 @@ def test_a_digest_is_made_promoted_edited_and_demoted_over_http(
     assert old["history"][0]["actor"].startswith("key:")
     for demoted in ([edited["knowledge_id"]], []):
         gone = api.post("/memory/demote", {"knowledge_ids": [edited["knowledge_id"]], "reason": "wrong"}, 200)
-        assert gone == {"ids": demoted}
+        assert gone["rows"] == demoted
 
 
 def test_14_the_node_gives_the_markdown_and_tells_what_it_did_on_the_stream_too(
