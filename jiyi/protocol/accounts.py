@@ -142,9 +142,7 @@ class AddPerson(Request):
     groups: Annotated[list[Name], Field(min_length=1, max_length=MAX_GROUPS)] | None = Field(
         None, description="The only groups that the person may see."
     )
-    all_groups: bool = Field(
-        False, description="Every group of the service, those of other tenants and later ones included."
-    )
+    all_groups: bool = Field(False, description="Every group, other tenants' and later ones included.")
 
     @model_validator(mode="after")
     def _groups_are_explicit(self) -> Self:

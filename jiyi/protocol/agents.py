@@ -25,7 +25,7 @@ class AgentSettings(BaseModel, frozen=True, extra="forbid"):
     derive_triple: Derive | None = None
     derive_keywords: DeriveKeywords | None = None
     tz: TimeZone | None = Field(
-        None, description="Time zone of the agent and its users: of their days, and its quiet hours."
+        None, description="Of the agent's and its users' days, and of its quiet hours."
     )
 
     def over(self, settings: Settings, mode: Mode | None = None) -> ResolvedSettings:

@@ -254,9 +254,7 @@ class ScheduleState(BaseModel):
     user_id: str | None = None
     created_at: datetime
     next_run_at: datetime | None
-    next_runs: list[datetime] = Field(
-        [], description="Some of those to come; only of one schedule by its id."
-    )
+    next_runs: list[datetime] = Field([], description="Some to come; only of one schedule by its id.")
 
 
 class AskSchedules(Request, ForUser, use_attribute_docstrings=True):
@@ -371,11 +369,9 @@ class AlertState(BaseModel):
     content: str
     urgency: Urgency
     source: str
-    channel: Channel = Field(
-        description="Who shows it: the admin (`ui`), a program at the user's desk, or all."
-    )
+    channel: Channel = Field(description="Who shows it: the admin (`ui`), the user's `desktop`, or all.")
     target_type: TargetType | None = Field(
-        None, description="Of a schedule's, what whoever gets it is to start; None: it only reminds."
+        None, description="What a schedule's alert starts; None: it only reminds."
     )
     target_id: str | None = None
     timestamp: datetime
@@ -400,9 +396,7 @@ class ListAlerts(Paged):
 
     agent_id: Name | None = None
     everything: bool = False
-    channel: Channel | None = Field(
-        None, description="For who shows this channel: its own, and those for all."
-    )
+    channel: Channel | None = Field(None, description="Those of this channel, and those for all.")
 
 
 class Health(BaseModel):

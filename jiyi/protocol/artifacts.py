@@ -70,9 +70,7 @@ class Vote(BaseModel, frozen=True, extra="ignore"):
 class GiveFeedback(Request, Vote, frozen=True, extra="forbid"):
     """A vote on a skill or a workflow; the same ``id`` counts once."""
 
-    id: UUID | None = Field(
-        None, description="Your own id; the same one counts once. A new one unless given."
-    )
+    id: UUID | None = Field(None, description="Your own id, which counts once; a new one unless given.")
 
 
 class GivenFeedback(BaseModel):

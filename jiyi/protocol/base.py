@@ -310,6 +310,4 @@ class Rows(BaseModel, Generic[T]):
     """One page of a list."""
 
     rows: list[T]
-    next: str | None = Field(
-        None, description="Give it as `cursor` for the following page; null on the last one."
-    )
+    next: str | None = Field(None, description="Give it as `cursor` for the next page; null on the last one.")

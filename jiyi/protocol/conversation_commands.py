@@ -70,18 +70,14 @@ class MemoryEntryInput(Request):
     """A text to be stored at an address: of an agent, a type and a category, or given as it is."""
 
     agent_id: Name | None = Field(None, description="Whose memory; with a `uri` that says it.")
-    uri: EntryUri | None = Field(
-        None, description="The address; of agent_id, memory_type and category unless given."
-    )
+    uri: EntryUri | None = Field(None, description="The address; else by agent_id, memory_type, category.")
     content: Description
     memory_type: Kind = MEMORY_TYPE
     category: Name = CATEGORY
     keywords: Keywords | None = None
     importance: Poignancy = 5
     metadata: Metadata = Field({})
-    user_id: UserId | None = Field(
-        None, description="Which user of the agent it comes from; only they see it."
-    )
+    user_id: UserId | None = Field(None, description="Which of the agent's users said it; only they see it.")
     visibility: Visibility | None = Field(None, description="`agent` if others see it, too. Needs user_id.")
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
 
@@ -131,9 +127,7 @@ class MemoryStats(BaseModel):
 class JudgeTurn(ById):
     """What a person says of a turn: whether an assistant should still know it in a later conversation."""
 
-    lasting: bool | None = Field(
-        description="Whether it is worth remembering. `null` takes back what was said of it."
-    )
+    lasting: bool | None = Field(description="Whether it is worth remembering; `null` takes that back.")
 
 
 class LabelledTurn(BaseModel):
@@ -165,16 +159,12 @@ class PersistentMemory(BaseModel):
     abstract: str | None = Field(None, max_length=500)
     overview: str | None = Field(None, max_length=2_000)
     provenance: Metadata = Field({}, validation_alias=AliasChoices("provenance", "metadata"))
-    user_id: UserId | None = Field(
-        None, description="Which user of the agent it comes from; only they see it."
-    )
+    user_id: UserId | None = Field(None, description="Which of the agent's users said it; only they see it.")
     visibility: Visibility | None = Field(None, description="`agent` if others see it, too. Needs user_id.")
     origin: Origin = Field(
-        "import", description="Where it came from; what only the service may say counts as `import`."
+        "import", description="Where it came from; what is the service's counts as `import`."
     )
-    trust: Trust | None = Field(
-        None, description="How far it is to be trusted, if less than its origin is: 0 … 1."
-    )
+    trust: Trust | None = Field(None, description="How far it is trusted, if less than its origin is: 0 … 1.")
 
     @model_validator(mode="after")
     def _address_is_its_own(self) -> Self:

@@ -30,6 +30,7 @@ KINDS_DESCRIPTION = (
     "Of these kinds: `memory` is what was observed, the others were taken from conversations; `session` are"
     " their turns: retrieval has them only if asked, `context` has people's."
 )
+Kinds = Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)]
 #: The commands' own categories.
 Category = Literal["user_preference", "user_fact", "agent_lesson", "agent_pattern", "task"]
 Outcome = Literal["success", "partial", "failed"]

@@ -221,9 +221,7 @@ class SessionEnd(BaseModel, extra="forbid"):
     user_id: UserId | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = Field(None, description="Only the chats with this partner.")
     chat_ids: Annotated[list[UUID], Field(max_length=500)] = Field([], description="Only these chats.")
-    event_id: UUID = Field(
-        default_factory=uuid7, description="Your own id: the same request sent twice counts once."
-    )
+    event_id: UUID = Field(default_factory=uuid7, description="Your own id: the same sent twice counts once.")
     occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))
 
     def as_event(self, group_id: str, session_id: str) -> Event:
@@ -289,9 +287,7 @@ class Accepted(BaseModel):
     accepted: int = Field(description="Events that were new.")
     repeated: int = Field(description="Events that were there already, by their ids; nothing was changed.")
     status_url: str
-    states: list[EventState] | None = Field(
-        None, description="With `wait`: what had become of them when the answer was sent."
-    )
+    states: list[EventState] | None = Field(None, description="With `wait`: what has become of them by now.")
 
 
 class WaitQuery(OnceQuery, extra="forbid"):

@@ -49,9 +49,7 @@ class TellExperience(Request):
     confidence: Fraction = 0.8
     tools_used: Tools = Field([])
     industry_context: Word | None = None
-    user_id: UserId | None = Field(
-        None, description="Which user of the agent it comes from; only they see it."
-    )
+    user_id: UserId | None = Field(None, description="Which of the agent's users said it; only they see it.")
 
 
 class ListExperiences(Paged, ForUser):

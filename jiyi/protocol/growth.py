@@ -71,12 +71,8 @@ class PainPoint(BaseModel):
     status: Status
     first_seen: datetime
     last_seen: datetime
-    evidence: list[PainEvidence] = Field(
-        [], description="Where it was said, newest first; only of one pain point by its id."
-    )
-    proposals: list[SolutionProposal] = Field(
-        [], description="Every proposal against it; only of one pain point by its id."
-    )
+    evidence: list[PainEvidence] = Field([], description="Where it was said, newest first; only by its id.")
+    proposals: list[SolutionProposal] = Field([], description="Every one against it; only by its id.")
 
 
 class ListPains(Paged):
@@ -101,9 +97,7 @@ class ResolvePain(ById):
     """How a pain point ends."""
 
     resolution: Resolution
-    proposal_id: UUID | None = Field(
-        None, description="The proposal that was read: another one is not decided on."
-    )
+    proposal_id: UUID | None = Field(None, description="The proposal that was read: no other is decided on.")
 
 
 class ProposeSolution(ById):

@@ -131,7 +131,7 @@ class ComposePrompt(OfAgent):
     """The files as they belong before an answer."""
 
     max_tokens: int = Field(
-        PROMPT_TOKENS, ge=50, le=MAX_PROMPT_TOKENS, description="Most tokens, by our estimate."
+        PROMPT_TOKENS, ge=50, le=MAX_PROMPT_TOKENS, description="Most tokens (estimated)."
     )
 
 
@@ -154,9 +154,7 @@ class ProposeChange(OfAgent):
     file: ProposableFile
     suggested: Content
     reason: Reason
-    base_version: Number | None = Field(
-        None, description="The version that was read; the one in force unless given."
-    )
+    base_version: Number | None = Field(None, description="The version that was read; else the one in force.")
 
 
 class UpdateUser(OfAgent):

@@ -138,7 +138,7 @@ class Item(BaseModel):
     created_at: datetime
     updated_at: datetime
     score: float | None = Field(
-        None, description="Cosine similarity to the query of its most similar text; null without a query."
+        None, description="The query's cosine with its most similar text; null without one."
     )
 
 
@@ -167,9 +167,7 @@ class NamespaceMatch(Request):
 class ListNamespaces(Request):
     """Which namespaces."""
 
-    match: Annotated[list[NamespaceMatch], Field(max_length=10)] = Field(
-        [], description="All of these must hold."
-    )
+    match: Annotated[list[NamespaceMatch], Field(max_length=10)] = Field([], description="All must hold.")
     max_depth: int | None = Field(None, ge=1, le=MAX_LABELS, description="Cut to so many parts, each once.")
     limit: PageSize = DEFAULT_NAMESPACES
     offset: int = Field(0, ge=0, le=1_000_000)

@@ -46,6 +46,7 @@ UNSCORED, UNVERIFIED, CONSISTENT = "unscored", "unverified", "consistent"
 #: Somebody has promoted it, or checked it and found it true. Nobody else can say so.
 VERIFIED = "verified"
 
+Ids = Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)]
 #: Why somebody did something, for the history and the audit log.
 Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
 
@@ -59,15 +60,11 @@ class PromoteBody(Request):
     entry_ids: Annotated[list[UUID], Field(max_length=MAX_IDS)] = Field(
         [], description="Entries of quarantine, by their ids; with a text those that it stands for."
     )
-    text: Text | None = Field(
-        None, description="What is to be known, in your own words; the entries' own unless given."
-    )
+    text: Text | None = Field(None, description="What is to be known, in your words; else the entries' own.")
     agent_id: Name | None = Field(None, description="Who is to know it; the whole group unless given.")
     kind: Kind = Field("statement", description="`verdict`: it decides something.")
     reason: Reason = Field("", description="Why; for the history.")
-    preview: bool = Field(
-        False, description="Only show the pieces that it would be split into; nothing is stored."
-    )
+    preview: bool = Field(False, description="Only show the pieces that it would become; nothing is stored.")
 
     @model_validator(mode="after")
     def _has_something(self) -> Self:
@@ -96,9 +93,7 @@ class Promoted(BaseModel):
 class DemoteBody(Request):
     """Take knowledge back: it is not retrieved any more, but stays with its history."""
 
-    knowledge_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(
-        description="Which knowledge."
-    )
+    knowledge_ids: Ids = Field(description="Which knowledge.")
     reason: Reason = Field("", description="Why; for the history.")
 
 
@@ -175,9 +170,7 @@ class KnowledgeDetail(BaseModel):
     promoted_at: datetime
     demoted_at: datetime | None = Field(description="Null: it is in force.")
     replaced_by: UUID | None = Field(description="The version that took its place.")
-    embedded: str | None = Field(
-        description="The model of its vector; null while it is found by its words only."
-    )
+    embedded: str | None = Field(description="The model of its vector; null: it is found by its words only.")
     metadata: dict[str, Any]
     history: list[Change] = Field(description="Oldest first.")
 
@@ -208,33 +201,23 @@ class IngestState(BaseModel):
 
     status: Literal["ingested"] = "ingested"
     entry_id: UUID = Field(description="Its id in quarantine; what promote_memory takes.")
-    accepted: bool | None = Field(
-        description="Whether it became working memory; null: the filters have not decided yet."
-    )
-    reason: str | None = Field(
-        None, description="Which filter refused it: `low_confidence`, `too_short`, `duplicate` …"
-    )
+    accepted: bool | None = Field(description="Whether it became working memory; null: not decided yet.")
+    reason: str | None = Field(None, description="Which filter refused it: `low_confidence`, `duplicate` …")
     message: str = Field("", description="The same as a sentence.")
-    flags: list[str] = Field(
-        [], description="What is noted of it, such as `unscored`: it came without a confidence."
-    )
+    flags: list[str] = Field([], description="What is noted of it: `unscored` came without a confidence …")
 
 
 class DeleteEntries(Request):
     """Take entries of quarantine out of sight, and out of working memory."""
 
-    entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(
-        description="Which entries."
-    )
+    entry_ids: Ids = Field(description="Which entries.")
     reason: Reason = Field("", description="Why; for the audit log.")
 
 
 class CheckBody(Request):
     """What a check of entries came to: their claims are true, and no loop made them; or they are refuted."""
 
-    entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(
-        description="Which entries of quarantine."
-    )
+    entry_ids: Ids = Field(description="Which entries of quarantine.")
     verdict: Literal["true", "refuted"] = Field(
         description=(
             "`true`: neither an open claim nor the guard keeps them out any more. `refuted`: they never"

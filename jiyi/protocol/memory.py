@@ -145,9 +145,7 @@ class AgentState(BaseModel):
     """An agent, its own settings, and how near its next reflection is."""
 
     agent_id: str
-    settings: dict[str, Any] = Field(
-        description="Its own settings; what is not among them is the deployment's."
-    )
+    settings: dict[str, Any] = Field(description="Its own settings; the others are the deployment's.")
     node_count: int = Field(description="Memories it ever had.")
     type_counts: dict[str, int]
     importance_trigger_curr: float = Field(description="Importance that is left until a reflection is owed.")

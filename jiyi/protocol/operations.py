@@ -92,9 +92,7 @@ class ResolveBody(Request):
     action: Literal["replay", "discard"]
     letter_ids: Ids = Field([])
     kind: Kind | None = None
-    body: str | None = Field(
-        None, description="Of one letter of events that is replayed: the message as it should have come."
-    )
+    body: str | None = Field(None, description="Of one letter that is replayed: the message as it should be.")
 
     @model_validator(mode="after")
     def _names_some(self) -> Self:

@@ -94,9 +94,7 @@ class EmbeddingModel(BaseModel):
     model: str
     spec: str
     since: datetime | None = Field(None, description="Of the one in use: since when.")
-    left: int | None = Field(
-        None, description="Of the one that memories are moved to: those that have yet to be embedded."
-    )
+    left: int | None = Field(None, description="Of the one moved to: memories not embedded yet.")
 
 
 class EmbedderVendor(BaseModel):

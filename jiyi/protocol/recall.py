@@ -36,10 +36,10 @@ from jiyi.protocol.base import (
 from jiyi.protocol.conversations import (
     CONTEXT_KINDS,
     KINDS_DESCRIPTION,
-    AnyKind,
     InjectedSkill,
     Intent,
     Kind,
+    Kinds,
     RecalledEarlier,
 )
 from jiyi.protocol.memory import MAX_SEARCH_CHARS, MemoryBrief
@@ -60,17 +60,13 @@ class ListMemories(Paged, ForUser, BySource):
 
     agent_id: Name | None = Field(None, description="Only this agent's; the whole group's unless given.")
     types: list[NodeType] = Field([], fail_fast=True, description="Only these types.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field(
-        [*CONTEXT_KINDS], description=KINDS_DESCRIPTION
-    )
+    kinds: Kinds = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     words: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field(
         "", description="Only with all of these words, or this text."
     )
     keyword: Keyword | None = Field(None, description="Only with this keyword.")
     session_id: Name | None = Field(None, description="Only of this session.")
-    from_user: Name | None = Field(
-        None, description="Only what comes from this user, without what others shared."
-    )
+    from_user: Name | None = Field(None, description="Only what this user said, without what others shared.")
     created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
     created_before: Moment | None = Field(None, description="Only what happened before this time.")
     superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
@@ -115,9 +111,7 @@ class AddMemory(Request):
     agent_id: Name = Field(description="Whose memory.")
     description: Description = Field(description="What happened, or is so: one statement.")
     poignancy: Poignancy | None = Field(None, description="How much it matters, 1 … 10.")
-    event_id: UUID = Field(
-        default_factory=uuid7, description="Its id: the same addition sent twice counts once."
-    )
+    event_id: UUID = Field(default_factory=uuid7, description="Its id: the same sent twice counts once.")
 
 
 class Updated(BaseModel):
@@ -133,9 +127,7 @@ class ForgetWhatWasSaid(Request, ForUser):
 
     agent_id: Name
     text: FocalText = Field(description="What is to be forgotten: `my phone number`, 我的地址.")
-    every: bool = Field(
-        False, description="Whether all that fits is to go, where several things do; else it is asked which."
-    )
+    every: bool = Field(False, description="Whether all that fits is to go; else it is asked which.")
 
 
 class Forgotten(BaseModel, use_attribute_docstrings=True):
@@ -183,7 +175,7 @@ class RecallRequest(Request, ForUser, BySource):
     agent_id: Name
     query: FocalText = Field(description="What the prompt is about: what the user says, or what goes on.")
     max_tokens: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Most tokens of the text.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field(
+    kinds: Kinds = Field(
         [*CONTEXT_KINDS, "session"], description=f"{KINDS_DESCRIPTION} Of turns those of people."
     )
     session_id: Name | None = Field(None, description="Only this session.")
@@ -272,7 +264,5 @@ class AskedAgain(BaseModel):
     record: RetrievalRecord
     then: Answer
     now: Answer
-    same: bool = Field(
-        description="Whether `then` has the memories that were returned, less what was erased since."
-    )
+    same: bool = Field(description="Whether `then` has what was returned, less what was erased since.")
     notes: list[str] = Field(description="What could not be asked as it was.")

@@ -77,12 +77,8 @@ class ReflectionState(BaseModel):
     llm: str | None
     error: str | None
     thought_count: int = 0
-    thoughts: list[NewThought] = Field(
-        [], description="Each with its evidence; only of one reflection by its id."
-    )
-    findings: Findings | None = Field(
-        None, description="Of a self-review: what the agent found about itself."
-    )
+    thoughts: list[NewThought] = Field([], description="Each with its evidence; only by the reflection's id.")
+    findings: Findings | None = Field(None, description="Of a self-review: what was found.")
 
     @property
     def final(self) -> bool:
@@ -93,9 +89,7 @@ class WhyQuery(ByIdForUser):
     """What does a memory rest on?"""
 
     depth: int = Field(DEFAULT_DEPTH, ge=0, le=MAX_DEPTH, description="Levels of evidence.")
-    limit: int = Field(
-        DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Most memories, of all levels together."
-    )
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Most memories of all levels together.")
 
 
 class Reasons(BaseModel):

@@ -18,9 +18,7 @@ FOREIGN_GROUP = "group_id: not this key's group; leave it out, the key says whic
 class FieldProblem(BaseModel):
     """One thing that is wrong with a request."""
 
-    field: str = Field(
-        description="Where: a path such as `events.3.payload.poignancy`, or empty for the whole."
-    )
+    field: str = Field(description="A path such as `events.3.payload.poignancy`; empty: the whole.")
     message: str
 
 
@@ -33,10 +31,7 @@ class Problem(BaseModel):
     detail: str
     instance: str = Field(description="The path that was asked for.")
     errors: list[FieldProblem] = []
-    code: str | None = Field(
-        None,
-        description="The error by the name that every door gives it, such as `id_reused` or `not_found`.",
-    )
+    code: str | None = Field(None, description="The error's name, such as `id_reused` or `not_found`.")
 
 
 # Lists
@@ -61,7 +56,5 @@ class Queues(BaseModel):
     """How full the service's queues are. They are shared by all groups."""
 
     queues: dict[str, int | None] = Field(description="Messages by queue; null where that is not known.")
-    in_flight: dict[str, int] | None = Field(
-        description="Messages in the hands of the intake and of the workers."
-    )
+    in_flight: dict[str, int] | None = Field(description="Messages that intake and workers have in hand.")
     note: str = Field("", description="Why something is not known.")

@@ -21,7 +21,7 @@ from jiyi.protocol.base import (
     NodeType,
     all_storable,
 )
-from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, Kinds
 from jiyi.protocol.limits import QUESTION_CHARS
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import BySource
@@ -138,9 +138,7 @@ class Filters(BySource, frozen=True, extra="forbid", use_attribute_docstrings=Tr
     """Only memories with any of these keywords, compared in lower case."""
     min_similarity: float | None = Field(None, ge=-1, le=1, allow_inf_nan=False)
     """Least cosine similarity with the focal text, -1 … 1."""
-    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field(
-        [*CONTEXT_KINDS], description=KINDS_DESCRIPTION
-    )
+    kinds: Kinds = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
     small_talk: bool = True
     """Of turns also those that only ask something, or say nothing; prompts have none of them."""

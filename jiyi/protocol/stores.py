@@ -134,9 +134,7 @@ class StoreState(BaseModel):
 class StoresQuery(Paged):
     """Which stores."""
 
-    run_id: RunId | None = Field(
-        None, description="Those of one run; the group's only: an empty text; all unless given."
-    )
+    run_id: RunId | None = Field(None, description="Those of one run; empty: the group's only; else all.")
 
 
 class ItemsQuery(Paged, StoreName):

@@ -215,7 +215,7 @@ class ContextAnswer(BaseModel):
     budget: int
     parts: list[Part] = Field(description="In their order: what was kept, what was cut, and why.")
     memories: list[TierItem] = Field(
-        description="Those in the text, in their order; the last one may be shortened there."
+        description="Those in the text, in order; the last may be shortened there."
     )
     tiers: list[TierStatus] = Field(description="How each tier fared.")
 
