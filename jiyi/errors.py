@@ -212,10 +212,8 @@ class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by
 
 
 class TooManyQuestions(JiyiError):  # noqa: N818 – users know it by this name
-    """The key or its group asks more often, or more at a time, than the deployment lets it; nothing is wrong
-    with the question.
-
-    It was not begun. A client waits and asks again by itself for 70 s before it raises this.
+    """The key or its group asks more often, or more at a time, than it may; nothing was begun. A client asks
+    again by itself for 70 s before it raises this.
     """
 
     code = "too_many_questions"
@@ -245,10 +243,8 @@ def join_problems(problems: Sequence[str]) -> str:
 
 
 def problems_of(error: ValidationError, model: Any = None) -> list[str]:
-    """One sentence per wrong field of a pydantic error: the field's path, what is wrong, the value.
-
-    With the model (or the union of models) that was checked a name that it does not have comes with the one
-    that was probably meant.
+    """One sentence per wrong field of a pydantic error: the field's path, what is wrong, the value; with the
+    ``model`` (or union) that was checked also the name that was probably meant.
     """
     items = first_errors(error)
     told = [

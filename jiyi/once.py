@@ -1,5 +1,5 @@
-"""What a process has one of, such as a connection pool or a model: made by the first thread that asks, while
-others wait.
+"""What a process has one of (a connection pool, a model): made by the first thread that asks, while others
+wait.
 
 ``functools.lru_cache`` lets two threads make it twice; the one that nobody keeps still holds its connections.
 """

@@ -23,10 +23,8 @@ def poll(
     first: float = FIRST_POLL,
     last: float = LAST_POLL,
 ) -> T:
-    """Look until what is found is final, at most for so many seconds; returns what was found last.
-
-    Raises:
-        NoAnswer: the time is up, with the words of ``late``, if that is given.
+    """Look until it is final, at most for so many seconds; returns what was found last. Raises NoAnswer with
+    the words of ``late``, if that is given.
     """
     deadline, pause = time.monotonic() + seconds, first
     while not final(found := look()):

@@ -481,9 +481,8 @@ class _HomeSecret(PydanticBaseSettingsSource):
 
 
 def other_programs_addresses() -> dict[str, object]:
-    """``DATABASE_URL`` and ``REDIS_URL``, unless an embedded copy has its data in the home: it has addresses
-    of its own when it runs, and whoever backs it up while it does not must not meet another program's
-    database.
+    """``DATABASE_URL`` and ``REDIS_URL``, unless an embedded copy has its data in the home: a backup of it
+    must not meet another program's database.
     """
     if (default_home() / EMBEDDED_DATA).is_dir():
         return {}

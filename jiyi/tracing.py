@@ -1,9 +1,8 @@
-"""Spans of OpenTelemetry in programs and services that have it loaded; in all others nothing, at the price of
-one look-up.
+"""Spans of OpenTelemetry in programs and services that have it loaded; in all others nothing.
 
 Nothing here imports OpenTelemetry: the service loads it if the standard variables ask for it
-(``workers.tracing``), and a program that uses the client may have loaded it for itself. Attributes hold
-names, counts and codes, never the words of a memory, a prompt or an error.
+(``workers.tracing``). Attributes hold names, counts and codes, never the words of a memory, a prompt or an
+error.
 """
 
 from __future__ import annotations
@@ -83,10 +82,8 @@ def leaf(name: str, attributes: Attributes) -> AbstractContextManager[None]:
 
 @contextmanager
 def batch(name: str, traces: Mapping[K, str], done: str = "") -> Iterator[None]:
-    """A span around what is done for many at once, by the traces that they are of; what is owed in the block
-    is owed in these.
-
-    ``done``: name of the span that each of several traces gets when the block has ended without an error.
+    """A span around what is done for many at once, by their traces; what is owed in the block is owed in
+    these. ``done``: name of a span that each of several traces gets at the end, if there was no error.
     """
     if not is_loaded():
         yield

@@ -13,11 +13,7 @@ from pydantic import AfterValidator, Field
 
 @lru_cache(maxsize=1_024)
 def zone_of(name: str) -> ZoneInfo:
-    """The time zone of an IANA name, such as ``Asia/Shanghai``.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
+    """The time zone of an IANA name, such as ``Asia/Shanghai``. Raises ValueError for an unknown one."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -27,10 +23,8 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def by_clock(moment: datetime | None, tz: str | None) -> datetime:
-    """A moment by the speaker's clock; now, unless one is given.
-
-    A moment with an offset of its own keeps it. One in UTC, as machines note it, is read in the zone ``tz``;
-    it stays in UTC without one, or under a name that is not known here.
+    """A moment by the speaker's clock; now, unless one is given. One with an offset keeps it; one in UTC, as
+    machines note it, is read in the zone ``tz``, if that is given and known here.
     """
     at = moment or datetime.now(UTC)
     if tz is None or at.utcoffset():

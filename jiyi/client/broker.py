@@ -1,9 +1,7 @@
-"""The broker as a client's transport: events to the exchange, calls to Celery's queues, answers and news from
-Valkey.
+"""The broker as a client's transport: events to the exchange, calls to Celery's queues, answers from Valkey.
 
-In asyncio answers and news are awaited on Valkey's own client. kombu and Celery have none, so what is sent
-goes through one thread a client, in the order in which it is given: a message leaves in a fraction of a
-millisecond, however many answers are awaited.
+kombu has no asyncio: what is sent goes through one thread a client, in order, within a fraction of a
+millisecond; answers and news are awaited on Valkey's own client.
 """
 
 from __future__ import annotations

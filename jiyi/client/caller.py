@@ -1,8 +1,6 @@
 """Asking a worker and waiting for its answer: a Celery task out, an expiring Redis list back.
 
-The answer does not travel through Celery's result backend: a list and ``BLPOP`` take a third of the time.
-Turns bound how many calls of one client are under way at a time; the others wait in the order in which they
-came.
+A list and ``BLPOP`` take a third of the time of Celery's result backend. Turns bound the calls of one client.
 """
 
 from __future__ import annotations
@@ -216,11 +214,7 @@ class Turns:
 
     @contextmanager
     def one(self, task: str, wait: float) -> Iterator[float]:
-        """A turn; gives the seconds that are left of ``wait``.
-
-        Raises:
-            NoAnswer: none was free for as long. Nothing was sent.
-        """
+        """A turn; gives the seconds left of ``wait``. Raises NoAnswer: none was free, nothing was sent."""
         deadline = time.monotonic() + wait
         if not self._take(wait):
             raise no_turn(task, self._count, wait)

@@ -96,11 +96,8 @@ def first_of(*seconds: float | None) -> float | None:
 
 
 def own_zone(settings: Settings, tz: str | None) -> str | None:
-    """The time zone that a client speaks for: its own, or ``JIYI_TZ``; None, and so the agents', where
-    neither says one.
-
-    Raises:
-        InvalidRequest: there is no such zone.
+    """The time zone that a client speaks for: its own, or ``JIYI_TZ``; None: the agents'. Raises
+    InvalidRequest for an unknown one.
     """
     if tz is None:
         return settings.tz if "tz" in settings.model_fields_set else None

@@ -56,10 +56,8 @@ class Verbs(WriteMethods[W]):
         self.settings = calls.settings
 
     def within(self, seconds: float) -> Self:
-        """The same client, over the same connections, each call of which may take so many seconds.
-
-        Without it a call may take the time-out of its action, else the deployment's
-        (``JIYI_REQUEST_TIMEOUT``).
+        """The same client, over the same connections, each call of which may take so many seconds instead of
+        the time-out of its action, or the deployment's (``JIYI_REQUEST_TIMEOUT``).
         """
         calls, other = copy(self._calls), copy(self)
         calls.timeout = seconds
@@ -114,10 +112,10 @@ class Verbs(WriteMethods[W]):
         self, agent_id: str, query: str, *, timeout: float | None = None, **options: Unpack[RecallArguments]
     ) -> Steps[RecalledContext]:
         """The text to put into a prompt: the agent's memories that matter most for the query, a dated line
-        each, within a budget.
+        each.
 
-        Raises as :meth:`retrieve` does. A prompt of the group's tiers is ``client.knowledge.context``; what
-        only conversations told, in sections, is ``client.conversations.context``.
+        Raises as :meth:`retrieve` does. ``client.knowledge.context`` has the tiers,
+        ``client.conversations.context`` what conversations told, in sections.
         """
         return self._call("memory.context", timeout, agent_id=agent_id, query=query, **options)
 
@@ -244,10 +242,7 @@ class Verbs(WriteMethods[W]):
     ) -> Steps[MemoryAnswer]:
         """What working and long-term memory of the group know about a text, with the state of each tier.
 
-        Raises as :meth:`retrieve` does, and:
-
-        Raises:
-            TooManyQuestions: the group asks more often than it may.
+        Raises as :meth:`retrieve` does, and TooManyQuestions.
         """
         group = group_id or self._group
         request = checked(MemoryQuery, group_id=group, query=query, **options)
@@ -317,11 +312,10 @@ class Client(Verbs[Blocking]):
 
 
 class AsyncClient(Verbs[Awaiting]):
-    """:class:`Client` in asyncio: the same arguments and verbs, each of which is awaited, or iterated over
-    with ``async for``.
+    """:class:`Client` in asyncio: the same arguments and verbs, awaited, or iterated over with ``async for``.
 
-    Of one event loop. Any number of calls may be under way at a time, none of which holds a thread; each may
-    be cancelled.
+    Of one event loop. Any number of calls may be under way, none of which holds a thread; each may be
+    cancelled.
 
     Example::
 
@@ -371,10 +365,8 @@ def needs_broker(error: ModuleNotFoundError) -> SettingsError:
 def _transport(
     settings: Settings, group: str | None, key: str | None, url: str | None, *, awaits: bool = False
 ) -> Any:
-    """The way to the service. Imported late, so that importing jiyi stays light, and HTTP needs no extra.
-
-    Raises:
-        SettingsError: the broker's packages are not installed, or an address is missing.
+    """The way to the service. Imported late: importing jiyi stays light, and HTTP needs no extra. Raises
+    SettingsError for missing packages or addresses.
     """
     key = settings.key.get_secret_value() if key is None else key
     address = settings.url if url is None else url

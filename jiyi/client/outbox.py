@@ -1,8 +1,4 @@
-"""A queue whose thread publishes events: whoever puts one in never waits, and never hears of a broker that is
-away.
-
-The thread tries again while the broker is away. What cannot be published is counted and logged.
-"""
+"""A queue whose thread publishes events, again while the broker is away: who puts one in never waits."""
 
 from __future__ import annotations
 

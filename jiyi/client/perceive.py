@@ -1,11 +1,8 @@
-"""What an agent sees around it, as observations: the rules of ``perceive`` in
-joonspk-research/generative_agents.
+"""What an agent sees around it, as observations: ``perceive`` of joonspk-research/generative_agents.
 
-Of all there is to see the closest comes to attention; what equals one of the latest memories is not stored
-again (``retention``, which the intake checks where the memories are); what is idle is mundane. With
-``stanford=True`` texts are made exactly as in the original. Otherwise a description is kept whole (the
-original shortens one with brackets to its first three words and what follows the last bracket, which mends
-only names of two words), brackets may be nested or full-width, and Chinese is put together as Chinese.
+The closest comes to attention; what equals one of the latest memories is not stored again (``retention``);
+what is idle is mundane. With ``stanford=True`` texts are made exactly as in the original; otherwise
+descriptions are kept whole, brackets may be nested or full-width, and Chinese is put together as Chinese.
 """
 
 from __future__ import annotations

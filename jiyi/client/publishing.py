@@ -51,9 +51,8 @@ def _connection(settings: Settings, **options: bool) -> kombu.Connection:
 class EventPublisher:
     """Publishes messages of events for a group. Thread-safe.
 
-    Who has the service's secret, and no key of their own, is the service, and declares exchange, queue and
-    binding. Others publish only, as a user of the broker may be allowed who cannot do anything else
-    (docs/tenants.md).
+    Who has the service's secret and no key is the service, and declares exchange, queue and binding. Others
+    only publish (docs/tenants.md).
     """
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
@@ -152,9 +151,8 @@ class TaskMessages:
         expires: float,
         headers: dict[str, Any],
     ) -> None:
-        """Put a call of a task into a queue; no worker begins with it after ``expires`` seconds.
-
-        Raises what kombu raises; ``LimitExceeded`` if all connections are busy for as long.
+        """Put a call of a task into a queue; no worker begins with it after ``expires`` seconds. Raises
+        kombu's errors.
         """
         body = json.dumps((args, options, _NOTHING_FOLLOWS), separators=(",", ":"))
         with producers[self._connection].acquire(block=True, timeout=expires) as producer:

@@ -1,11 +1,8 @@
 """How a verb is said once for both clients: it yields what is to be sent, and gets back what was answered.
 
-A verb's function is a generator of steps: calls, messages of events, pauses. It knows no transport, no thread
-and no event loop.
-:class:`jiyi.Client` takes the steps one after another where it stands, :class:`jiyi.AsyncClient` awaits each,
-through a transport: that of the broker is :mod:`jiyi.client.broker`, that of HTTP :mod:`jiyi.client.http`.
-The decorators ``verb`` and ``rows`` tell type checkers what comes of that: ``T`` here, an awaitable of ``T``
-there.
+Its function is a generator of steps (calls, messages of events, pauses), which :class:`jiyi.Client` takes one
+after another, and :class:`jiyi.AsyncClient` awaits, through a transport (:mod:`jiyi.client.broker`,
+:mod:`jiyi.client.http`). To type checkers ``verb`` and ``rows`` give ``T`` here, an awaitable of ``T`` there.
 """
 
 from __future__ import annotations
@@ -142,10 +139,8 @@ def _tries(steps: Steps[T], transport: Transport | AsyncTransport) -> Steps[T]:
 
 
 def _tries_of(step: Step, transport: Transport | AsyncTransport) -> Steps[Any]:
-    """One step, tried again after a pause: when the service is away, and, for as long as there is time, when
-    it is refused.
-
-    The time is what the deployment has, and no more than what the caller gave the call.
+    """One step, tried again after a pause: when the service is away, and, as long as deployment and caller
+    give time, when it is refused.
     """
     seconds: float = getattr(transport, "patience", 0.0)
     timeout = step.timeout if isinstance(step, Call) else None
@@ -246,9 +241,8 @@ class verb(Generic[P, T]):  # noqa: N801 – a decorator
 
 
 class action(verb[P, T]):  # noqa: N801 – as verb
-    """An action of the table as a method of both clients: the fields of its request are the arguments.
-
-    :mod:`jiyi.client.actions` has one for each, made by ``Answers[Result].to(Request)``.
+    """An action of the table as a method of both clients, the fields of its request as arguments;
+    :mod:`jiyi.client.actions` has them all.
     """
 
     def __init__(self) -> None:

@@ -334,11 +334,8 @@ ENVELOPE_FIELDS = wire.MemoryObserved.model_fields.keys() - wire.ONLY_IN_PAYLOAD
 
 
 def in_parts(group: str, fields: JsonMapping, *, split: bool) -> list[Event]:
-    """A ``memory.observed`` event of flat arguments, or whatever event a dict with a ``payload`` is; with
-    ``split`` as many as it takes.
-
-    Raises:
-        InvalidEvent: with a sentence per wrong field.
+    """A ``memory.observed`` event of flat arguments, or what a dict with a ``payload`` is; with ``split`` as
+    many as it takes. Raises InvalidEvent.
     """
     if "payload" in fields:
         known = PAYLOADS.get(str(fields.get("type")))
@@ -353,10 +350,8 @@ def _built(event: JsonMapping, *, split: bool) -> list[Event]:
 
 
 def full_form(fields: JsonMapping, kind: str = "memory.observed") -> JsonObject:
-    """An event of a type from its short form, in which the payload's fields stand among the envelope's.
-
-    Raises:
-        InvalidEvent: there is no such field.
+    """An event of its short form, with the payload's fields among the envelope's. Raises InvalidEvent for
+    others.
     """
     _refuse_unknown(fields, ENVELOPE_FIELDS | PAYLOADS[kind])
     payload = {name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS}

@@ -1,8 +1,7 @@
-"""API keys, people and their passwords: what their actions are asked with, and answer. No secret and no
-password travels.
+"""API keys, people and their passwords: requests and answers. No secret and no password travels.
 
-Whoever may put such a request on the broker is an operator: the broker is for the service, producers get a
-user of their own there (``docs/tenants.md``).
+Only operators may put such a request on the broker; producers get a user of their own there
+(``docs/tenants.md``).
 """
 
 from __future__ import annotations

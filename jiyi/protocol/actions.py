@@ -1,9 +1,9 @@
-"""The table of actions: everything that the service does for somebody, each declared once.
+"""The table of actions: everything that the service does for somebody, each declared once as
+``subject.verb``.
 
-An action is ``subject.verb``. Its row says what it is asked with, what it answers, the right it needs, and
-which workers answer it. ``models`` and ``tasks`` attach functions to rows; the broker's calls, REST, the
-command line and the HTTP client's calls follow. Names by which other programs know actions (``memory_store``,
-``viking_ls`` …) are aliases, in ``aliases.json``.
+``models`` and ``tasks`` attach functions to rows; the broker's calls, REST, the command line and the client
+follow. Names by which other programs know actions (``memory_store``, ``viking_ls`` …) are in
+``aliases.json``.
 """
 
 from __future__ import annotations

@@ -9,10 +9,7 @@ from jiyi.zones import TimeZone
 
 
 class AgentSettings(BaseModel, frozen=True, extra="forbid"):
-    """Per-agent settings. ``None`` means: not set here.
-
-    The two counters are set by imports only: they continue a reflection count begun elsewhere.
-    """
+    """Per-agent settings. ``None`` means: not set here."""
 
     mode: Mode | None = None
     recency_w: AgentWeight | None = None
@@ -29,10 +26,8 @@ class AgentSettings(BaseModel, frozen=True, extra="forbid"):
     )
 
     def over(self, settings: Settings, mode: Mode | None = None) -> ResolvedSettings:
-        """These settings, with the deployment's for what is not set, and for weights that ``mode`` has no use
-        for.
-
-        ``mode`` is a request's; the agent's, or else the deployment's, unless given.
+        """These settings, with the deployment's for what is not set, and for weights that the mode (a
+        request's, else the agent's) has no use for.
         """
         usual = settings.agent_defaults
         mode = mode or self.mode or usual.mode

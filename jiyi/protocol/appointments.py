@@ -46,11 +46,7 @@ def check_cron(cron: str) -> None:
 
 
 def runs(cron: str, tz: str, after: datetime) -> Iterator[datetime]:
-    """Times of a cron expression after a moment, in UTC, each once.
-
-    Raises:
-        ValueError: a wrong expression or time zone.
-    """
+    """Times of a cron expression after a moment, in UTC, each once. Raises ValueError for a wrong one."""
     try:
         times = CronSim(cron, after.astimezone(zone_of(tz)))
         last = after
@@ -271,11 +267,9 @@ class AskSchedules(Request, ForUser, use_attribute_docstrings=True):
 
 
 class AskedSchedules(BaseModel):
-    """What a message asked of an agent's appointments, what was done, or asked back: ``confirmation`` says it
-    in its language.
-
-    ``schedule`` is the one that was taken down, cancelled or moved, and ``reason`` why there is none;
-    ``schedules`` are those that were listed, or may be meant.
+    """What a message asked of an agent's appointments, and what was done or asked back (``confirmation``).
+    ``schedule``: what was made, cancelled or moved, ``reason``: why there is none; ``schedules``: those
+    listed, or perhaps meant.
     """
 
     certainty: Certainty

@@ -1,8 +1,4 @@
-"""What requests, answers and events have in common: JSON objects, the types of shared fields with their
-limits, and pages of lists.
-
-Events, requests and answers that belong to one subject are in the module of that subject.
-"""
+"""What requests, answers and events have in common: JSON, shared types with their limits, pages of lists."""
 
 from __future__ import annotations
 
@@ -209,11 +205,7 @@ def encode_cursor(place: object) -> str:
 
 
 def decode_cursor(cursor: str | None, form: TypeAdapter[T]) -> T | None:
-    """The place, or None for the first page.
-
-    Raises:
-        InvalidRequest: the cursor is not of this list.
-    """
+    """The place, or None for the first page. Raises InvalidRequest if it is not of this list."""
     if not cursor:
         return None
     try:

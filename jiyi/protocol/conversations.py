@@ -72,10 +72,9 @@ class Message(BaseModel, frozen=True, extra="ignore"):
 class ExtractedMemory(BaseModel):
     """A preference or a fact that the messages tell; its ``content`` is understood without them.
 
-    ``subject`` is whom it is about (``user``, or a name), ``attribute`` what is said of them in words of a
-    fixed list (``home``, ``job``, ``diet:spicy``, ``pet``). Of a ``single_valued`` attribute the latest
-    content is in force: an older one with the same subject and attribute is superseded. Others (children,
-    pets, hobbies) are lists and grow.
+    ``subject``: whom it is about (``user``, or a name); ``attribute``: what is said of them, of a fixed list
+    (``home``, ``job``, ``diet:spicy``). Of a ``single_valued`` one the latest content supersedes the older;
+    others are lists.
     """
 
     content: Content
@@ -174,11 +173,7 @@ def uri_of(agent_id: str, kind: str | None = None, *path: str) -> str:
 
 
 def parse_uri(uri: str) -> MemoryUri:
-    """The parts of an address.
-
-    Raises:
-        ValueError: it is none: says what is wrong, and how it should look.
-    """
+    """The parts of an address. Raises ValueError, which says what is wrong and how it should look."""
     if not uri.startswith(SCHEME) or len(uri) > MAX_URI_CHARS:
         raise ValueError(
             f"{uri[:80]!r} is no address: it begins with {SCHEME} and has at most {MAX_URI_CHARS:,}"

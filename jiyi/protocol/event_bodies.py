@@ -1,10 +1,8 @@
 """Messages, which are events as bytes; and an event's stored form, with a digest of what it says.
 
-One event is a JSON object, several are ``{"events": […]}``. Unknown fields are ignored, so that a newer
-client may talk to an older service. Two events under one id say the same if type, agent, session and payload
-are equal. When it happened and its ``correlation_id`` do not count, because whoever sends again without them
-has new ones; a vector and its model do not, because they are how the text is found. Keywords are a set: the
-original's code saves them in another order each time.
+One event is a JSON object, several are ``{"events": […]}``. Unknown fields are ignored: a newer client may
+talk to an older service. Two events say the same if type, agent, session and payload are equal; time and
+``correlation_id`` (new when sent again), vector and the order of keywords do not count.
 """
 
 from __future__ import annotations
@@ -50,10 +48,8 @@ def encode(events: Sequence[Event]) -> bytes:
 
 
 def messages(events: Iterable[Event]) -> Iterator[tuple[list[Event], bytes]]:
-    """The events in as few messages as the intake's limits allow, in order, each with its body.
-
-    Raises:
-        InvalidEvent: an event by itself is larger than a message may be.
+    """The events in as few messages as the limits allow, in order, each with its body. Raises InvalidEvent
+    for one larger than a message may be.
     """
     held: list[Event] = []
     bodies: list[bytes] = []

@@ -1,8 +1,4 @@
-"""Events over the REST API: the bodies with one, several or a short one, and the states that events have
-reached.
-
-A body has no group, which belongs to the key.
-"""
+"""Events over the REST API: bodies with one, several or a short one, and states. The group is the key's."""
 
 from __future__ import annotations
 

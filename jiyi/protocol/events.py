@@ -81,12 +81,8 @@ def refuse_anothers_address(agent_id: str, uri: str | None) -> None:
 class Observation(BaseModel, frozen=True, extra="ignore", use_attribute_docstrings=True):
     """What was perceived, thought or said: the payload of ``memory.observed``.
 
-    ``embedding_key`` is the text that is embedded; the description unless given.
-    ``evidence`` names the events a thought rests on (or the conversation an event belongs to), and
-    ``utterances`` holds a conversation; the original keeps both in one field, ``filling``.
-    ``retention`` leaves out what equals, in subject, predicate and object, one of the agent's latest so many
-    events. ``historic`` memories were counted where they come from: they do not bring a reflection nearer
-    (imports). A ``vector`` of one's own (imports) needs the name of the model that made it.
+    ``evidence`` and ``utterances`` are one field in the original, ``filling``. ``historic`` memories were
+    counted where they come from: they do not bring a reflection nearer (imports).
     """
 
     node_type: NodeType = "event"
@@ -177,10 +173,8 @@ def require_conversation(session_id: str | None, ending: Ending) -> None:
 
 
 class Execution(BaseModel, frozen=True, extra="ignore"):
-    """What a node of a workflow put out: the payload of ``node.executed``.
-
-    ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again.
-    ``flags`` are set by the fact check or the guard against loops.
+    """What a node of a workflow put out: the payload of ``node.executed``. ``metadata`` is the node's own,
+    ``provenance`` the publisher's; ``flags`` are set by the fact check or the guard against loops.
     """
 
     node_id: Name

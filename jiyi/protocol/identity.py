@@ -1,8 +1,5 @@
-"""The files that say who an agent is, requests and answers of the commands on them, and attempts to override
-what they say.
-
-``SOUL`` says who it is, ``AGENTS`` how it works, ``USER`` whom it works for, ``HEARTBEAT`` what it looks
-after by itself.
+"""The files that say who an agent is (``SOUL``), how it works (``AGENTS``), for whom (``USER``) and what it
+looks after (``HEARTBEAT``); requests on them, and attempts to override what they say.
 """
 
 from __future__ import annotations

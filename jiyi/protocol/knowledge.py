@@ -1,8 +1,6 @@
-"""Texts for quarantine and what the filters made of them; knowledge that is promoted, demoted, edited; lists
-and digests.
+"""Texts for quarantine and what the filters made of them; knowledge promoted, demoted, edited; digests.
 
-Bodies and requests have no group: it is the actor's. Every change leaves an audit row; nothing is
-overwritten.
+The group is the actor's. Every change leaves an audit row; nothing is overwritten.
 """
 
 from __future__ import annotations

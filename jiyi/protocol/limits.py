@@ -1,9 +1,7 @@
-"""Limits: what events, requests and answers may hold, and how much of the service one caller and one group
-may take.
+"""What events, requests and answers may hold, and how much of the service one caller and one group may take.
 
-The latter keep one key, or one group with many keys, from stopping the others. Who is over such a bound is
-refused at once, with status 429 (over the broker the error ``too_many_questions``), and told when to ask
-again. What each is for, and how it was measured, is in ``docs/tenants.md`` and ``docs/benchmarks.md``.
+Over the latter status 429 (over the broker ``too_many_questions``) says when to ask again. Reasons and
+measurements are in ``docs/tenants.md`` and ``docs/benchmarks.md``.
 """
 
 from __future__ import annotations

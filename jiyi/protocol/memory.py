@@ -1,9 +1,7 @@
-"""Memories, the agents whose they are, and the archive: questions over the broker and over REST, and their
-answers.
+"""Memories, the agents whose they are, and the archive: questions and answers.
 
-Every list, retrieval and page of a memory has the fields of :class:`Memory`. A field that is a column of
-``memory_nodes`` is read by each SELECT of memories, see docs/architecture.md. Lists over the broker go on
-after a row's number or name, those over REST after a cursor.
+Every list, retrieval and page of a memory has the fields of :class:`Memory`; those that are columns of
+``memory_nodes`` are read by each SELECT of memories (docs/architecture.md).
 """
 
 from __future__ import annotations

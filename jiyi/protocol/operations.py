@@ -176,11 +176,8 @@ class TaskInHand(BaseModel):
 
 
 class WorkerState(BaseModel):
-    """A worker's process. ``rss_bytes``: its memory; None is not known. ``silent``: it has not been heard of
-    for too long.
-
-    ``wished``: what operators want of it; ``wished_by``, ``wished_at``: who, as the audit log names them, and
-    when.
+    """A worker's process. ``rss_bytes`` None: not known. ``silent``: not heard of for too long. ``wished``:
+    what operators want of it, ``wished_by`` and ``wished_at`` as in the audit log.
     """
 
     worker_id: str

@@ -1,9 +1,8 @@
-"""Long texts in parts: an event whose text is longer than a memory may be becomes several, which name each
-other.
+"""Long texts in parts: an event whose text is longer than a memory may be becomes several.
 
-The first part has the event's id, so that it can be asked about and sent again under it; the ids of the
-others follow from it. Each part says in ``provenance.part`` which it is: ``{"number": 2, "of": 3, "whole":
-"<id of the first>"}``; unless the event has a ``correlation_id`` it is that id, by which all parts are found.
+The first has the event's id, from which the others' follow. ``provenance.part`` says which it is:
+``{"number": 2, "of": 3, "whole": "<id of the first>"}``; the same id is the ``correlation_id`` of all, unless
+the event has its own.
 """
 
 from __future__ import annotations

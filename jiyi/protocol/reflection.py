@@ -60,9 +60,7 @@ class Findings(BaseModel):
 
 class ReflectionState(BaseModel):
     """``owed`` → ``running`` (→ ``waiting`` → ``running``) → ``done``, ``nothing`` to think about, or ``given
-    up``.
-
-    ``error`` says why it waits, was given up or came to nothing.
+    up``; ``error`` says why.
     """
 
     reflection_id: UUID

@@ -1,9 +1,4 @@
-"""What travels over the REST API and not through the broker: bodies, queries and answers of ``/api/v1``, and
-the cursors of its lists.
-
-The group is never part of them: it belongs to the key. Models of the other modules of :mod:`jiyi.protocol`
-are used as they are.
-"""
+"""What travels over the REST API only: bodies, queries and answers. The group belongs to the key."""
 
 from __future__ import annotations
 

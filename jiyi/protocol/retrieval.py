@@ -153,9 +153,7 @@ class Filters(BySource, frozen=True, extra="forbid", use_attribute_docstrings=Tr
 class Question(ForUser, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """What matters to this agent now?
 
-    What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live
-    in simulated time. ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``; of a
-    dialogue one vector for the whole.
+    What is left out comes from the agent's settings, then from the deployment's.
     """
 
     agent_id: Name = Field(description="Whose memory is asked.")

@@ -1,8 +1,4 @@
-"""Bodies, queries and answers of the tiers over REST only, and of the memory-retrieval node for workflow
-engines.
-
-As in :mod:`jiyi.protocol.rest` the group is never part of them: it belongs to the key.
-"""
+"""The tiers over REST only, and the memory-retrieval node for workflow engines."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""Function calling as the APIs of OpenAI and Anthropic have it: tools in their form, a model's call as it
-comes, and its result.
+"""Tools as the APIs of OpenAI and Anthropic have them, a model's call as it comes, and its result; of MCP,
+too.
 
-A strict schema is in the subset that both APIs accept: objects are closed, what has no fixed fields is left
-out, and limits stand in the descriptions, where a model reads them; the service checks them in any case.
-
-A tool's call is made a request, and its answer what a model reads: the same for MCP and for function calling.
-No answer is longer than a host takes: what does not fit is asked for with its ``next``.
+A strict schema is in the subset of both APIs: objects are closed, what has no fixed fields is left out,
+limits stand in the descriptions. No answer is longer than a host takes: the rest is asked for with its
+``next``.
 """
 
 from __future__ import annotations
@@ -94,10 +92,8 @@ class Asked:
 
 
 def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
-    """The request that a call is. A null says that an argument is not given, at any depth.
-
-    Raises:
-        InvalidRequest: an argument is missing, or there is no such one.
+    """The request that a call is. A null says that an argument is not given, at any depth. Raises
+    InvalidRequest for a missing or unknown argument.
     """
     place_in(tool, arguments)  # a cursor that is none is said before anything is done
     own = {*(["detail"] if tool.name == RETRIEVE else []), *(["cursor"] if _is_paged(tool) else [])}
@@ -192,9 +188,7 @@ def offered(tool: Tool) -> Tool:
 
 
 def fitted(answer: Json, after: int, most: int = MOST_TOKENS) -> Json:
-    """As much of an answer as fits: with its texts cut, and of its longest list the rows behind ``after``, as
-    long as there is room.
-
+    """As much of an answer as fits: with its texts cut, and of its longest list the rows behind ``after``.
     ``next`` is where it goes on, ``left_out`` how much there is.
     """
     if not after and _fits(answer, most):
@@ -397,10 +391,7 @@ def _function(tool: Tool, form: Form, *, strict: bool) -> Json:
 
 def strict_schema(schema: Json, *, nullable: bool) -> Json:
     """A tool's arguments in a form that can be kept to. ``nullable``: what is optional is required, and may
-    be null.
-
-    Raises:
-        ValueError: something that is required has no fixed form.
+    be null. Raises ValueError if something required has no fixed form.
     """
     defs = {name: _strict(part, nullable=nullable) for name, part in schema.get("$defs", {}).items()}
     open_ = {f"#/$defs/{name}" for name, part in defs.items() if part is None}

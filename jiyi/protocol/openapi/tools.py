@@ -1,5 +1,4 @@
-"""Tools for LLMs, made of the operations: their names, descriptions and JSON schemas, and the document for
-Dify (``docs/integrations.md``).
+"""Tools for LLMs, made of the operations, and the document for Dify (``docs/integrations.md``).
 
 Dify reads the first server, wants an ``operationId``, follows a reference only for a whole body, makes one
 parameter of each property at the top of a body and knows text, number and boolean.

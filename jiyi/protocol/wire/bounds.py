@@ -1,8 +1,7 @@
 """JSON that would become too much in memory, known from its bytes before any of it is parsed.
 
-A number takes two bytes to send and thirty in memory, an empty object a hundred, and a validator's error
-about either a thousand and more. So whoever parses what others send counts first. Counting takes a hundredth
-of a second for a megabyte, and no memory to speak of.
+A number takes two bytes to send and thirty in memory, an empty object a hundred, a validator's error a
+thousand and more. Counting takes a hundredth of a second for a megabyte.
 """
 
 from __future__ import annotations
@@ -48,12 +47,7 @@ class Bounds:
     depth: int = MAX_DEPTH
 
     def check(self, text: bytes) -> None:
-        """Look at a text's bytes. Of one that is no JSON what precedes its first error counts: a parser comes
-        no further.
-
-        Raises:
-            TooMuchError: the text has more than it may.
-        """
+        """Look at a text's bytes, up to its first error if it is no JSON. Raises TooMuchError."""
         if len(text) > self.size:
             raise TooMuchError(f"more than {self.size:,} bytes")
         if len(text) <= self.values and text.count(b"[") + text.count(b"{") <= self.depth:

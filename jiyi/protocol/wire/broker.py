@@ -1,16 +1,12 @@
-"""The broker: the exchange and the queue of events, and kombu's transport for Redis and Valkey with less to
-do for each message.
+"""The exchange and the queue of events, and kombu's transport for Redis and Valkey with less to do a message.
 
-The exchange and the queue are declared the same by whoever publishes and whoever reads. On Redis and Valkey
-kombu keeps an exchange's bindings in a set that it reads at each publication. The service declares its
-binding; programs that publish only read the set, so that they need no right to write there. What else is in
-it is not believed: a member that is no binding would end every publication with a ``ValueError``, one with a
-pattern of its own could take for ever to match.
+There kombu keeps an exchange's bindings in a set that it reads at each publication. The service declares its
+binding; publishers only read the set, and need no right to write there. What else is in it is not believed:
+it could end every publication with a ``ValueError``, or take for ever to match.
 
-kombu makes a client of redis-py for each command, which takes as long as ten commands; here one is kept. What
-is delivered it keeps in two keys until it is acknowledged, so that another worker gets it if this one dies:
-two trips for each message. A transient message (AMQP's delivery mode 1) is worth nothing by then, and is kept
-in memory alone.
+kombu makes a client of redis-py for each command, which takes as long as ten commands; here one is kept. It
+keeps what is delivered in two keys until it is acknowledged, two trips a message; a transient message
+(delivery mode 1) is worth nothing by then, and is kept in memory alone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """API keys, and the signatures that are made with them: of messages and of calls on the broker.
 
-A key is ``jiyi_<id>_<secret>``, made where it is shown, so that no secret travels. The service knows a key's
-id, the SHA-256 of its secret (to recognise it over HTTP) and a signing key derived from the secret (to check
-signatures), from neither of which the secret follows. A secret of 256 random bits needs no slow hash.
+A key is ``jiyi_<id>_<secret>``, made where it is shown. The service knows its id, the SHA-256 of its secret
+and a signing key derived from it, from neither of which the secret (256 random bits) follows.
 
-Events are signed as bytes, with a key's signing key or the service's own secret. Whoever calls a worker over
-the broker signs the task's name, its arguments and the time: an HMAC-SHA256 over canonical JSON, made again
-by the worker from what arrived. With an API key the caller has that key's rights; the service's own secret
-has all of them.
+Events are signed as bytes, calls as an HMAC-SHA256 over canonical JSON of task, arguments and time. An API
+key gives its rights; the service's own secret all of them.
 """
 
 from __future__ import annotations
