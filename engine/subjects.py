@@ -1,10 +1,9 @@
-"""The optional subjects: all that each consists of, in one list, and which are on in this process
-(``JIYI_SUBJECTS``).
+"""The optional subjects: the names of what each does, and which are on in this process (``JIYI_SUBJECTS``).
 
-The core imports no module of an optional subject (import-linter checks it). Whatever belongs to one is found
-here by its name and imported where the subject is on; what it adds to the core it registers there when it is
-imported. Of a subject that is off only ``tables`` and ``always`` are imported: its tables stay, an erasure
-reaches them, and a move to another embedder owes its vectors anew.
+Their modules are named where each layer is wired: :mod:`models.wiring`, :mod:`tasks.wiring`,
+:mod:`web.admin.wiring` and :mod:`web.api.wiring`. Nothing else of the core imports one (import-linter checks
+it); what a subject adds to the core it registers when it is imported. Of a subject that is off only what
+erases and re-embeds is imported.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 
 from jiyi.errors import SettingsError, SwitchedOff
 from jiyi.settings import SUBJECTS, get_settings, subject_names
@@ -21,23 +19,9 @@ from jiyi.settings import SUBJECTS, get_settings, subject_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What an optional subject consists of: names of modules by what reads them, and of what it does."""
+    """Names of what an optional subject does."""
 
     name: str
-    #: Modules with its tables, and those that say what erasure and re-embedding do with them: imported
-    #: whether it is on or off.
-    tables: tuple[str, ...]
-    always: tuple[str, ...]
-    #: Modules that say what events become, and what follows from conversations.
-    handlers: tuple[str, ...] = ()
-    #: Modules with actions, and with what the core's pages and reads tell of it.
-    models: tuple[str, ...] = ()
-    #: Modules with Celery tasks; those with scheduled jobs are imported first.
-    tasks: tuple[str, ...] = ()
-    job_tasks: tuple[str, ...] = ()
-    #: Modules of pages, in the order of the menu, and of the REST API.
-    admin: tuple[str, ...] = ()
-    api: tuple[str, ...] = ()
     #: Celery queues of its own, each with a worker.
     queues: tuple[str, ...] = ()
     #: Kinds of pending work → the queue that their wake-ups go to.
@@ -66,27 +50,6 @@ class Subject:
 #: is due.
 GROWTH = Subject(
     name="growth",
-    tables=("models.growth.tables", "models.appointments.tables"),
-    always=("models.growth.erasure",),
-    handlers=(
-        "models.growth.trajectories",
-        "models.growth.evolution",
-        "models.growth.self_review",
-        "models.growth.prompts",
-    ),
-    models=(
-        "models.growth.proposal_actions",
-        "models.growth.artifacts",
-        "models.growth.trajectories",
-        "models.growth.identity_actions",
-        "models.growth.pain_actions",
-        "models.growth.self_review",
-        "models.appointments.schedule_actions",
-        "models.appointments.heartbeat_actions",
-    ),
-    tasks=("tasks.growth.self_review", "tasks.growth.pains", "tasks.growth.evolution"),
-    job_tasks=("tasks.appointments",),
-    admin=("web.admin.growth", "web.admin.appointments"),
     queues=("growth",),
     kinds=dict.fromkeys("aggregate compose weigh follow_profile merge_pains solve_pain".split(), "growth")
     | {"fire_schedule": "growth", "heartbeat": "growth", "compress": "reflection"},
@@ -100,12 +63,6 @@ GROWTH = Subject(
 )
 STORES = Subject(
     name="stores",
-    tables=("models.stores.tables",),
-    always=("models.stores.erasure", "models.stores.items"),
-    models=("models.stores.actions",),
-    tasks=("tasks.stores.search",),
-    job_tasks=("tasks.stores.index_files",),
-    admin=("web.admin.stores",),
     kinds={"embed_items": "embedding", "index_file": "upkeep", "scan_files": "upkeep", "send_item": "upkeep"},
     jobs=("scan_stores",),
     actions=("stores",),
@@ -113,13 +70,6 @@ STORES = Subject(
 )
 TIERS = Subject(
     name="tiers",
-    tables=("models.tiers.tables",),
-    always=("models.tiers.erasure", "models.tiers.knowledge"),
-    handlers=("models.tiers.quarantine",),
-    models=("models.tiers.actions", "models.tiers.questions"),
-    job_tasks=("tasks.tiers",),
-    admin=("web.admin.tiers",),
-    api=("web.api.tiers",),
     kinds={"embed_knowledge": "embedding", "ingress": "embedding", "consistency": "reflection"},
     jobs=("digest", "expire_working_memory"),
     events=("node.executed",),
@@ -129,11 +79,6 @@ TIERS = Subject(
 )
 ITEMS = Subject(
     name="items",
-    tables=("models.items.storage",),
-    always=("models.items.storage",),
-    models=("models.items.actions",),
-    job_tasks=("tasks.items",),
-    api=("web.api.items",),
     kinds={"embed_values": "embedding"},
     jobs=("expire_items",),
     actions=("items",),
@@ -160,11 +105,22 @@ def off() -> tuple[Subject, ...]:
     return tuple(subject for subject in ALL.values() if subject not in on())
 
 
-def load_always() -> None:
-    """Import what is needed of every subject, on or off, for its tables to be erased and embedded anew."""
-    for subject in ALL.values():
-        for module in subject.always:
-            import_module(module)
+_WIRED: list[str] = []
+
+
+def wired(by: str) -> None:
+    """Say that every subject has registered what it adds to the core."""
+    _WIRED.append(by)
+
+
+def need_all() -> None:
+    """Raise RuntimeError in a process that has not imported what registers: half an erasure is none."""
+    if not _WIRED:
+        raise RuntimeError("nothing has registered yet: import models.wiring where the process begins")
+
+
+def is_on(name: str) -> bool:
+    return any(subject.name == name for subject in on())
 
 
 def of_action(name: str) -> Subject | None:

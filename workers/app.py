@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from celery import Celery
 from kombu import Exchange, Queue
 
-from engine import operations, subjects
+from engine import operations
 from engine.heads import local
 from engine.providers import embedder_specs
 from jiyi.protocol import limits
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS
 from jiyi.settings import get_settings
+from models import wiring
 from models.queue.broker_queues import task_queues
+from tasks import jobs
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import maintenance
 from workers import gc_tuning, worker_setup
@@ -42,33 +42,12 @@ TRANSPORT_OPTIONS = {
     **AMQP_TIMEOUTS,
 }
 
-#: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
-JOB_MODULES = [
-    "tasks.operations.maintenance",
-    "tasks.memory",
-    "tasks.reflection",
-    "tasks.retrieval.indexes",
-    *(module for subject in subjects.on() for module in subject.job_tasks),
-]
-
+assert wiring.HANDLERS  # imported by every process that stores events or does work
+assert jobs.JOB_TASKS  # beat's schedule is made of what they register
 app = Celery("jiyi", broker=settings.need("broker_url"), amqp=worker_setup.SoonAgain)
 app.set_default()  # for every thread: the current app is otherwise one thread's own
-for module in JOB_MODULES:
-    import_module(module)
 app.conf.update(
-    include=[
-        "tasks.operations.reembedding",
-        "tasks.retrieval.retrieve",
-        "tasks.retrieval.context",
-        "tasks.framework.rpc",
-        "tasks.erasure",
-        "tasks.conversations.extraction",
-        "tasks.conversations.injection",
-        "tasks.conversations.commands",
-        "tasks.conversations.prompts",
-        *(module for subject in subjects.on() for module in subject.tasks),
-        *JOB_MODULES,
-    ],
+    include=["tasks.wiring"],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],
     task_create_missing_queues=False,  # a typo in a queue name is an error, not a queue that nobody reads
     task_default_queue="upkeep",  # who sends a task elsewhere says so

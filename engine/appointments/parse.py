@@ -329,7 +329,7 @@ _FILE = "requests.txt"
 
 
 def _union(*names: str) -> str:
-    return "|".join(f"(?:{line})" for name in names for line in sections("engine.appointments", _FILE)[name])
+    return "|".join(f"(?:{line})" for name in names for line in sections(__package__, _FILE)[name])
 
 
 _BEFORE = (
@@ -337,15 +337,14 @@ _BEFORE = (
     rf"\W{{0,3}}(?:(?:{_union('before_en', 'polite_en')})[\s,]{{0,3}}){{0,5}}"
 )
 _ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW, _DEPENDS = (
-    union("engine.appointments", _FILE, name)
-    for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
+    union(__package__, _FILE, name) for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
 )
 _ASK_EN, _ACT_EN, _DECLINE_EN = (
     re.compile(rf"{_BEFORE}(?P<ask>{_union(name)})", re.IGNORECASE)
     for name in ("ask_en", "act_en", "decline_en")
 )
 _MOVE, _LET_GO, _REMIND, _WISHED = (
-    union("engine.appointments", _FILE, name) for name in ("move", "let_go", "remind", "wished")
+    union(__package__, _FILE, name) for name in ("move", "let_go", "remind", "wished")
 )
 #: Before and behind what is asked for politely.
 _POLITE = re.compile(

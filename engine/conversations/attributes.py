@@ -151,7 +151,7 @@ def _key(text: str) -> str:
 @cache
 def _sections() -> list[_Section]:
     result = []
-    for header, lines in sections("engine.conversations", "attributes.txt").items():
+    for header, lines in sections(__package__, "attributes.txt").items():
         name, importance, flags = _HEADER.fullmatch(header).groups()  # type: ignore[union-attr] # ours, and tested
         patterns = [re.compile(_expanded(line)) for line in lines]
         result.append(_Section(name, float(importance), frozenset(flags.split()), patterns))
@@ -211,7 +211,7 @@ def subject_words(text: str) -> frozenset[str]:
 
 
 def _cue(section: str) -> re.Pattern[str]:
-    return union("engine.conversations", "cues.txt", section)
+    return union(__package__, "cues.txt", section)
 
 
 #: A capital within a sentence: mostly a name.

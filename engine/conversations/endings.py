@@ -55,7 +55,7 @@ RESPELLED = 0.6
 #: People take back one thing at a time, and what follows from it.
 MOST_ENDED = 3
 
-_CUES = unions("engine.conversations", "endings.txt")
+_CUES = unions(__package__, "endings.txt")
 _CORRECTION, _STARRED, _RESUMES, _BESIDE, _CHANGES, _NEGATIVE = (
     _CUES[name] for name in ("correction", "starred", "resumes", "beside", "changes", "negative")
 )

@@ -210,7 +210,7 @@ def _memory(
 
 def category_of(attribute: Attribute | None, text: str, *, preference: bool) -> Category:
     """The category of a statement in these words."""
-    says = None if attribute is not None else first(unions("engine.conversations", "cues.txt", "says:"), text)
+    says = None if attribute is not None else first(unions(__package__, "cues.txt", "says:"), text)
     return cast("Category", says or ("user_preference" if preference else "user_fact"))
 
 

@@ -25,9 +25,9 @@ _HINT = re.compile(
     " off|want|忘|删|清|抹|没讲|没说|没提|没有[讲说提]",
     re.IGNORECASE,
 )
-_CUES = unions("engine.conversations", "forgetting.txt")
+_CUES = unions(__package__, "forgetting.txt")
 #: By the name of an attribute what orders call it.
-_ATTRIBUTES = unions("engine.conversations", "forgetting.txt", "of ")
+_ATTRIBUTES = unions(__package__, "forgetting.txt", "of ")
 #: What many things have.
 GENERIC = frozenset("number address name code date day time detail 号码 地址 名字 时间 信息".split())
 #: Whose attribute it is that an order names without saying whose.

@@ -320,11 +320,11 @@ def analyse(query: str, industry: Mapping[str, Sequence[str]] | None = None) -> 
 def intent_of(query: str) -> Intent:
     """The first intent whose words are in a query; "general" for small talk, orders and the like."""
     text = normalise(query)
-    if union("engine.conversations", "identity.txt", "").search(text):
+    if union(__package__, "identity.txt", "").search(text):
         return "identity_recall"
     if _CALLED.search(query):
         return "code"
-    return cast("Intent", first(unions("engine.conversations", "intents.txt"), text) or "general")
+    return cast("Intent", first(unions(__package__, "intents.txt"), text) or "general")
 
 
 def _expansions(text: str, keywords: Sequence[str], industry: Mapping[str, Sequence[str]]) -> list[str]:
@@ -346,7 +346,4 @@ def _says(word: str, text: str, keywords: set[str]) -> bool:
 
 @cache
 def _synonyms() -> list[list[str]]:
-    return [
-        [word.strip() for word in line.split(",")]
-        for line in sections("engine.conversations", "synonyms.txt")[""]
-    ]
+    return [[word.strip() for word in line.split(",")] for line in sections(__package__, "synonyms.txt")[""]]

@@ -326,7 +326,7 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
 MAX_WORD_CHARS = 60
 _COMMA = re.compile(r"[,;，；]")
 
-_HERE, _SIGNALS = "engine.conversations", "signals.txt"
+_HERE, _SIGNALS = __package__, "signals.txt"
 
 
 def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSignals:
@@ -436,9 +436,7 @@ _YOU = re.compile(r"[你您]")
 _GENERAL = frozenset("user users new old 用户".split())
 _ADVERB = re.compile(r"[a-z]{3,40}ly")
 #: The calendar, greetings and what any message may hold.
-_IDLE = frozenset(
-    word for line in sections("engine.conversations", "signals.txt")["no_topic"] for word in line.split()
-)
+_IDLE = frozenset(word for line in sections(__package__, "signals.txt")["no_topic"] for word in line.split())
 _IDLE_STEMS = cue.EMPTY | cue.NUMBERS | cue.CALENDAR | frozenset(map(stem, _IDLE))
 _VERB_STEMS = frozenset(map(stem, VERBS))
 

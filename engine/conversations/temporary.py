@@ -20,7 +20,7 @@ VAGUE = timedelta(days=14)
 #: Characters of a message that are looked at.
 READ_CHARS = 4_000
 
-_CUES = unions("engine.conversations", "temporary.txt")
+_CUES = unions(__package__, "temporary.txt")
 _LIMITED, _EXCEPTION, _USUAL, _ONLY = (_CUES[name] for name in ("limited", "exception", "usual", "only"))
 _DATED = re.compile(r"\((\d{4})-(\d{2})(?:-(\d{2}))?(?:/(?:(\d{4})-)?(\d{2})-(\d{2}))?\)")
 _TILL = re.compile(r"'?\btill?\b(?: (?:the|this|next))?", re.IGNORECASE)

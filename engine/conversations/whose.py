@@ -22,7 +22,7 @@ READ_CHARS = 4_000
 #: A shorter quotation is a name, a title or a word that is meant otherwise.
 QUOTED_WORDS, QUOTED_CHARS = 5, 9
 
-_CUES = unions("engine.conversations", "whose.txt")
+_CUES = unions(__package__, "whose.txt")
 _HANDED, _SAID, _SAMPLE, _SAMPLE_ITEMS, _IRONY, _PLAYS, _PLAY_ENDS, _OWN = (
     _CUES[name] for name in ("handed", "said", "sample", "items", "irony", "plays", "play_ends", "own")
 )

@@ -37,17 +37,17 @@ SENTENCE_CHARS = 1_000
 #: Characters of a word that says what something is about.
 LEAST_CHARS = 2
 
-ANNOYED = union("engine.growth", _CUES, "annoyed")
-AGAIN = union("engine.growth", _CUES, "again")
-CHEER = union("engine.growth", _CUES, "cheer")
-UNREAL = union("engine.growth", _CUES, "unreal")
+ANNOYED = union(__package__, _CUES, "annoyed")
+AGAIN = union(__package__, _CUES, "again")
+CHEER = union(__package__, _CUES, "cheer")
+UNREAL = union(__package__, _CUES, "unreal")
 #: Directly before a word of annoyance: it is denied, or a wish about how to answer ("别太啰嗦", "it's not
 #: annoying").
-DENIED = union("engine.growth", _CUES, "denied")
+DENIED = union(__package__, _CUES, "denied")
 #: Directly before a word of trouble: it is over, or never was ("不再报错了", "it doesn't crash any more").
-OVER = union("engine.growth", _CUES, "over")
-HELPED = union("engine.growth", _CUES, "helped")
-NOT_HELPED = union("engine.growth", _CUES, "not_helped")
+OVER = union(__package__, _CUES, "over")
+HELPED = union(__package__, _CUES, "helped")
+NOT_HELPED = union(__package__, _CUES, "not_helped")
 #: In the order in which they are tried: the first that is told decides.
 _CATEGORIES: tuple[protocol.Category, ...] = ("slow", "tedious", "unclear", "fault", "wrong")
 
@@ -78,7 +78,7 @@ def may_tell(message: Message) -> bool:
     """Whether an LLM is worth being asked: a user has a word of trouble, or of something that helped, in any
     sense.
     """
-    words = (cue.TROUBLE, ANNOYED, HELPED, *(union("engine.growth", _CUES, name) for name in _CATEGORIES))
+    words = (cue.TROUBLE, ANNOYED, HELPED, *(union(__package__, _CUES, name) for name in _CATEGORIES))
     return message.role == "user" and any(pattern.search(message.text[:MESSAGE_CHARS]) for pattern in words)
 
 
@@ -136,17 +136,15 @@ class ProposedSolution(BaseModel):
 def category_of(sentence: str) -> protocol.Category:
     """What kind of trouble it is."""
     sentence = sentence[:SENTENCE_CHARS]
-    return next(
-        (name for name in _CATEGORIES if union("engine.growth", _CUES, name).search(sentence)), "other"
-    )
+    return next((name for name in _CATEGORIES if union(__package__, _CUES, name).search(sentence)), "other")
 
 
 def severity_of(sentence: str) -> protocol.Severity:
     """How grave it is, by its own words; medium where they say nothing."""
     sentence = sentence[:SENTENCE_CHARS]
-    if union("engine.growth", _CUES, "grave").search(sentence):
+    if union(__package__, _CUES, "grave").search(sentence):
         return "high"
-    return "low" if union("engine.growth", _CUES, "mild").search(sentence) else "medium"
+    return "low" if union(__package__, _CUES, "mild").search(sentence) else "medium"
 
 
 def topic_of(sentence: str) -> str:
@@ -447,8 +445,8 @@ LEAST = 2
 READ_CHARS, QUOTED_CHARS = 2_000, 200
 #: A wish for how the agent works needs no second time: it was said for good.
 LEAST_WISHES = 1
-PRAISE = union("engine.growth", "self_review.txt", "praise")
-WISH = union("engine.growth", "self_review.txt", "wish")
+PRAISE = union(__package__, "self_review.txt", "praise")
+WISH = union(__package__, "self_review.txt", "wish")
 USER = "user"
 
 _WORDS: dict[Language, dict[str, str]] = {

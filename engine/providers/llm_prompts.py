@@ -72,7 +72,7 @@ def prompt(name: str, language: Language) -> Prompt:
 @lru_cache(maxsize=64)
 def _load(folder: Path, file: str, name: str) -> Prompt:
     own = folder / file
-    ours = files("engine.providers").joinpath("prompts", file)
+    ours = files(__package__).joinpath("prompts", file)
     text = (own if own.is_file() else ours).read_text("utf-8")
     match = _FILE.match(text.replace("\r\n", "\n"))
     if match is None or match["name"] != name:

@@ -79,7 +79,7 @@ def _telling(words: list[str]) -> list[str]:
 
 @cache
 def _verbs() -> frozenset[str]:
-    lines = files("engine.rules").joinpath("verbs.en.txt").read_text(encoding="utf-8").splitlines()
+    lines = files("engine").joinpath("rules", "verbs.en.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(" ".join(line for line in lines if not line.startswith("#")).split())
 
 

@@ -95,7 +95,7 @@ def _known(word: str, words: dict[str, int]) -> int:
 
 def _holidays(calendar: str) -> dict[str, tuple[int, int]]:
     """Name → month and day."""
-    dated = [line.partition(": ") for line in sections("engine.times", "holidays.txt")[calendar]]
+    dated = [line.partition(": ") for line in sections(__package__, "holidays.txt")[calendar]]
     return {name: (int(day[:2]), int(day[3:])) for day, _, names in dated for name in names.split(", ")}
 
 

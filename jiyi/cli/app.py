@@ -53,7 +53,7 @@ ACTIONS: Mapping[str, str] = {
     "jobs.run": "operations:run_job",
 }
 #: Name of a command, or ``subject.verb`` → its help.
-HELP: Mapping[str, str] = json.loads(files("jiyi.cli").joinpath("commands.json").read_bytes())
+HELP: Mapping[str, str] = json.loads(files(__package__).joinpath("commands.json").read_bytes())
 
 
 class Later(TyperCommand):

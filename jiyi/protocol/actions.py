@@ -447,7 +447,7 @@ _ROWS = (
 #: Name → what is declared of it.
 TABLE: Mapping[str, Declaration] = {row.name: row for row in _ROWS}
 #: Another program's name → name. ``POST /conversations/<alias>`` is the action.
-ALIASES: Mapping[str, str] = from_json(files("jiyi.protocol").joinpath("aliases.json").read_bytes())
+ALIASES: Mapping[str, str] = from_json(files(__package__).joinpath("aliases.json").read_bytes())
 #: Name → aliases.
 ALIASES_OF: Mapping[str, tuple[str, ...]] = {
     name: tuple(alias for alias in ALIASES if ALIASES[alias] == name) for name in TABLE

@@ -22,7 +22,7 @@ MOST_CHARS, EDGE_CHARS = 1_000, 200
 #: Where in a message: the first character, and the one behind the last.
 Span = tuple[int, int]
 
-_CUES = unions("jiyi.text", "kept.txt")
+_CUES = unions(__package__, "kept.txt")
 _PRIVATE, _AGREES, _KEEPS, _YET = (_CUES[name] for name in ("private", "agrees", "keeps", "yet"))
 _ASKS_HOW = re.compile(
     r"\b(?:how (?:do|can|to)|why do|did you|do you)\b[^.!?]{0,30}\Z|(?:怎么|如何|为什么|有没有)[^。"

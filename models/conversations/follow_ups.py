@@ -1,17 +1,17 @@
 """What follows from conversations in other subjects, in the same transaction: each registers it here.
 
-``models.event_handlers`` lists the modules that register.
+``models.wiring`` imports the modules that register.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine import subjects
 from models.memory.agents import AgentName
 
 
@@ -50,13 +50,13 @@ def after_injection(function: AfterInjection) -> AfterInjection:
 
 def extracted(connection: Connection, extraction: Extraction) -> None:
     """All that follows from an extraction is owed."""
-    import_module("models.event_handlers")
+    subjects.need_all()
     for function in _EXTRACTION:
         function(connection, extraction)
 
 
 def injected(connection: Connection, name: AgentName, memories: int, experiences: int) -> None:
     """All that follows from an injection is noted."""
-    import_module("models.event_handlers")
+    subjects.need_all()
     for function in _INJECTION:
         function(connection, name, memories, experiences)

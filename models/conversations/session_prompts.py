@@ -1,20 +1,20 @@
 """What stays the same of a session's prompts, for every process the same bytes, and what was recalled.
 
 Subjects add to prompts with :func:`stable_source` (sections of the stable part) and :func:`recalled_source`
-(texts that fit a message); ``models.event_handlers`` lists their modules.
+(texts that fit a message); ``models.wiring`` lists their modules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
+from engine import subjects
 from engine.conversations.injection import HEADINGS, PROFILE
 from engine.conversations.stable import (
     STABLE_SHARE,
@@ -75,7 +75,7 @@ def grown(
 
 def fitting(connection: Connection, name: AgentName, user_id: str | None, query: str) -> list[Section]:
     """What other subjects have to say on a user's message."""
-    import_module("models.event_handlers")
+    subjects.need_all()
     return [section for source in _RECALLED for section in source(connection, name, user_id, query)]
 
 
@@ -231,7 +231,7 @@ def _beside_memories(
 
 
 def _grown(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> list[Section]:
-    import_module("models.event_handlers")
+    subjects.need_all()
     return [section for source in _STABLE for section in source(connection, name, user_id, language)]
 
 

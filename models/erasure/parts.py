@@ -74,5 +74,5 @@ def register(part: Part) -> None:
 @cache
 def parts() -> Sequence[Part]:
     """What all subjects add, on or off."""
-    subjects.load_always()
+    subjects.need_all()
     return _REGISTERED

@@ -1,6 +1,6 @@
 """What events become: each subject registers its types of events, and the inbox knows none of them by name.
 
-``models.event_handlers`` lists the modules that register; it is imported when the first event comes.
+``models.wiring`` imports the modules that register.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -99,5 +98,5 @@ def refusal(event: Event) -> str:
 
 @cache
 def registry() -> Registry:
-    import_module("models.event_handlers")
+    subjects.need_all()
     return Registry(_TYPES, _REFUSE, _FOLLOW_UPS)

@@ -104,7 +104,7 @@ def owes_vectors(kind: str) -> Callable[[OweVectors], OweVectors]:
 
 def owe_vectors(connection: Connection, model: str) -> list[str]:
     """After a move: owe vectors of all subjects, on or off; returns the kinds of work."""
-    subjects.load_always()
+    subjects.need_all()
     for owe in _OWE.values():
         owe(connection, model)
     return list(_OWE)

@@ -12,21 +12,17 @@ refused, ``web.admin.forms`` answers with its page as it was filled in.
 
 from __future__ import annotations
 
-from importlib import import_module
-from itertools import chain
-
 from flask import Flask
 
-from engine import subjects
-from web.admin import accounts, agents, finder, forms, frame, memory, node, operations, retrieval
+from web.admin import accounts, agents, finder, forms, frame, memory, node, operations, retrieval, wiring
 from web.admin.pages import Pages
 
-#: In the order of the menu's tabs. Modules of optional subjects have a tuple of the same name.
+#: In the order of the menu's tabs.
 BLUEPRINTS: tuple[Pages, ...] = (
     operations.overview_pages,
     *(memory.memory_pages, retrieval.playground_pages, retrieval.retrieval_pages, agents.agent_pages),
     *(memory.conversation_pages, agents.reflection_pages, memory.archive_pages, memory.event_pages),
-    *chain(*(import_module(module).BLUEPRINTS for subject in subjects.on() for module in subject.admin)),
+    *wiring.PAGES,
     *(operations.queue_pages, operations.worker_pages, operations.work_pages, operations.letter_pages),
     *(operations.job_pages, operations.llm_pages),
     *(accounts.key_pages, accounts.people_pages, accounts.erasure_pages, accounts.audit_pages),

@@ -8,27 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from importlib import import_module
 from typing import Any
 
 from flask import Blueprint, Flask, Response
 from werkzeug.routing import BaseConverter
 
-from engine import subjects
 from jiyi.protocol.openapi.document import PREFIX, TAGS
 from web.accounts.api_keys import identify_by_key
-from web.api import docs, memory, service, tools
+from web.api import docs, wiring
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, Operation, complete_examples
 from web.api.running import run
 
-#: Their import is what registers their operations.
-MODULES = (
-    memory,
-    service,
-    tools,
-    *(import_module(module) for subject in subjects.on() for module in subject.api),
-)
+assert wiring.MODULES  # their import is what registers their operations
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 complete_examples()
 
