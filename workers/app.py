@@ -85,10 +85,5 @@ def _only_own_tasks(sender: Celery, **_: object) -> None:
 
 
 operations.install()
-worker_setup.install_watchdog()
-worker_setup.install_heartbeat()
 gc_tuning.install()
-worker_setup.install_meters()
-worker_setup.install_priority()
-worker_setup.install_tracing()
-worker_setup.install_logging()
+worker_setup.install()

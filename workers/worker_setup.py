@@ -64,7 +64,7 @@ class Modes:
         self._consumer = consumer
         self._queues = list(consumer.app.amqp.queues.consume_from)
         self._started = time.time()
-        self._newest = Wish()
+        self.wish = Wish()
         #: Whether the audit log was asked for a newer wish than one from before this process.
         self._asked = False
         self.mode: WorkerMode = "running"
@@ -77,29 +77,21 @@ class Modes:
         if wish.at:  # an older one was written back by somebody else than an operator
             if wish.mode != "running" and wish.at < self._started and not self._asked:
                 self._ask()
-            wish = self._newest = max(wish, self._newest, key=lambda one: one.at)
+            wish = self.wish = max(wish, self.wish, key=lambda one: one.at)
         mode: WorkerMode = "stopped" if wish.mode == "draining" and wish.at < self._started else wish.mode
         if mode != self.mode:
             modes_log.warning("an operator wants it: %s", mode)
             self._take(mode == "running")
             self.mode = mode
-        if (
-            wish.at >= self._started
-            and not self.ending
-            and (mode == "stopped" or (mode == "draining" and not busy))
-        ):
+        done = mode == "stopped" or (mode == "draining" and not busy)
+        if done and wish.at >= self._started and not self.ending:
             self._end()
         return self.mode
-
-    @property
-    def wish(self) -> Wish:
-        """What it follows."""
-        return self._newest
 
     def _ask(self) -> None:
         """Ask the audit log whether a wish from before this process is the latest; it counts until then."""
         with suppress(Unanswered), whole_service():
-            self._newest = from_database(lambda connection: last_wish(connection, self._consumer.hostname))
+            self.wish = from_database(lambda connection: last_wish(connection, self._consumer.hostname))
             self._asked = True
 
     def _take(self, on: bool) -> None:
@@ -139,14 +131,8 @@ ANSWERING = "retrieval"
 MOST_ENDS = 10_000
 #: Tasks in hand that a heartbeat names.
 MOST_TOLD = 20
-#: Ends of a run by Celery's name of its state; others are not ends.
-OUTCOMES = {
-    "SUCCESS": "done",
-    "FAILURE": "failed",
-    "RETRY": "retried",
-    "REVOKED": "failed",
-    "REJECTED": "failed",
-}
+#: Ends of a run by Celery's name of its state; all others are done.
+OUTCOMES = dict.fromkeys(("FAILURE", "REVOKED", "REJECTED"), "failed") | {"RETRY": "retried"}
 heartbeat_log = logging.getLogger("jiyi.heartbeat")
 watchdog_log = logging.getLogger("jiyi.watchdog")
 #: Exit code of "try again": the supervisor is meant to.
@@ -173,17 +159,6 @@ class SoonAgain(AMQP):  # type: ignore[misc]  # Celery has no types
     """Celery's, with such connections."""
 
     Connection = Connection
-
-
-def install_priority() -> None:
-    """In every Celery worker, before it makes threads, which inherit it."""
-    signals.celeryd_init.connect(give_way, weak=False)
-
-
-def give_way(sender: str, **_: object) -> None:
-    """``sender``: the worker's name, ``name@host``."""
-    if sender.partition("@")[0] in BACKGROUND:
-        lower_priority(NICENESS)
 
 
 def quieten(sender: str = "", **_: Any) -> None:
@@ -217,12 +192,8 @@ class Consumer(celery.worker.consumer.Consumer):  # type: ignore[misc]  # Celery
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 – Celery's
         name = str((message.headers or {}).get("task"))
-        self._delete(
-            message,
-            f"is for the task {name}, which is not known here"
-            if TASK_NAME.fullmatch(name)
-            else "is for an unknown task",
-        )
+        known = TASK_NAME.fullmatch(name)
+        self._delete(message, f"is for the task {name}, unknown here" if known else "is for an unknown task")
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 – Celery's
         self._delete(message, f"is no valid task ({type(exc).__name__})")
@@ -235,40 +206,32 @@ class Consumer(celery.worker.consumer.Consumer):  # type: ignore[misc]  # Celery
         message.reject_log_error(messages_log, self.connection_errors)
 
 
-def begin_tracing(sender: str, **_: Any) -> None:
-    """``sender``: the worker's name."""
-    with told_in_one_line(sender):
-        tracing.install(sender.partition("@")[0])
-
-
-def install_tracing() -> None:
-    """In every Celery worker, before it makes ready for tasks."""
-    signals.celeryd_init.connect(begin_tracing, weak=False)
-
-
 def begin_log(name: str) -> None:
     """The log of a worker, or of beat, by its name; lines for people have Celery's form."""
     with told_in_one_line(name):
         if logs.as_json():
-            signals.setup_logging.connect(
-                lambda **_: logs.install(name), weak=False
-            )  # in place of Celery's own
+            signals.setup_logging.connect(lambda **_: logs.install(name), weak=False)  # replaces Celery's own
         else:
             logs.track_errors(name)
 
 
-def install_logging() -> None:
-    """In every Celery worker and beat, before it makes ready."""
-    signals.celeryd_init.connect(quieten, weak=False)
-    signals.celeryd_init.connect(lambda sender, **_: begin_log(sender.partition("@")[0]), weak=False)
-    if "beat" in sys.argv[1:]:  # it has no such signal before its log
-        begin_log("beat")
+def begin(sender: str, **_: Any) -> None:
+    """Priority, traces and log of the worker ``name@host``, before it makes threads, which inherit them."""
+    name = sender.partition("@")[0]
+    if name in BACKGROUND:
+        lower_priority(NICENESS)
+    with told_in_one_line(sender):
+        tracing.install(name)
+    quieten(sender)
+    begin_log(name)
 
 
 class Watch:
-    """Keeps when each running task began, and when the last ones ended."""
+    """Keeps when each running task began, when the last ones ended, and when something was last received."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.running, self.heard = 0, time.monotonic()
         self._begun: dict[str, tuple[float, float | None]] = {}
         self._in_hand: dict[str, tuple[str, float]] = {}
         self._ends: deque[float] = deque(maxlen=MOST_ENDS)
@@ -283,13 +246,23 @@ class Watch:
         since = time.monotonic() - 60
         return sum(end >= since for end in self._ends.copy())
 
+    def received(self, **_: Any) -> None:
+        self.heard = time.monotonic()
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self.running += change
+        self.received()
+
     def begun(self, task_id: str, task: Any, **_: Any) -> None:
+        self._count(1)
         meters.began()
         self._begun[task_id] = (time.monotonic(), waited(task.request))
         if task.name != CANARY:
             self._in_hand[task_id] = (task.name, time.time())
 
     def ended(self, task_id: str, task: Any, state: str | None = None, **_: Any) -> None:
+        self._count(-1)
         began, wait = self._begun.pop(task_id, (None, None))
         self._in_hand.pop(task_id, None)
         if began is None or task.name == CANARY or meters.was_idle():  # a canary has numbers of its own
@@ -321,15 +294,6 @@ def stamp(headers: JsonObject | None = None, **_: Any) -> None:
         headers.setdefault(PUBLISHED_AT, time.time())
 
 
-def install_meters() -> None:
-    """In every process with the Celery app."""
-    calls.on_call(histograms.called)
-    # Kept by us: Celery's signals hold weak references.
-    signals.task_prerun.connect(WATCH.begun, weak=False)
-    signals.task_postrun.connect(WATCH.ended, weak=False)
-    signals.before_task_publish.connect(stamp, weak=False)
-
-
 class Heartbeat:
     """Beats from :meth:`start` to :meth:`stop`, through Valkey.
 
@@ -354,9 +318,8 @@ class Heartbeat:
         self._thread.join()
         try:
             if self._modes is not None and self._modes.ending:  # stays to be seen
-                signs_of_life.record_heartbeat(
-                    worker_id(), self._name, self._queues, self._told("stopped", ended=True)
-                )
+                last_word = self._told("stopped", ended=True)
+                signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, last_word)
             else:
                 signs_of_life.forget(worker_id())
         except redis.RedisError as error:
@@ -368,10 +331,8 @@ class Heartbeat:
             # After half of the time others may count it as dead, and erasures go on without it.
             if time.monotonic() - self._heard > signs_of_life.COUNTS_SECONDS / 2:
                 forget_everything()
-            in_hand, mode = (
-                WATCH.in_hand,
-                "running" if self._modes is None else self._modes.follow(bool(WATCH.in_hand)),
-            )
+            in_hand = WATCH.in_hand
+            mode = "running" if self._modes is None else self._modes.follow(bool(in_hand))
             at_work = {"in_hand": in_hand[:MOST_TOLD], "tasks_a_minute": WATCH.ended_lately()}
             told = self._told(mode, rss_bytes=self._process.memory_info().rss, **at_work)
             signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, told)
@@ -379,9 +340,8 @@ class Heartbeat:
             self._silent = False
             self._heard = time.monotonic()
         except redis.RedisError as error:  # Valkey is away or full; said once
-            heartbeat_log.log(
-                logging.DEBUG if self._silent else logging.WARNING, "no heartbeat: %s; trying again", error
-            )
+            level = logging.DEBUG if self._silent else logging.WARNING
+            heartbeat_log.log(level, "no heartbeat: %s; trying again", error)
             self._silent = True
 
     def _told(self, mode: WorkerMode, **more: Any) -> Told:
@@ -394,93 +354,63 @@ class Heartbeat:
             self.beat()
 
 
-def install_heartbeat() -> None:
-    """Give the worker of this process a heartbeat, once it is ready."""
-    begun: list[Heartbeat] = []
+def watch_out(broker_url: str, queues: Sequence[str], seconds: float) -> None:
+    """End this process when it is deaf for ``seconds``: messages wait, and it is idle and receives none.
 
-    def start(sender: Any, **_: Any) -> None:
-        heartbeat = Heartbeat(sender.hostname, list(sender.app.amqp.queues.consume_from), Modes(sender))
-        begun.append(heartbeat)
-        heartbeat.start()
-
-    def stop(**_: Any) -> None:
-        while begun:
-            begun.pop().stop()
-
-    # Kept by us: Celery's signals hold weak references.
-    signals.worker_ready.connect(start, weak=False)
-    signals.worker_shutdown.connect(stop, weak=False)
-
-
-class Watchdog:
-    """Ends a worker that believes to be connected and receives nothing.
-
-    That happens after a broker's restart (celery #8030, #9054; our smoke test met it): it is idle while
-    messages
-    wait, as seen on a connection of its own.
+    After its broker restarted, a Celery worker can believe that it is connected and yet receive nothing
+    (celery #8030, #9054; our smoke test met it). That is looked for on a connection of its own.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running = 0
-        self._heard = time.monotonic()
-
-    def received(self, **_: Any) -> None:
-        self._heard = time.monotonic()
-
-    def begun(self, **_: Any) -> None:
-        with self._lock:
-            self._running += 1
-        self._heard = time.monotonic()
-
-    def ended(self, **_: Any) -> None:
-        with self._lock:
-            self._running -= 1
-        self._heard = time.monotonic()
-
-    def watch(self, broker_url: str, queues: Sequence[str], seconds: float) -> None:
-        """Look until the worker is deaf for ``seconds``; then end the process."""
-        waiting_since: float | None = None
-        while True:
-            time.sleep(seconds / CHECKS_PER_TIMEOUT)
-            try:
-                waiting = messages_ready(broker_url, queues, ANSWER_SECONDS) > 0
-            except BROKER_ERRORS:
-                waiting = False  # away, not silent
-            now = time.monotonic()
-            if not waiting or self._running or HELD.is_set():
-                waiting_since = None
-            elif waiting_since is None:
-                waiting_since = now
-            elif now - max(waiting_since, self._heard) > seconds:
-                watchdog_log.critical(
-                    "messages have waited for %.0f s, and this idle worker received none: ending it",
-                    now - waiting_since,
-                )
-                os._exit(
-                    EX_TEMPFAIL
-                )  # its main thread hears nothing, so it cannot be asked to stop; it holds no work
+    waiting_since: float | None = None
+    while True:
+        time.sleep(seconds / CHECKS_PER_TIMEOUT)
+        try:
+            waiting = messages_ready(broker_url, queues, ANSWER_SECONDS) > 0
+        except BROKER_ERRORS:
+            waiting = False  # away, not silent
+        now = time.monotonic()
+        if not waiting or WATCH.running or HELD.is_set():
+            waiting_since = None
+        elif waiting_since is None:
+            waiting_since = now
+        elif now - max(waiting_since, WATCH.heard) > seconds:
+            watchdog_log.critical(
+                "messages have waited for %.0f s, and this idle worker received none: ending it",
+                now - waiting_since,
+            )
+            # its main thread hears nothing, so it cannot be asked to stop; it holds no work
+            os._exit(EX_TEMPFAIL)
 
 
-def install_watchdog() -> None:
-    """Watch the worker of this process, once it is ready."""
-    watchdog = Watchdog()
-    # Kept by us: Celery's signals hold weak references.
+HEARTBEATS: list[Heartbeat] = []
+
+
+def start(sender: Any, **_: Any) -> None:
+    """A worker is ready: give it a heartbeat, and the watchdog."""
+    queues, settings = list(sender.app.amqp.queues.consume_from), get_settings()
+    HEARTBEATS.append(Heartbeat(sender.hostname, queues, Modes(sender)))
+    HEARTBEATS[-1].start()
+    arguments = (settings.need("broker_url"), queues, settings.deaf_worker_seconds)
+    threading.Thread(target=watch_out, args=arguments, name="watchdog", daemon=True).start()
+
+
+def stop(**_: Any) -> None:
+    while HEARTBEATS:
+        HEARTBEATS.pop().stop()
+
+
+def install() -> None:
+    """In every process with the Celery app."""
+    calls.on_call(histograms.called)
     handlers = {
-        signals.task_received: watchdog.received,
-        signals.task_prerun: watchdog.begun,
-        signals.task_postrun: watchdog.ended,
+        signals.celeryd_init: begin,
+        signals.worker_ready: start,
+        signals.worker_shutdown: stop,
+        signals.task_received: WATCH.received,
+        signals.task_prerun: WATCH.begun,
+        signals.task_postrun: WATCH.ended,
+        signals.before_task_publish: stamp,
     }
     for happening, handler in handlers.items():
         happening.connect(handler, weak=False)
-
-    def start(sender: Any, **_: Any) -> None:
-        settings = get_settings()
-        arguments = (
-            settings.need("broker_url"),
-            list(sender.app.amqp.queues.consume_from),
-            settings.deaf_worker_seconds,
-        )
-        threading.Thread(target=watchdog.watch, args=arguments, name="watchdog", daemon=True).start()
-
-    signals.worker_ready.connect(start, weak=False)
+    if "beat" in sys.argv[1:]:  # it has no such signal before its log
+        begin_log("beat")

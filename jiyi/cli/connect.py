@@ -24,6 +24,7 @@ import typer
 from jiyi.chat.secrets import MASK, masked
 from jiyi.cli import output
 from jiyi.cli.hook import EVENTS, config_path, places, post, storable
+from jiyi.cli.shell import Url, address_of
 from jiyi.client.calls import own_zone
 from jiyi.errors import SettingsError, words_of
 from jiyi.settings import get_settings
@@ -42,6 +43,7 @@ title: Jiyi
 description: Memory of your own: what belongs to a message is put before it, and what was said is remembered.
 \"\"\"
 """
+HERMES_MANIFEST = 'name: jiyi\nversion: "0.1"\ndescription: Jiyi, a memory service of your own\n'
 #: The value of a setting that is a key by its name, in JSON or TOML.
 _SECRET = re.compile(r"""(?P<name>(?:key|token|secret|password)["']?\s*[:=]\s*["'])[^"']+""", re.IGNORECASE)
 #: Around what is ours in a file that is not rewritten.
@@ -75,11 +77,8 @@ class Wanted:
         """The entry of the MCP server."""
         args = ["-m", "jiyi", "mcp", "--agent", self.agent]
         zone = {} if self.tz is None else {"JIYI_TZ": self.tz}
-        return {
-            "command": sys.executable,
-            "args": args,
-            "env": {"JIYI_URL": self.url, "JIYI_KEY": self.key, **zone},
-        }
+        env = {"JIYI_URL": self.url, "JIYI_KEY": self.key, **zone}
+        return {"command": sys.executable, "args": args, "env": env}
 
 
 #: A file's text with what is ours, or (None) without it.
@@ -145,12 +144,14 @@ def _toml(text: str, wanted: Wanted | None) -> str:
     return changed
 
 
-def _hook_config(_text: str, wanted: Wanted | None) -> str:
-    return (
-        ""
-        if wanted is None
-        else json.dumps({"url": wanted.url, "key": wanted.key, "agent": wanted.agent}, indent=2) + "\n"
-    )
+def _whole(text: Callable[[Wanted], str]) -> Edit:
+    """A file that is all ours."""
+    return lambda _text, wanted: "" if wanted is None else text(wanted)
+
+
+@_whole
+def _hook_config(wanted: Wanted) -> str:
+    return json.dumps({"url": wanted.url, "key": wanted.key, "agent": wanted.agent}, indent=2) + "\n"
 
 
 def _standalone(module: str) -> str:
@@ -165,14 +166,6 @@ def _standalone(module: str) -> str:
     )
 
 
-def _plug_in(module: str) -> Edit:
-    return lambda _text, wanted: "" if wanted is None else _standalone(module)
-
-
-def _file(path: Path) -> Edit:
-    return lambda _text, wanted: "" if wanted is None else path.read_text(encoding="utf-8")
-
-
 def _openclaw_entry(content: Json, wanted: Wanted | None) -> None:
     """A plug-in sees conversations only where its entry allows it."""
     plugins = content.setdefault("plugins", {})
@@ -185,35 +178,23 @@ def _openclaw_entry(content: Json, wanted: Wanted | None) -> None:
             del parent[name]
 
 
-def _hermes_manifest(_text: str, wanted: Wanted | None) -> str:
-    return (
-        ""
-        if wanted is None
-        else 'name: jiyi\nversion: "0.1"\ndescription: Jiyi, a memory service of your own\n'
-    )
-
-
 def _files(host: Host) -> dict[Path, Edit]:
     home = Path.home()
     if host is Host.HERMES:
         folder = Path(os.environ.get("HERMES_HOME") or home / ".hermes") / "plugins" / "jiyi"
         return {
-            folder / "__init__.py": _plug_in("hermes"),
-            folder / "plugin.yaml": _hermes_manifest,
+            folder / "__init__.py": _whole(lambda _: _standalone("hermes")),
+            folder / "plugin.yaml": _whole(lambda _: HERMES_MANIFEST),
             folder / "jiyi.json": _hook_config,
         }
     if host is Host.OPENCLAW:
-        state, source = (
-            Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw"),
-            INTEGRATIONS / "openclaw",
-        )
-        folder = state / "extensions" / "jiyi"
+        state = Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw")
+        folder, config = state / "extensions" / "jiyi", os.environ.get("OPENCLAW_CONFIG_PATH")
+        files = {path.name: path.read_text("utf-8") for path in sorted((INTEGRATIONS / "openclaw").iterdir())}
         return {
-            **{folder / path.name: _file(path) for path in sorted(source.iterdir())},
+            **{folder / name: _whole(lambda _, text=text: text) for name, text in files.items()},
             folder / "jiyi.json": _hook_config,
-            Path(os.environ.get("OPENCLAW_CONFIG_PATH") or state / "openclaw.json"): _json_edit(
-                _openclaw_entry
-            ),
+            Path(config or state / "openclaw.json"): _json_edit(_openclaw_entry),
         }
     if host is Host.CODEX:
         return {Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml": _toml}
@@ -249,9 +230,7 @@ def connect(
     host: Annotated[Host, typer.Argument(help="The program that is to remember.")],
     remove: Annotated[bool, typer.Option("--remove", help="Take away what was written.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    url: Annotated[
-        str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")
-    ] = None,
+    url: Url = None,
     agent: Annotated[str, typer.Option(help="Whose memory it is.")] = "assistant",
     tz: Annotated[
         str | None,
@@ -275,19 +254,12 @@ def connect(
             " read`)"
         )
     zone = own_zone(settings, tz)
-    wanted = (
-        None
-        if remove
-        else Wanted(url or settings.url or f"http://127.0.0.1:{settings.web_port}", key, agent, zone)
-    )
+    wanted = None if remove else Wanted(address_of(settings, url), key, agent, zone)
     if host is Host.OPEN_WEBUI:
         _open_webui(wanted, host_url, host_key, yes=yes)
         return
-    changes = {
-        path: change
-        for path, edit in _files(host).items()
-        if (change := _change(path, edit, wanted)) is not None
-    }
+    looked = {path: _change(path, edit, wanted) for path, edit in _files(host).items()}
+    changes = {path: change for path, change in looked.items() if change is not None}
     if not changes:
         output.line("nothing to change")
         return
@@ -313,11 +285,10 @@ def _ask(*, yes: bool) -> None:
 
 
 def _tell(host: Host, wanted: Wanted | None) -> None:
-    output.line(
-        "removed"
-        if wanted is None
-        else f"connected; to see that it works: {SEEN[host].replace('AGENT', wanted.agent)}"
-    )
+    if wanted is None:
+        output.line("removed")
+    else:
+        output.line(f"connected; to see that it works: {SEEN[host].replace('AGENT', wanted.agent)}")
 
 
 def _open_webui(wanted: Wanted | None, url: str, key: str, *, yes: bool) -> None:
@@ -328,11 +299,8 @@ def _open_webui(wanted: Wanted | None, url: str, key: str, *, yes: bool) -> None
             " WebUI)"
         )
     try:
-        with httpx2.Client(
-            base_url=f"{url.rstrip('/')}/api/v1/functions",
-            headers={"Authorization": f"Bearer {key}"},
-            timeout=HOST_SECONDS,
-        ) as api:
+        base, headers = f"{url.rstrip('/')}/api/v1/functions", {"Authorization": f"Bearer {key}"}
+        with httpx2.Client(base_url=base, headers=headers, timeout=HOST_SECONDS) as api:
             _write_function(api, wanted, yes=yes)
     except httpx2.HTTPStatusError as error:
         said = error.response.text[:300]
@@ -350,30 +318,20 @@ def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> 
         return response.json()
 
     there = next((function for function in call("GET", "/export") if function["id"] == OURS), None)
-    before, after = (
-        "" if there is None else str(there["content"]),
-        "" if wanted is None else FRONT_MATTER + _standalone("open_webui").partition(FUTURE)[2],
-    )
-    valves = (
-        {}
-        if wanted is None
-        else {"url": wanted.url, "key": wanted.key, "agent": wanted.agent, "tz": wanted.tz or ""}
-    )
     if wanted is None and there is None:
         output.line("nothing to change")
         return
+    before = "" if there is None else str(there["content"])
+    after = "" if wanted is None else FRONT_MATTER + _standalone("open_webui").partition(FUTURE)[2]
     if before != after:
         _show("function jiyi", before, after)
         _ask(yes=yes)
     if wanted is None:
         call("DELETE", f"/id/{OURS}/delete")
     else:
-        form = {
-            "id": OURS,
-            "name": "Jiyi",
-            "content": after,
-            "meta": {"description": "Memory of your own", "manifest": {}},
-        }
+        valves = {"url": wanted.url, "key": wanted.key, "agent": wanted.agent, "tz": wanted.tz or ""}
+        meta = {"description": "Memory of your own", "manifest": {}}
+        form = {"id": OURS, "name": "Jiyi", "content": after, "meta": meta}
         function = call("POST", "/create" if there is None else f"/id/{OURS}/update", form)
         call("POST", f"/id/{OURS}/valves/update", {**(call("GET", f"/id/{OURS}/valves") or {}), **valves})
         for field, path in (("is_active", "toggle"), ("is_global", "toggle/global")):
@@ -389,9 +347,7 @@ def _change(path: Path, edit: Edit, wanted: Wanted | None) -> tuple[str, str] | 
         after = edit(before, wanted)
         backup = _backup(path)
         if wanted is None and backup.exists() and edit(backup.read_text(encoding="utf-8"), None) == after:
-            after = backup.read_text(
-                encoding="utf-8"
-            )  # nothing else was changed meanwhile: as it was, to the byte
+            after = backup.read_text(encoding="utf-8")  # nothing else changed: as it was, to the byte
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise SettingsError(f"{path}: {error}; it was left as it is: mend it, and try again") from None
     return None if before == after else (before, after)

@@ -13,7 +13,6 @@ import typer
 
 from jiyi.cli import output
 from jiyi.cli.shell import Json, Shown, connect, given, moment, shows
-from jiyi.cli.shell import session as session_of
 from jiyi.client.actions import Events
 from jiyi.client.calls import Calls
 from jiyi.client.client import Client, chunks
@@ -119,7 +118,7 @@ def _send(ctx: typer.Context, client: Client, events: list[Event], *, wait: bool
         sys.stdout.flush()
     if wait:
         wait_for(client, events, client.settings.request_timeout)
-    if session_of(ctx).json:
+    if ctx.obj.json:
         output.document({"event_ids": [str(event.event_id) for event in events]})
 
 

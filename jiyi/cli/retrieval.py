@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Group
@@ -24,8 +25,9 @@ from jiyi.settings import Mode, RelevanceMode
 WIDE_BAR, NARROW_BAR = 20, 14
 #: Lines that a long description takes before it is cut.
 MAX_LINES = 3
-SCORING = "Scoring (instead of the agent's own settings)"
-FILTERS = "Which memories are candidates"
+scoring = partial(typer.Option, rich_help_panel="Scoring (instead of the agent's own settings)")
+filtering = partial(typer.Option, rich_help_panel="Which memories are candidates")
+ISO: dict[str, Any] = {"parser": moment, "metavar": "ISO"}
 
 
 @shows
@@ -36,94 +38,43 @@ def retrieve(
         list[str], typer.Argument(help="What they should matter for; one table each.", metavar="FOCAL…")
     ],
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many memories.")] = DEFAULT_TOP_K,
-    mode: Annotated[
-        Mode | None, typer.Option(help="How recency is measured.", rich_help_panel=SCORING)
-    ] = None,
-    relevance: Annotated[
-        RelevanceMode | None, typer.Option(help="By meaning, by words, or both.", rich_help_panel=SCORING)
-    ] = None,
-    recency_w: Annotated[
-        float | None, typer.Option(help="Weight of recency.", rich_help_panel=SCORING)
-    ] = None,
-    relevance_w: Annotated[
-        float | None, typer.Option(help="Weight of relevance.", rich_help_panel=SCORING)
-    ] = None,
-    importance_w: Annotated[
-        float | None, typer.Option(help="Weight of importance.", rich_help_panel=SCORING)
-    ] = None,
-    decay: Annotated[float | None, typer.Option(help="Decay of recency.", rich_help_panel=SCORING)] = None,
-    now: Annotated[
-        datetime | None,
-        typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING),
-    ] = None,
+    mode: Annotated[Mode | None, scoring(help="How recency is measured.")] = None,
+    relevance: Annotated[RelevanceMode | None, scoring(help="By meaning, by words, or both.")] = None,
+    recency_w: Annotated[float | None, scoring(help="Weight of recency.")] = None,
+    relevance_w: Annotated[float | None, scoring(help="Weight of relevance.")] = None,
+    importance_w: Annotated[float | None, scoring(help="Weight of importance.")] = None,
+    decay: Annotated[float | None, scoring(help="Decay of recency.")] = None,
+    now: Annotated[datetime | None, scoring(**ISO, help="The time it is.")] = None,
     types: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--type", help="Instead of event and thought.", rich_help_panel=FILTERS, **choices(NodeType)
-        ),
+        list[str] | None, filtering("--type", help="Instead of event and thought.", **choices(NodeType))
     ] = None,
     kinds: Annotated[
         list[str] | None,
-        typer.Option(
+        filtering(
             "--kind",
             help="Instead of memory, preference, knowledge and experience; `session`: turns.",
-            rich_help_panel=FILTERS,
             **choices(AnyKind),
         ),
     ] = None,
     origins: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--origin", help="Only what comes from here.", rich_help_panel=FILTERS, **choices(Origin)
-        ),
+        list[str] | None, filtering("--origin", help="Only what comes from here.", **choices(Origin))
     ] = None,
-    min_trust: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Trusted at least so much.", rich_help_panel=FILTERS)
-    ] = None,
-    as_of: Annotated[
-        datetime | None,
-        typer.Option(parser=moment, metavar="ISO", help="What was known then.", rich_help_panel=FILTERS),
-    ] = None,
-    session: Annotated[
-        str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option(help="What this user of the agent is told.", rich_help_panel=FILTERS)
-    ] = None,
-    after: Annotated[
-        datetime | None,
-        typer.Option(
-            parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS
-        ),
-    ] = None,
-    before: Annotated[
-        datetime | None,
-        typer.Option(parser=moment, metavar="ISO", help="Created before this time.", rich_help_panel=FILTERS),
-    ] = None,
-    keyword: Annotated[
-        list[str] | None, typer.Option(help="With any of these.", rich_help_panel=FILTERS)
-    ] = None,
-    min_similarity: Annotated[
-        float | None, typer.Option(help="Least cosine with the focal text.", rich_help_panel=FILTERS)
-    ] = None,
-    archived: Annotated[
-        bool, typer.Option("--archived", help="Archived ones too.", rich_help_panel=FILTERS)
-    ] = False,
-    expired: Annotated[
-        bool, typer.Option("--expired", help="Expired ones too.", rich_help_panel=FILTERS)
-    ] = False,
-    superseded: Annotated[
-        bool, typer.Option("--superseded", help="Older versions too.", rich_help_panel=FILTERS)
-    ] = False,
+    min_trust: Annotated[float | None, filtering(min=0, max=1, help="Trusted at least so much.")] = None,
+    as_of: Annotated[datetime | None, filtering(**ISO, help="What was known then.")] = None,
+    session: Annotated[str | None, filtering(help="Of this session only.")] = None,
+    user: Annotated[str | None, filtering(help="What this user of the agent is told.")] = None,
+    after: Annotated[datetime | None, filtering(**ISO, help="Created at this time or later.")] = None,
+    before: Annotated[datetime | None, filtering(**ISO, help="Created before this time.")] = None,
+    keyword: Annotated[list[str] | None, filtering(help="With any of these.")] = None,
+    min_similarity: Annotated[float | None, filtering(help="Least cosine with the focal text.")] = None,
+    archived: Annotated[bool, filtering("--archived", help="Archived ones too.")] = False,
+    expired: Annotated[bool, filtering("--expired", help="Expired ones too.")] = False,
+    superseded: Annotated[bool, filtering("--superseded", help="Older versions too.")] = False,
     diversity: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, help="Thin out what says nearly the same: 0 to 1.", rich_help_panel=SCORING
-        ),
+        float | None, scoring(min=0, max=1, help="Thin out what says nearly the same: 0 to 1.")
     ] = None,
     min_probability: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Least probability that a memory answers.", rich_help_panel=FILTERS),
+        float | None, filtering(min=0, max=1, help="Least probability that a memory answers.")
     ] = None,
     no_touch: Annotated[bool, typer.Option("--no-touch", help="Do not count this as an access.")] = False,
 ) -> Shown:
@@ -173,9 +124,7 @@ def focal_table(group: FocalAnswer, width: int) -> Group:
     title = Text.assemble("▸ ", (output.plain(group.query), "bold"))
     if not group.retrieved_nodes:
         return Group(title, Text(f"{group.status}: {output.plain(group.message)}", "yellow"))
-    table = (
-        _wide(group.retrieved_nodes, width) if width >= output.WIDE else _narrow(group.retrieved_nodes, width)
-    )
+    table = _rows(group.retrieved_nodes, width, wide=width >= output.WIDE)
     return Group(title, table, output.legend(), footer(group))
 
 
@@ -195,74 +144,34 @@ def footer(group: FocalAnswer) -> Text:
     return text
 
 
-def _table(*columns: tuple[str, int, bool], rest: int) -> Table:
+def _rows(nodes: list[ScoredMemory], width: int, *, wide: bool) -> Table:
+    """One line a memory, the long ones more; narrow: the numbers below the bar, the date below the type."""
+    bar_cells = WIDE_BAR if wide else NARROW_BAR
+    numbers = [(name, 4, True) for name in ("rec", "rel", "imp")]
+    about = [("type", 7, False), ("created", 10, False)]
+    head = [("#", 3, True), ("score", 5, True)]
+    columns = (
+        [*head, ("", bar_cells, False), *numbers, *about]
+        if wide
+        else [*head, (" rec  rel  imp", bar_cells, False), about[1]]
+    )
+    rest = output.room(width, *(cells for _, cells, _ in columns))
     table = output.table("")
     for name, cells, right in columns:
-        table.add_column(
-            name, min_width=cells, max_width=cells, no_wrap=True, justify="right" if right else "left"
-        )
+        justify: Literal["right", "left"] = "right" if right else "left"
+        table.add_column(name, min_width=cells, max_width=cells, no_wrap=True, justify=justify)
     table.add_column("memory", min_width=rest, max_width=rest, overflow="fold")
-    return table
-
-
-def _contributions(node: ScoredMemory) -> tuple[float, float, float]:
-    return node.recency.contribution, node.relevance.contribution, node.importance.contribution
-
-
-def _wide(nodes: list[ScoredMemory], width: int) -> Table:
-    """One line a memory, the long ones more."""
-    columns = [
-        ("#", 3, True),
-        ("score", 5, True),
-        ("", WIDE_BAR, False),
-        ("rec", 4, True),
-        ("rel", 4, True),
-        ("imp", 4, True),
-        ("type", 7, False),
-        ("created", 10, False),
-    ]
-    rest = output.room(width, *(cells for _, cells, _ in columns))
-    table = _table(*columns, rest=rest)
     for rank, node in enumerate(nodes, start=1):
-        parts = _contributions(node)
-        numbers = [
-            Text(f"{part:.2f}", colour)
-            for part, (_, colour) in zip(parts, output.PARTS.values(), strict=True)
-        ]
-        table.add_row(
-            str(rank),
-            f"{node.score:.2f}",
-            output.stacked(*parts, best=nodes[0].score, width=WIDE_BAR),
-            *numbers,
-            node.type,
-            output.local_date(node.created_at),
-            output.cut(node.description, rest, MAX_LINES),
+        parts = (node.recency.contribution, node.relevance.contribution, node.importance.contribution)
+        colours = [colour for _, colour in output.PARTS.values()]
+        figures = [Text(f"{part:.2f}", colour) for part, colour in zip(parts, colours, strict=True)]
+        bar = output.stacked(*parts, best=nodes[0].score, width=bar_cells)
+        created = output.local_date(node.created_at)
+        shown = (
+            [bar, *figures, node.type, created]
+            if wide
+            else [Text.assemble(bar, "\n", Text(" ").join(figures)), f"{node.type}\n{created}"]
         )
-    return table
-
-
-def _narrow(nodes: list[ScoredMemory], width: int) -> Table:
-    """Two lines a memory: the numbers below the bar, the date below the type."""
-    columns = [
-        ("#", 3, True),
-        ("score", 5, True),
-        (" rec  rel  imp", NARROW_BAR, False),
-        ("created", 10, False),
-    ]
-    rest = output.room(width, *(cells for _, cells, _ in columns))
-    table = _table(*columns, rest=rest)
-    for rank, node in enumerate(nodes, start=1):
-        parts = _contributions(node)
-        bar = output.stacked(*parts, best=nodes[0].score, width=NARROW_BAR)
-        numbers = Text(" ").join(
-            Text(f"{part:.2f}", colour)
-            for part, (_, colour) in zip(parts, output.PARTS.values(), strict=True)
-        )
-        table.add_row(
-            str(rank),
-            f"{node.score:.2f}",
-            Text.assemble(bar, "\n", numbers),
-            f"{node.type}\n{output.local_date(node.created_at)}",
-            output.cut(node.description, rest, MAX_LINES),
-        )
+        text = output.cut(node.description, rest, MAX_LINES)
+        table.add_row(str(rank), f"{node.score:.2f}", *shown, text)
     return table

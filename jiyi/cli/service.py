@@ -17,7 +17,7 @@ import typer
 
 import jiyi
 from jiyi.cli import output
-from jiyi.cli.shell import Json
+from jiyi.cli.shell import Json, Url, address_of
 from jiyi.client.client import needs_broker
 from jiyi.errors import InvalidRequest, JiyiError, SettingsError
 from jiyi.extras import install_command
@@ -44,11 +44,7 @@ def up(
     as_json: Json = False,  # noqa: ARG001
 ) -> None:
     """Start the service with its own PostgreSQL and Valkey; Ctrl-C stops it."""
-    become(
-        UP,
-        "jiyi up",
-        [flag for flag, is_set in (("--once", once), ("--demo", demo), ("--verbose", verbose)) if is_set],
-    )
+    become(UP, "jiyi up", _flags(once=once, demo=demo, verbose=verbose))
 
 
 def backup(
@@ -59,7 +55,7 @@ def backup(
 ) -> None:
     """Copy the whole database to a file, running or not, and check that it can be read back."""
     arguments = ["backup", *([] if path is None else [str(path.absolute())])]
-    become(BACKUP, "jiyi backup", [*arguments, *(["--json"] if as_json else [])])
+    become(BACKUP, "jiyi backup", [*arguments, *_flags(json=as_json)])
 
 
 def restore(
@@ -70,8 +66,12 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Put a backup in the place of an empty database, while the service is stopped."""
-    flags = [flag for flag, is_set in (("--force", force), ("--json", as_json)) if is_set]
-    become(BACKUP, "jiyi restore", ["restore", str(path.absolute()), *flags])
+    arguments = ["restore", str(path.absolute())]
+    become(BACKUP, "jiyi restore", [*arguments, *_flags(force=force, json=as_json)])
+
+
+def _flags(**flags: bool) -> list[str]:
+    return [f"--{name}" for name, is_set in flags.items() if is_set]
 
 
 def become(module: str, command: str, arguments: list[str]) -> None:
@@ -80,11 +80,8 @@ def become(module: str, command: str, arguments: list[str]) -> None:
     paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     sys.stdout.flush()
     os.chdir(root)
-    os.execve(  # noqa: S606
-        sys.executable,
-        [sys.executable, "-m", module, *arguments],
-        {**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], environment)  # noqa: S606
 
 
 def checkout(command: str = "jiyi up") -> Path:
@@ -108,9 +105,7 @@ def mcp(
         bool,
         typer.Option("--http", help="Serve streamable HTTP at /mcp; every request brings its own API key."),
     ] = False,
-    url: Annotated[
-        str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")
-    ] = None,
+    url: Url = None,
     host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(help="With --http: the port to listen on.", min=0, max=65_535)
@@ -119,7 +114,7 @@ def mcp(
 ) -> None:
     """Serve memory to an LLM's host over the Model Context Protocol; JIYI_KEY bounds what it may do."""
     settings = get_settings()
-    address = url or settings.url or f"http://127.0.0.1:{settings.web_port}"
+    address = address_of(settings, url)
     key = settings.key.get_secret_value()
     if not http and not key:
         raise SettingsError(
@@ -191,9 +186,7 @@ PROXY_PORT, LOOPBACK = 8767, ("127.0.0.1", "localhost")
 
 
 def proxy(
-    url: Annotated[
-        str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")
-    ] = None,
+    url: Url = None,
     broker: Annotated[
         bool,
         typer.Option("--broker", help="Recall over JIYI_BROKER_URL and JIYI_REDIS_URL, which is faster."),
@@ -264,7 +257,7 @@ def proxy(
     except (OSError, UnicodeDecodeError, InvalidRequest) as error:
         raise SettingsError(f"--upstreams: {upstreams}: {error}") from None
     config = ProxyConfig(
-        service=url or settings.url or f"http://127.0.0.1:{settings.web_port}",
+        service=address_of(settings, url),
         openai=Upstream(openai, os.environ.get("OPENAI_API_KEY", "")),
         anthropic=Upstream(anthropic, os.environ.get("ANTHROPIC_API_KEY", "")),
         key=settings.key.get_secret_value(),
@@ -296,4 +289,4 @@ def doctor(as_json: Json = False) -> None:
     Runs where the service runs. Ends with 0 if nothing is wrong, 1 if something needs attention, 2 if
     something cannot be reached.
     """
-    become(DOCTOR, "jiyi doctor", ["--json"] if as_json else [])
+    become(DOCTOR, "jiyi doctor", _flags(json=as_json))

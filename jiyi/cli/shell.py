@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from jiyi.cli import output
 from jiyi.errors import JiyiError, SettingsError, unknown_option
-from jiyi.settings import get_settings
+from jiyi.settings import Settings, get_settings
 
 if TYPE_CHECKING:
     from jiyi.client.client import Client
@@ -87,12 +87,8 @@ def _as_elsewhere(error: Any) -> Exception:
     """An unknown option, in the words that REST and MCP use for one; any other error unchanged."""
     if not hasattr(error, "possibilities") or error.ctx is None:
         return error  # type: ignore[no-any-return]
-    known = {
-        option
-        for parameter in error.ctx.command.params
-        for option in parameter.opts
-        if option.startswith("--")
-    }
+    options = [option for parameter in error.ctx.command.params for option in parameter.opts]
+    known = {option for option in options if option.startswith("--")}
     return USAGE(unknown_option(error.option_name, known), ctx=error.ctx)  # type: ignore[no-any-return]
 
 
@@ -121,7 +117,7 @@ def tell(error: JiyiError, session: Session | None) -> None:
 
 def _answer_in_json(ctx: typer.Context, value: bool) -> bool:
     if value:
-        session(ctx).json = True
+        ctx.obj.json = True
     return value
 
 
@@ -147,11 +143,6 @@ def choices(kind: Any) -> dict[str, Any]:
     return {"metavar": "|".join(words), "autocompletion": complete}
 
 
-def session(ctx: typer.Context) -> Session:
-    current: Session = ctx.obj
-    return current
-
-
 def loaded(place: str) -> Any:
     """What ``module:name`` is, of a module of this package."""
     module, _, name = place.partition(":")
@@ -163,20 +154,28 @@ def connect(ctx: typer.Context, group: str | None = None) -> Client:
     from jiyi.client.client import Client  # here, because help needs nothing of it
 
     settings = get_settings()
-    if settings.url:
-        return Client(group or session(ctx).group, settings=settings)
     try:
-        import kombu  # here, because over HTTP nothing needs it
-    except ModuleNotFoundError:
-        return Client(group or session(ctx).group, settings=settings)  # says which extra is missing
-    try:
-        kombu.Connection(settings.need("broker_url")).get_transport_cls()
-        return Client(group or session(ctx).group, settings=settings)
+        if not settings.url:
+            with suppress(ModuleNotFoundError):  # the client says which extra is missing
+                import kombu  # here, because over HTTP nothing needs it
+
+                kombu.Connection(settings.need("broker_url")).get_transport_cls()
+        return Client(group or ctx.obj.group, settings=settings)
     except JiyiError:
         raise
     except (KeyError, ValueError, ImportError) as error:
         reason = error.args[0] if error.args else error
         raise SettingsError(f"JIYI_BROKER_URL or JIYI_REDIS_URL cannot be used: {reason}") from None
+
+
+Url = Annotated[
+    str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")
+]
+
+
+def address_of(settings: Settings, url: str | None) -> str:
+    """The service's address: as given, as set, or of this machine."""
+    return url or settings.url or f"http://127.0.0.1:{settings.web_port}"
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -229,10 +228,17 @@ def shows(command: Callable[..., Shown]) -> Callable[..., None]:
             shown = command(connected, **given)
         show(shown, as_json=as_json)
 
+    return with_parameters(run, [keyword_only(each.name, each.annotation, each.default) for each in own])
+
+
+def keyword_only(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def with_parameters(run: Callable[..., None], own: list[inspect.Parameter]) -> Callable[..., None]:
+    """A command as typer sees it: with a context, these parameters, and ``--json``."""
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, annotation=Json, default=False)
-    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    signature = inspect.Signature([context, *keywords, option])
+    signature = inspect.Signature([context, *own, keyword_only("as_json", Json, False)])
     run.__signature__ = signature  # type: ignore[attr-defined]
     run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     return run

@@ -18,7 +18,17 @@ from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, Shown, choices, connect, duration, loaded, moment, show
+from jiyi.cli.shell import (
+    Shown,
+    choices,
+    connect,
+    duration,
+    keyword_only,
+    loaded,
+    moment,
+    show,
+    with_parameters,
+)
 from jiyi.cli.views import view
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.actions import TABLE, Declaration
@@ -60,30 +70,17 @@ def callback_of(name: str) -> Any:
 
     declared = action.request.model_fields
     own = [_parameter(field, each, _place(action.request, field)) for field, each in declared.items()]
-    own.sort(key=lambda parameter: _is_list(parameter.annotation))
+    own.sort(key=lambda parameter: get_origin(get_args(parameter.annotation)[0]) is list)
     shown = action.seconds is not None
     seconds = typer.Option(min=0.1, help="Seconds to wait for the answer.", show_default=shown)
-    own += [_keyword("timeout", Annotated[float | None, seconds], action.seconds)]
+    own += [keyword_only("timeout", Annotated[float | None, seconds], action.seconds)]
     if action.erases or any(DISCARD in get_args(each.annotation) for each in declared.values()):
-        own += [_keyword("yes", Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")], False)]
-    own += [_keyword("as_json", Json, False)]
-    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    signature = inspect.Signature([context, *own])
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {each: parameter.annotation for each, parameter in signature.parameters.items()}
-    return run
-
-
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        own += [keyword_only("yes", Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")], False)]
+    return with_parameters(run, own)
 
 
 def _variable(field: str) -> str:
     return f"{field}_" if keyword.iskeyword(field) else field
-
-
-def _is_list(annotation: Any) -> bool:
-    return get_origin(get_args(annotation)[0]) is list
 
 
 def _place(request: type[BaseModel], field: str) -> bool:
@@ -131,7 +128,7 @@ def _parameter(field: str, each: FieldInfo, argument: bool) -> inspect.Parameter
         options.setdefault("show_default", False)
     missing = inspect.Parameter.empty if each.is_required() else (None if default == "" else default)
     info = typer.Argument(**options) if argument else typer.Option(*_names(field, each, kind), **options)
-    return _keyword(_variable(field), Annotated[annotation, info], missing)
+    return keyword_only(_variable(field), Annotated[annotation, info], missing)
 
 
 def _names(field: str, each: FieldInfo, kind: Any) -> list[str]:

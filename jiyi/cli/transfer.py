@@ -23,7 +23,7 @@ from pydantic_core import to_jsonable_python
 from jiyi.cli import output, stanford
 from jiyi.cli.observe import publish, wait_for
 from jiyi.cli.output import UNKNOWN
-from jiyi.cli.shell import InvalidFile, Json, connect, session
+from jiyi.cli.shell import InvalidFile, Json, connect
 from jiyi.client.client import Client, chunks
 from jiyi.client.http import HttpTransport
 from jiyi.client.write_methods import full_form
@@ -78,7 +78,7 @@ def import_jsonl(
         else:
             with file.open("rb") as rows:
                 lines = read(_bounded(rows), target)
-        _refuse(lines, str(file), told=session(ctx).json, skip_bad=skip_bad)
+        _refuse(lines, str(file), told=ctx.obj.json, skip_bad=skip_bad)
         _bring_in(ctx, client, lines.events, skipped=lines.bad, wait=wait, timeout=timeout, as_json=as_json)
 
 
@@ -108,16 +108,8 @@ def import_stanford(
         left_out = stanford.left_out(memory)
         _tell("left out", left_out)
         skipped = len(memory.nodes) - sum(isinstance(event, MemoryObserved) for event in events)
-        _bring_in(
-            ctx,
-            client,
-            events,
-            skipped=skipped,
-            left_out=left_out,
-            wait=wait,
-            timeout=timeout,
-            as_json=as_json,
-        )
+        how = {"wait": wait, "timeout": timeout, "as_json": as_json}
+        _bring_in(ctx, client, events, skipped=skipped, left_out=left_out, **how)
 
 
 def _tell(what: str, sentences: Sequence[str]) -> None:
@@ -204,16 +196,8 @@ def _bring_in(
     groups = sorted({event.group_id for event in events})
     if as_json:
         also = {} if left_out is None else {"left_out": list(left_out)}
-        output.document(
-            {
-                "published": len(events),
-                "skipped": skipped,
-                **also,
-                "waited": wait,
-                "groups": groups,
-                "agents": agents,
-            }
-        )
+        counts = {"published": len(events), "skipped": skipped, **also}
+        output.document({**counts, "waited": wait, "groups": groups, "agents": agents})
         return
     without = f", {skipped:,} left out" if skipped else ""
     state = "retrievable" if wait else "published"
@@ -225,8 +209,11 @@ def _bring_in(
 
 export_app = typer.Typer(help="Write memories to files.")
 
+WithVectors = Annotated[
+    bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")
+]
 #: Rows of one page: with vectors of 1,536 numbers, about four megabytes.
-PAGE = 500
+PAGE = min(500, limits.MAX_PAGE)
 STDOUT = Path("-")
 
 
@@ -235,9 +222,7 @@ def export_all(
     ctx: typer.Context,
     everything: Annotated[bool, typer.Option("--all", help="All that the group's agents remember.")] = False,
     file: Annotated[Path, typer.Option(help="Where to; - is stdout.")] = STDOUT,
-    with_vectors: Annotated[
-        bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")
-    ] = False,
+    with_vectors: WithVectors = False,
     as_json: Json = False,
 ) -> None:
     """Write memories to files. With --all: events and what came of them, for `jiyi import jsonl`."""
@@ -255,9 +240,7 @@ def export_jsonl(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="Where to; - is stdout.")] = STDOUT,
     agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
-    with_vectors: Annotated[
-        bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")
-    ] = False,
+    with_vectors: WithVectors = False,
     as_json: Json = False,
 ) -> None:
     """The group's events, one a line, as `jiyi import jsonl` takes them back."""
@@ -284,10 +267,9 @@ def _write(
 
 def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[JsonObject]:
     """Every event in order of arrival, without the fields that say nothing."""
-    limit = min(PAGE, limits.MAX_PAGE)
     cursor: str | None = None
     while True:
-        page = client.memory.export(agent_id=agent, cursor=cursor, with_vectors=with_vectors, limit=limit)
+        page = client.memory.export(agent_id=agent, cursor=cursor, with_vectors=with_vectors, limit=PAGE)
         for row in page.rows:
             yield {name: value for name, value in row.items() if value is not None}
         if page.next is None:
@@ -299,10 +281,8 @@ def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
     """Events, then the current memories from conversations and thoughts, each after what it rests on."""
     yield from exported(client, None, with_vectors=with_vectors)
     group = group_of(client)
-    ids = [
-        memory.node_id for memory in client.list(None, archived="with", page_size=min(PAGE, limits.MAX_PAGE))
-    ]
-    for page in chunks(ids[::-1], min(PAGE, limits.MAX_PAGE)):
+    ids = [memory.node_id for memory in client.list(None, archived="with", page_size=PAGE)]
+    for page in chunks(ids[::-1], PAGE):
         states = client.events.states(ids=page).rows
         for state in states:
             if state.state == "unknown":

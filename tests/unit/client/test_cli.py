@@ -53,7 +53,7 @@ def client(monkeypatch):
     fake.__enter__.return_value, fake.__exit__.return_value = fake, None
 
     def connect(ctx, group=None):
-        fake.group = group or shell.session(ctx).group or "g"
+        fake.group = group or ctx.obj.group or "g"
         return fake
 
     for module in (shell, observe, subjects, transfer):

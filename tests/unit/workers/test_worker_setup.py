@@ -24,7 +24,7 @@ import os, sys, threading
 from celery import signals
 from workers import worker_setup
 from workers.supervision.processes import AUTOGROUP
-worker_setup.install_priority()
+worker_setup.install()
 for worker in sys.argv[1:]:
     if not os.fork():
         os.setsid()
