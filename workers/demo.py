@@ -117,9 +117,8 @@ def reflect(client: Client, agent: str) -> list[NewThought]:
     if known is None:
         await_counted(client)
     reflection = client.reflection.get(id=known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
-    best = {
-        thought.focal_point: thought for thought in reversed(reflection.thoughts)
-    }  # of each question the first
+    # of each question the first
+    best = {thought.focal_point: thought for thought in reversed(reflection.thoughts)}
     return [thought for thought in reflection.thoughts if best[thought.focal_point] is thought][
         :SHOWN_THOUGHTS
     ]

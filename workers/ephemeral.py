@@ -94,9 +94,8 @@ def environment(**settings: str) -> Iterator[None]:
 def forget() -> None:
     """Drop what this process keeps of its settings: they have changed."""
     for connections in (*engine.made(), *reading_engine.made(), *session_engine.made()):
-        event.listen(
-            connections.pool, "checkin", _close
-        )  # what a thread still has comes back to a pool that nobody keeps
+        # what a thread still has comes back to a pool that nobody keeps
+        event.listen(connections.pool, "checkin", _close)
         connections.dispose()
     for client in valkey.made():
         client.close()

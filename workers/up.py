@@ -76,9 +76,8 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
                 f"{name} is set, but this command runs a database and broker of its own: unset it, or start"
                 " the processes of the service one by one (docs/deployment.md)"
             )
-    os.environ.pop(
-        "JIYI_KEY", None
-    )  # some program's, which may do less: calls from here are signed with the service's own secret
+    # some program's, which may do less: calls from here are signed with the service's own secret
+    os.environ.pop("JIYI_KEY", None)
     chosen(get_settings())  # says what is wrong with the settings before anything is started
     with contextlib.ExitStack() as closing:
         stack = start_stack()

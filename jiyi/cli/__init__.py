@@ -26,9 +26,8 @@ def main() -> None:
     """Run the command in ``sys.argv`` and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a terminal that is not UTF-8 shows escapes, no traceback
+            # a terminal that is not UTF-8 shows escapes, no traceback
+            stream.reconfigure(errors="backslashreplace")
     if sys.argv[1:2] == ["hook"]:  # a host waits for it: nothing else is loaded
         from jiyi.cli import hook
 

@@ -128,9 +128,8 @@ def _observation(
     payload = {
         "node_type": node["type"],
         "description": node["description"],
-        "embedding_key": (
-            key if not isinstance(key, str) or key.strip() else None
-        ),  # then it is the description
+        # then it is the description
+        "embedding_key": (key if not isinstance(key, str) or key.strip() else None),
         "subject": node["subject"],
         "predicate": node["predicate"],
         "object": node["object"],

@@ -143,9 +143,8 @@ def refused_value(error: BaseException | None) -> InvalidRequest | None:
         reason: str | None = _REFUSED["22021"]
     elif isinstance(error, psycopg.Error) and error.sqlstate is not None:
         reason = _REFUSED.get(error.sqlstate)
-    elif isinstance(
-        error, psycopg.DataError
-    ):  # the driver's own: a NUL character, or a number or time that it cannot write
+    elif isinstance(error, psycopg.DataError):
+        # the driver's own: a NUL character, or a number or time that it cannot write
         reason = "a value cannot be stored; send valid Unicode without NUL, and smaller numbers"
     else:
         reason = None

@@ -185,9 +185,8 @@ def _check(copy: Copy) -> None:
 
 def _copy(connection: psycopg.Connection, copy: Copy) -> None:
     with connection.cursor() as cursor:
-        cursor.adapters.register_dumper(
-            bytes, BytesBinaryDumper
-        )  # of those for bytea the one that is written in C
+        # of those for bytea the one that is written in C
+        cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
         with (
             telling(f"COPY {copy.table.__tablename__}"),
             cursor.copy(_statement(copy.table, copy.columns)) as into,

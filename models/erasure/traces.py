@@ -295,9 +295,8 @@ def _value_without(column: Column, value: str, ids: Collection[str]) -> str | No
         return f"{{{','.join(left)}}}"
     if column.type == "jsonb":
         return to_json(without(from_json(value), ids)).decode()
-    return _text_without(
-        value, ids
-    )  # the text of a list of texts, too: an id changes nothing in how it is quoted
+    # the text of a list of texts, too: an id changes nothing in how it is quoted
+    return _text_without(value, ids)
 
 
 def _blank_table(

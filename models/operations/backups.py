@@ -295,9 +295,8 @@ def _address() -> str:
 def _candidates(name: str) -> Iterator[Path]:
     if (on_path := shutil.which(name)) is not None:
         yield Path(on_path)
-    spec = importlib.util.find_spec(
-        WHEEL
-    )  # not imported: it would look for folders that are none of our business
+    # not imported: it would look for folders that are none of our business
+    spec = importlib.util.find_spec(WHEEL)
     for place in (spec.submodule_search_locations or []) if spec else []:
         yield from sorted(path / name for path in Path(place).glob(WHEEL_FOLDERS) if (path / name).is_file())
 

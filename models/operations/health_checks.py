@@ -275,9 +275,8 @@ def work(pending: Sequence[WorkOwed] | None, reason: str) -> Check:
     name = Translatable("Work")
     if pending is None:
         return Check(name, "unknown", reason)
-    due = [
-        row for row in pending if row.overdue and subjects.of_kind(row.kind) is None
-    ]  # what is of subjects that are off waits for them
+    # what is of subjects that are off waits for them
+    due = [row for row in pending if row.overdue and subjects.of_kind(row.kind) is None]
     oldest = min(due, key=lambda row: row.oldest, default=None)
     if oldest is not None and _seconds_since(oldest.oldest) > MAX_DUE_SECONDS:
         detail = Translatable(

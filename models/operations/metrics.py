@@ -148,9 +148,8 @@ def of_meters() -> list[Metric]:
         counter(
             "jiyi_tasks",
             "Runs of a task by their end.",
-            {
-                (name, outcome): tasks.get((name, outcome), 0) for name in names for outcome in outcomes
-            },  # a failure is seen as a growth
+            # a failure is seen as a growth
+            {(name, outcome): tasks.get((name, outcome), 0) for name in names for outcome in outcomes},
             "task",
             "outcome",
         ),

@@ -191,9 +191,8 @@ def _worker(worker_id: str, told: bytes) -> Worker | None:
     try:
         fields = json.loads(told)
         name, queues, at = fields.pop("name"), tuple(fields.pop("queues")), fields.pop("at")
-        known = {
-            field: value for field, value in fields.items() if field in Told.__slots__
-        }  # a newer one tells more
+        # a newer one tells more
+        known = {field: value for field, value in fields.items() if field in Told.__slots__}
         return Worker(worker_id, name, queues, max(0.0, time.time() - at), Told(**known))
     except (ValueError, KeyError, TypeError):  # of another version
         return None

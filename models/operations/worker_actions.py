@@ -154,8 +154,7 @@ def set_worker_mode(context: Context, request: SetWorkerMode) -> Count:
     """
     if request.worker not in {worker.name for worker in signs_of_life.workers()}:
         raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
-    at = write_wish(
-        request.worker, request.mode, context.actor.name
-    )  # before the commit: what cannot be written leaves no audit row
+    # before the commit: what cannot be written leaves no audit row
+    at = write_wish(request.worker, request.mode, context.actor.name)
     context.audit(f"worker:{request.worker}", group_id=None, mode=request.mode, at=at)
     return Count(count=1)

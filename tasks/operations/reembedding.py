@@ -106,9 +106,8 @@ def _fill(actor: Actor, begun: Reembedding, request: ReembeddingStep) -> MoveSta
         items = embedding_models.to_embed(
             connection, begun, request.batch, begun.position or embedding_models.FIRST
         )
-    if len(items) < min(
-        request.batch, LAST_MEMORIES
-    ):  # the round ends here; more may be coming in all the time
+    # the round ends here; more may be coming in all the time
+    if len(items) < min(request.batch, LAST_MEMORIES):
         return _switch(actor, begun)
     _embed(begun, items)
     return _filling(begun, request, len(items))
@@ -202,9 +201,8 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
         items = embedding_models.to_embed(connection, last, request.batch)
         if not items:
-            pending_work.enqueue(
-                connection, ENLARGE, enlargement.all_large(connection)
-            )  # the new vectors need their index
+            # the new vectors need their index
+            pending_work.enqueue(connection, ENLARGE, enlargement.all_large(connection))
     if not items:
         return MoveState(phase="done", model=last.model, replaces=last.replaces)
     _embed(last, items)

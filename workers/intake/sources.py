@@ -134,9 +134,8 @@ def open_source(settings: Settings) -> Source:
         settings.broker_url, connect_timeout=SOCKET_TIMEOUT, transport_options=AMQP_TIMEOUTS
     ) as connection:
         connection.ensure_connection(max_retries=1)
-        with suppress(
-            redis.OutOfMemoryError
-        ):  # a full Valkey knows its queue, or learns it with the intake's sign of life
+        # a full Valkey knows its queue, or learns it with the intake's sign of life
+        with suppress(redis.OutOfMemoryError):
             intake_queue(settings)(connection.default_channel).declare()
     return KombuSource(settings) if address is None else RedisSource(address, settings)
 
@@ -418,13 +417,8 @@ def decompressed(body: bytes, name: str, limit: int) -> bytes:
     decompressor = make()
     try:
         plain = decompressor.decompress(body, limit + 1)
-    except (
-        zlib.error,
-        lzma.LZMAError,
-        OSError,
-        ValueError,
-        EOFError,
-    ) as error:  # OSError and ValueError are bz2's
+    except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
+        # OSError and ValueError are bz2's
         raise UnreadableBodyError(
             f"its header says {name!r}, but it cannot be decompressed: {error}"
         ) from None

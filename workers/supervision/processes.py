@@ -84,9 +84,8 @@ def open_log(path: Path) -> BinaryIO:
         if path.stat().st_size > LOG_BYTES:
             path.replace(path.with_name(path.name + ".1"))
     opened = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
-    with contextlib.suppress(
-        PermissionError
-    ):  # it is there already, and somebody else's: another user ran Jiyi before
+    # it is there already, and somebody else's: another user ran Jiyi before
+    with contextlib.suppress(PermissionError):
         os.fchmod(opened.fileno(), 0o600)
     return opened
 

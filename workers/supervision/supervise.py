@@ -29,12 +29,10 @@ from workers.supervision import processes
 from workers.supervision.processes import open_log
 from workers.supervision.restarts import TOO_OFTEN, Restarts, describe
 
-GRACE_SECONDS = (
-    8.0  # for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
-)
-TICK_SECONDS = (
-    0.2  # how often the watch looks for deadlines and for processes whose children hold their output open.
-)
+# for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
+GRACE_SECONDS = 8.0
+# how often the watch looks for deadlines and for processes whose children hold their output open.
+TICK_SECONDS = 0.2
 READERS_SECONDS = 2.0  # for the last lines of output after everything was killed.
 SIGNAL_EXIT_BASE = 128  # the shell's code for an end by signal N is 128 + N.
 EXIT_NOT_FOUND = 127  # the shell's code for a command that cannot be started.
@@ -200,9 +198,8 @@ class Supervisor:
         with child.stdout:
             self._output.copy(child.stdout, name, colour, log)
         code = child.wait()
-        _kill_session(
-            child
-        )  # what it has left behind would hold its sockets and its locks against the next one
+        # what it has left behind would hold its sockets and its locks against the next one
+        _kill_session(child)
         return code
 
     def say(self, line: str) -> None:

@@ -364,9 +364,8 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         )
         name = (sock.family, sock.type, sock.proto, sock.getsockname())
         super().__init__(application, _sock=sock, adj=settings, bind_socket=False, sockinfo=name)
-        logging.getLogger("waitress.queue").setLevel(
-            logging.ERROR
-        )  # it would tell of every request that waits for a thread
+        # it would tell of every request that waits for a thread
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         _allow_files(2 * MAX_CONNECTIONS)
 
     def add_task(self, task: Connection) -> None:

@@ -89,9 +89,8 @@ def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does_or_the_sc
             )
         reflected = pool.submit(work.run_due, work.KINDS[REFLECT], reflecting.reflect)
         until_it_waits_for_a_lock(reflected)
-        reflections.ask(
-            connection, *name, "conversations" if other == "conversation" else "hours"
-        )  # no deadlock: nobody waits for us
+        # no deadlock: nobody waits for us
+        reflections.ask(connection, *name, "conversations" if other == "conversation" else "hours")
         connection.commit()
         assert reflected.result(PATIENCE) == 1
     assert {row["state"] for row in rows("SELECT state FROM reflections WHERE group_id = :g", g=group)} & {

@@ -274,9 +274,8 @@ def test_no_tenant_writes_anothers_rows_in_any_table(
         ).fetchone()
         assert row is not None
         before = row["row"]
-        taken = {
-            name: value for name, value in before.items() if name != "position"
-        }  # an identity, given out
+        # an identity, given out
+        taken = {name: value for name, value in before.items() if name != "position"}
         with for_groups(ours):
             with unit_of_work() as connection:
                 changed = connection.execute(
@@ -418,10 +417,8 @@ def test_a_query_that_forgot_its_condition_gives_away_nothing(
     ours, theirs = groups
     for question, ask in QUESTIONS.items():
         with neutralised() as changed:
-            with (
-                whole_service(),
-                unit_of_work() as connection,
-            ):  # so the test can fail: without row-level security it is given away
+            # so the test can fail: without row-level security it is given away
+            with whole_service(), unit_of_work() as connection:
                 everything = repr(ask(connection, ours, secrets[theirs]))
                 others = ask(connection, "no such group", secrets[theirs])
             assert changed, question
@@ -434,10 +431,8 @@ def test_a_query_that_forgot_its_condition_gives_away_nothing(
             for scope in (Scope(("no such group",)), NOBODY):
                 with within(scope), unit_of_work() as connection:
                     assert not any(flatten(ask(connection, theirs, secrets[theirs]))), question
-        with (
-            for_groups(ours),
-            unit_of_work() as connection,
-        ):  # asked for another group by name, with its condition
+        # asked for another group by name, with its condition
+        with for_groups(ours), unit_of_work() as connection:
             assert not any(flatten(ask(connection, theirs, secrets[theirs]))), question
 
 

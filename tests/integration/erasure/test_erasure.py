@@ -370,9 +370,8 @@ def test_an_erasure_that_dies_at_any_step_ends_complete(
         patch.setitem(IN_DATABASE, step, dies)
         run_due(KINDS[ERASE], erase_task)
     with unit_of_work() as connection, whole_service():
-        connection.execute(
-            text("UPDATE pending_work SET due_at = now() WHERE kind = 'erase'")
-        )  # its lease runs out
+        # its lease runs out
+        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = 'erase'"))
     carry_on()
     report = report_of(group, erasure_id)
     assert places("Maria Lopez", group=group) == []
@@ -424,9 +423,8 @@ def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(
     carry_on()
     waiting = state_of(group, erasure_id)
     assert (waiting.state, waiting.step) == ("running", "workers")
-    assert (
-        len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1
-    )  # what it asked for is done
+    # what it asked for is done
+    assert len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1
     (owed,) = rows("SELECT attempts FROM pending_work WHERE kind = 'erase' AND group_id = :g", g=group)
     assert owed["attempts"] <= 1  # nobody gives up on it
     monkeypatch.setattr(signs_of_life, "COUNTS_SECONDS", -1.0)
@@ -537,16 +535,14 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     client.observe("klaus", "There are people who bake", node_type="thought", evidence=[chat], wait=True)
     client.observe("klaus", "Klaus repairs the clock", poignancy=4, wait=True)
     client.observe(f"{word}-agent", "my own memory", wait=True)
-    assert client.retrieve(
-        "klaus", f"what about {word}?"
-    ).accessed_ids  # warm index, question remembered, access buffer
+    # warm index, question remembered, access buffer
+    assert client.retrieve("klaus", f"what about {word}?").accessed_ids
     assert client.retrieve("klaus", zh).accessed_ids
     _cause_trouble(group, word, zh)
     preview = client.erasure.preview(person=word, aliases=[zh])
     assert preview.agents == [f"{word}-agent"]
-    assert client.retrieve(
-        "klaus", zh
-    ).accessed_ids  # the index may have made room for those of other tests meanwhile
+    # the index may have made room for those of other tests meanwhile
+    assert client.retrieve("klaus", zh).accessed_ids
     # Tests that retrieve in this process have reported its indexes, and an erasure would wait for its answer.
     valkey().delete(valkey_keys.indexes(f"{platform.node()}:{os.getpid()}"))
     # A worker that has its first index after the erasure was asked nothing, and one that another test killed

@@ -309,9 +309,8 @@ def test_rows_of_a_server_that_was_further_ahead_are_no_news_for_ever(url: str, 
         (0,)
     ]
     places = "split_part(trim('()' FROM ctid::text), ',', 2)::int"
-    assert _execute(empty, f"SELECT count(*), max({places}) FROM memory_nodes") == [
-        (4, 4)
-    ]  # none was changed once it was indexed
+    # none was changed once it was indexed
+    assert _execute(empty, f"SELECT count(*), max({places}) FROM memory_nodes") == [(4, 4)]
 
 
 def test_a_backup_of_a_later_version_is_refused(url: str, empty: str) -> None:

@@ -227,9 +227,8 @@ def test_the_reconciler_marks_runs_that_died(a_job: Callable[..., Job]) -> None:
         " '1 s')",
         job=job.name,
     )
-    execute(
-        "INSERT INTO job_ticks (job, slot) VALUES (:job, now() - interval '1 hour')", job=of_old.name
-    )  # before there were states
+    # before there were states
+    execute("INSERT INTO job_ticks (job, slot) VALUES (:job, now() - interval '1 hour')", job=of_old.name)
     run = Run("reconcile", NOW)
     maintenance.reconcile(run)
     assert job.name in run.summary["jobs_found_dead"]

@@ -156,9 +156,8 @@ def test_every_queue_s_canary_is_run_and_beat_lives(service: str) -> None:
 
 def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
-    monkeypatch.setattr(
-        signs_of_life, "time", SimpleNamespace(time=lambda: now)
-    )  # the steps below are all the time that passes
+    # the steps below are all the time that passes
+    monkeypatch.setattr(signs_of_life, "time", SimpleNamespace(time=lambda: now))
     (unknown,) = signs_of_life.read_canaries([name])
     assert (unknown.sent_at, unknown.ran_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
     assert signs_of_life.due(name)
@@ -408,9 +407,8 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
         until(lambda: of_queue()["state"] == "unreachable", what="a stopped worker counts as alive")
         assert state() == "unreachable"
         overview = browser.get("/", query_string={"group": service}).text
-        assert re.search(
-            r"nobody reads [^:]*\bembedding\b", overview
-        )  # the worker of the tests has the other queues, too
+        # the worker of the tests has the other queues, too
+        assert re.search(r"nobody reads [^:]*\bembedding\b", overview)
         assert "All is well" not in overview
         assert "nobody, for" in browser.get("/queues", query_string={"group": service}).text
         until(lambda: of_queue()["oldest_seconds"] is not None, what="no message waits")

@@ -467,9 +467,8 @@ def test_vectors_of_two_models_are_never_compared(group: str) -> None:
     step("hashing:64")
     own = query_vector(embedder_of("hashing:64"), "green tea").tolist()
     answer = ask(group, "green tea", vectors=[own], embedding_model="hashing-64")
-    assert (
-        answer.debug.without_comparable_vector == 3
-    )  # two of five have one by now; none is compared with another's
+    # two of five have one by now; none is compared with another's
+    assert answer.debug.without_comparable_vector == 3
     finish("hashing:64")
     with pytest.raises(ModelMismatch, match="hashing-64"):
         ask(group, "green tea", vectors=[bad.vectors_of(["green tea"])[0]], embedding_model="vendor-model")

@@ -122,9 +122,8 @@ def test_what_is_observed_is_one_trace_until_it_is_retrievable(traces: Traces, c
     (model,) = [span for span in spans if span.attributes.get("gen_ai.operation.name") == "embeddings"]
     assert chain(spans, lambda span: span is model)[-2:] == ["work embed", model.name]
     assert model.attributes["gen_ai.request.model"].startswith("hashing")
-    servers = [
-        span for span in collector.spans if "db.system.name" in span.attributes
-    ]  # what took no time has none
+    # what took no time has none
+    servers = [span for span in collector.spans if "db.system.name" in span.attributes]
     assert any(span.name.startswith("COPY ") and span.process == "jiyi-intake" for span in servers)
     assert all(span.seconds >= 0.001 and span.parent for span in servers)
     spans = collector.of(traces["http"]["remembered"])

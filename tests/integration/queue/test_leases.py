@@ -85,9 +85,8 @@ def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_
     left = due(group)
     time.sleep(0.5)
     assert due(group) == left  # nobody renews it any more
-    rows(
-        "UPDATE pending_work SET due_at = now() - interval '1 s' WHERE group_id = :g RETURNING 1", g=group
-    )  # a lease later
+    # a lease later
+    rows("UPDATE pending_work SET due_at = now() - interval '1 s' WHERE group_id = :g RETURNING 1", g=group)
     assert others_get() == [event.event_id]
 
 

@@ -122,14 +122,8 @@ def test_a_call_is_transient_and_the_message_that_celery_itself_would_have_sent(
         if name in theirs.headers and name not in ("expires", "origin")
     }
     assert told == {name: theirs.headers[name] for name in told}
-    assert {
-        "lang",
-        "task",
-        "id",
-        "root_id",
-        "parent_id",
-        "group",
-    } <= told.keys()  # what the protocol asks for
+    # what the protocol asks for
+    assert {"lang", "task", "id", "root_id", "parent_id", "group"} <= told.keys()
     assert datetime.fromisoformat(headers["expires"]).utcoffset() == timedelta(0)
     assert (message["properties"]["delivery_mode"], message["properties"]["correlation_id"]) == (
         1,

@@ -235,13 +235,10 @@ def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(
 
     with unit_of_work() as connection:
         dead_letters.add_message(connection, "{}", "why", None, group)
-        letter, *_ = dead_letters.letters(
-            connection, group, LettersRequest(limit=1)
-        )  # the newest; those of no known group are everybody's
-    for step in (
-        "models.queue.actions.replay_events",
-        "models.db.actions.Context.after_commit",
-    ):  # before the audit row, and after
+        # the newest; those of no known group are everybody's
+        letter, *_ = dead_letters.letters(connection, group, LettersRequest(limit=1))
+    # before the audit row, and after
+    for step in ("models.queue.actions.replay_events", "models.db.actions.Context.after_commit"):
         with monkeypatch.context() as patch, pytest.raises(ConnectionError):
             patch.setattr(step, away)
             actions.resolve_letters.perform(
@@ -306,9 +303,8 @@ def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrive
     assert {subject for kind, subject in owed(group) if kind == DEPTH} == {high.event_id, low.event_id}
     do(DEPTH, settle_depth)
     assert {row["description"]: row["depth"] for row in nodes(group)} == {"high": 2, "low": 1}
-    assert {subject for kind, subject in owed(group) if kind == DEPTH} == {
-        low.event_id
-    }  # its event is still missing
+    # its event is still missing
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == {low.event_id}
     save(event)
     for _ in range(3):
         due_now(DEPTH)

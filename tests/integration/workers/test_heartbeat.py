@@ -24,9 +24,8 @@ from workers.worker_setup import Heartbeat
 def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
     """Seven of them ended the service: remote control was on, and a clean exit counted as a crash."""
     counting = lambda: [worker for worker in signs_of_life.workers() if worker.counts]
-    until(
-        lambda: {queue for worker in counting() for queue in worker.queues} == set(task_queues())
-    )  # some are just starting
+    # some are just starting
+    until(lambda: {queue for worker in counting() for queue in worker.queues} == set(task_queues()))
     before = {worker.worker_id for worker in counting()}
     for _ in range(7):
         current_app.control.broadcast("shutdown")

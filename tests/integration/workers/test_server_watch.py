@@ -85,9 +85,8 @@ def test_both_killed_at_once_with_a_pid_file_that_names_a_living_process(home: P
         stack.watch(lambda _: None, given_up.append)
         until(lambda: works(stack, "x"))
         assert not given_up
-        (home / "postgres").rename(
-            home / "elsewhere"
-        )  # a data folder that is gone is not replaced by an empty one
+        # a data folder that is gone is not replaced by an empty one
+        (home / "postgres").rename(home / "elsewhere")
         server(home, "postgres").kill()
         until(lambda: bool(given_up))
         assert "is gone" in given_up[0]

@@ -113,9 +113,8 @@ def test_it_starts_from_nothing_and_keeps_its_data(
             ("äö記", "on")
         ]
         sql(urls, "CREATE EXTENSION vector")
-        with redis.Redis.from_url(
-            urls.redis_url
-        ) as client:  # on the disk within a second, or before it is accepted
+        # on the disk within a second, or before it is accepted
+        with redis.Redis.from_url(urls.redis_url) as client:
             assert (
                 client.config_get("append*").items() >= {"appendonly": "yes", "appendfsync": policy}.items()
             )

@@ -88,9 +88,8 @@ class Up:
 
     @property
     def output(self) -> str:
-        return self._output.read_text(
-            encoding="utf-8", errors="replace"
-        )  # the last character may be half written
+        # the last character may be half written
+        return self._output.read_text(encoding="utf-8", errors="replace")
 
     @property
     def lines(self) -> list[str]:
@@ -273,12 +272,10 @@ def no_page_is_empty(up: Up, password: str) -> None:
             if re.search(r'<p class="empty"(?![^>]*hidden)', page(path).partition("<main")[2])
         }
 
-    poll(
-        empty, lambda found: found <= may_be_empty, END_SECONDS, str
-    )  # some of it is made by workers, in their time
-    assert "appears here" not in page(
-        "/tiers"
-    )  # working memory's part of it; that nothing waits for the filters is well
+    # some of it is made by workers, in their time
+    poll(empty, lambda found: found <= may_be_empty, END_SECONDS, str)
+    # working memory's part of it; that nothing waits for the filters is well
+    assert "appears here" not in page("/tiers")
 
 
 PASSWORD = r"name: admin +password: (\S{20})$"
