@@ -149,6 +149,10 @@ def _whole(text: Callable[[Wanted], str]) -> Edit:
     return lambda _text, wanted: "" if wanted is None else text(wanted)
 
 
+def _given(text: str) -> Edit:
+    return _whole(lambda _: text)
+
+
 @_whole
 def _hook_config(wanted: Wanted) -> str:
     return json.dumps({"url": wanted.url, "key": wanted.key, "agent": wanted.agent}, indent=2) + "\n"
@@ -184,7 +188,7 @@ def _files(host: Host) -> dict[Path, Edit]:
         folder = Path(os.environ.get("HERMES_HOME") or home / ".hermes") / "plugins" / "jiyi"
         return {
             folder / "__init__.py": _whole(lambda _: _standalone("hermes")),
-            folder / "plugin.yaml": _whole(lambda _: HERMES_MANIFEST),
+            folder / "plugin.yaml": _given(HERMES_MANIFEST),
             folder / "jiyi.json": _hook_config,
         }
     if host is Host.OPENCLAW:
@@ -192,7 +196,7 @@ def _files(host: Host) -> dict[Path, Edit]:
         folder, config = state / "extensions" / "jiyi", os.environ.get("OPENCLAW_CONFIG_PATH")
         files = {path.name: path.read_text("utf-8") for path in sorted((INTEGRATIONS / "openclaw").iterdir())}
         return {
-            **{folder / name: _whole(lambda _, text=text: text) for name, text in files.items()},
+            **{folder / name: _given(text) for name, text in files.items()},
             folder / "jiyi.json": _hook_config,
             Path(config or state / "openclaw.json"): _json_edit(_openclaw_entry),
         }

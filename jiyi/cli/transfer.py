@@ -108,7 +108,7 @@ def import_stanford(
         left_out = stanford.left_out(memory)
         _tell("left out", left_out)
         skipped = len(memory.nodes) - sum(isinstance(event, MemoryObserved) for event in events)
-        how = {"wait": wait, "timeout": timeout, "as_json": as_json}
+        how: dict[str, Any] = {"wait": wait, "timeout": timeout, "as_json": as_json}
         _bring_in(ctx, client, events, skipped=skipped, left_out=left_out, **how)
 
 

@@ -64,14 +64,8 @@ class Context:
     def audit(self, target: str, *, group_id: str | None = "", **details: Any) -> None:
         """Record who did what, in this transaction. ``group_id``: the actor's unless given."""
         whose = self.group_id if group_id == "" else group_id
-        audit.record(
-            self.connection,
-            group_id=whose,
-            actor=self.actor.name,
-            action=self.action,
-            target=target,
-            **details,
-        )
+        who: dict[str, Any] = {"group_id": whose, "actor": self.actor.name, "action": self.action}
+        audit.record(self.connection, **who, target=target, **details)
 
     def enqueue(self, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
         """Owe work of a kind to subjects, (id, group) each; workers are woken after the commit."""
@@ -134,10 +128,8 @@ def action(name: str, *, doc: str | None = None) -> Callable[[Callable[[Context,
         hints = get_type_hints(function, include_extras=True)
         declared = TABLE[name]
         if (hints["request"], hints["return"]) != (declared.request, declared.result):
-            raise TypeError(
-                f"{name}: jiyi/protocol/actions.py declares another request or result than"
-                f" {function.__qualname__}"
-            )
+            other = f"another request or result than {function.__qualname__}"
+            raise TypeError(f"{name}: jiyi/protocol/actions.py declares {other}")
         return _registered(declared, function, doc or function.__doc__ or "")
 
     return register
@@ -152,18 +144,9 @@ def read(*, scope: KeyScope) -> Callable[[Callable[[Context, Q], R]], Action[Q, 
     """Make a function a read that one interface alone serves, such as REST a list with cursors."""
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
-        hints = get_type_hints(function)
-        doc = (function.__doc__ or "").strip()
-        return Action(
-            name="",
-            request=hints["request"],
-            result=hints["return"],
-            scope=scope,
-            function=function,
-            doc=doc,
-            mutates=False,
-            queue=QUEUE,
-        )
+        hints, doc = get_type_hints(function), (function.__doc__ or "").strip()
+        what: dict[str, Any] = {"request": hints["request"], "result": hints["return"], "doc": doc}
+        return Action(name="", scope=scope, function=function, mutates=False, queue=QUEUE, **what)
 
     return register
 

@@ -107,7 +107,8 @@ def reading(question: Callable[[Connection], T], timeout: float | None = None) -
 
     def read() -> T:
         with base.engine().connect() as connection, connection.begin():
-            connection.execute(_SHORT_AND_READ_ONLY, _limit(timeout))
+            seconds = STATEMENT_TIMEOUT if timeout is None else timeout
+            connection.execute(_SHORT_AND_READ_ONLY, {"timeout": f"{seconds:g}s"})
             return question(connection)
 
     return read
@@ -116,10 +117,6 @@ def reading(question: Callable[[Connection], T], timeout: float | None = None) -
 def from_database(question: Callable[[Connection], T], timeout: float | None = None) -> T:
     """The answer to a short question. Raises :class:`Unanswered`."""
     return ask("database", reading(question, timeout))
-
-
-def _limit(timeout: float | None) -> dict[str, str]:
-    return {"timeout": f"{STATEMENT_TIMEOUT if timeout is None else timeout:g}s"}
 
 
 def one_line(error: BaseException) -> str:

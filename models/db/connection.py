@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from threading import BoundedSemaphore
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import psycopg
@@ -250,11 +250,8 @@ def _tell_session(connection: Connection) -> None:
 
 
 def _settings_of(scope: Scope) -> dict[str, Any]:
-    return {
-        "groups": list(scope.groups),
-        "whole": "on" if scope.whole_service else "off",
-        "user": scope.user or "",
-    }
+    whole = "on" if scope.whole_service else "off"
+    return {"groups": list(scope.groups), "whole": whole, "user": scope.user or ""}
 
 
 @dataclass(slots=True)
@@ -305,10 +302,8 @@ def after_commit(
 @contextmanager
 def snapshot() -> Iterator[Connection]:
     """For several statements that must see the same state; as cheap as :func:`unit_of_work`. Do not write."""
-    with (
-        engine().connect().execution_options(isolation_level="REPEATABLE READ") as connection,
-        connection.begin(),
-    ):
+    repeatable = engine().connect().execution_options(isolation_level="REPEATABLE READ")
+    with repeatable as connection, connection.begin():
         yield connection
 
 
@@ -355,8 +350,7 @@ def driver(connection: Connection) -> psycopg.Connection:
 
 def database_time(connection: Connection) -> datetime:
     """The time by the database, at this statement."""
-    moment: datetime = connection.execute(_DATABASE_TIME).scalar_one()
-    return moment
+    return cast("datetime", connection.execute(_DATABASE_TIME).scalar_one())
 
 
 _LIMITS = {

@@ -94,20 +94,13 @@ def state_of_database(error: BaseException) -> State | None:
     if PGBOUNCER_FULL in str(error):
         return "exhausted"
     if error.sqlstate is not None:
-        return (
-            _CODES.get(error.sqlstate)
-            or _CLASSES.get(error.sqlstate[:2])
-            or ("away" if invalidated else None)
-        )
+        known = _CODES.get(error.sqlstate) or _CLASSES.get(error.sqlstate[:2])
+        return known or ("away" if invalidated else None)
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return None
     # While connecting there is only a text.
-    words: dict[str, State] = {
-        "too many clients": "exhausted",
-        "starting up": "starting",
-        "recovery": "starting",
-    }
-    return next((state for word, state in words.items() if word in str(error)), "away")
+    starting = any(word in str(error) for word in ("starting up", "recovery"))
+    return "exhausted" if "too many clients" in str(error) else "starting" if starting else "away"
 
 
 def outage(error: BaseException) -> JiyiError | None:
@@ -115,10 +108,10 @@ def outage(error: BaseException) -> JiyiError | None:
     sentence = sentence_of(error)
     if sentence is None:
         return None
-    if isinstance(error, redis.RedisError | BrokerError | AMQPError):
-        return BrokerUnavailable(
-            f"Valkey {sentence}" if isinstance(error, redis.RedisError) else f"the broker {sentence}"
-        )
+    if isinstance(error, redis.RedisError):
+        return BrokerUnavailable(f"Valkey {sentence}")
+    if isinstance(error, BrokerError | AMQPError):
+        return BrokerUnavailable(f"the broker {sentence}")
     return DatabaseUnavailable(f"the database {sentence}")
 
 
@@ -165,10 +158,7 @@ def tried_again(transaction: Callable[[], R]) -> R:
         except DBAPIError as error:
             if not is_conflict(error):
                 raise
-            log.info(
-                "a transaction was ended in favour of another (%s): attempt %d",
-                type(error.orig).__name__,
-                attempt + 1,
-            )
+            kind = type(error.orig).__name__
+            log.info("a transaction was ended in favour of another (%s): attempt %d", kind, attempt + 1)
             time.sleep(PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311 – so that two do not meet again
     return transaction()

@@ -83,10 +83,8 @@ def records(connection: Connection, statement: Executable, **parameters: Any) ->
 
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
     """A page of a list that was read with one row too many, and the place where it ends if there are more."""
-    more = len(rows) > limit
-    return Rows.model_construct(
-        rows=rows[:limit], next=encode_cursor(place(rows[limit - 1])) if more else None
-    )
+    following = encode_cursor(place(rows[limit - 1])) if len(rows) > limit else None
+    return Rows.model_construct(rows=rows[:limit], next=following)
 
 
 def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[Any]:
@@ -94,9 +92,8 @@ def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[An
         if name in table.__table__.columns:
             column: ColumnElement[Any] = table.__table__.columns[name]
             return column
-    raise LookupError(
-        f"{name}: no column of {', '.join(table.__tablename__ for table in tables)}, and nothing computed"
-    )
+    known = ", ".join(table.__tablename__ for table in tables)
+    raise LookupError(f"{name}: no column of {known}, and nothing computed")
 
 
 def equal_if_given(*wanted: tuple[SQLColumnExpression[Any], object]) -> Iterator[ColumnElement[bool]]:
@@ -177,20 +174,16 @@ def _check(copy: Copy) -> None:
         return
     foreign = set(map(itemgetter(copy.columns.index("group_id")), copy.rows)) - set(scope.groups)
     if foreign:
-        raise ForeignRowError(
-            f"rows of the group {min(foreign)!r} for {copy.table.__tablename__}: the scope is"
-            f" {sorted(scope.groups)}"
-        )
+        what = f"rows of the group {min(foreign)!r} for {copy.table.__tablename__}"
+        raise ForeignRowError(f"{what}: the scope is {sorted(scope.groups)}")
 
 
 def _copy(connection: psycopg.Connection, copy: Copy) -> None:
     with connection.cursor() as cursor:
         # of those for bytea the one that is written in C
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
-        with (
-            telling(f"COPY {copy.table.__tablename__}"),
-            cursor.copy(_statement(copy.table, copy.columns)) as into,
-        ):
+        statement = _statement(copy.table, copy.columns)
+        with telling(f"COPY {copy.table.__tablename__}"), cursor.copy(statement) as into:
             into.set_types(_types(copy.table, copy.columns))
             for row in copy.rows:
                 into.write_row(row)
@@ -199,9 +192,8 @@ def _copy(connection: psycopg.Connection, copy: Copy) -> None:
 @lru_cache(maxsize=32)
 def _statement(table: type[Base], columns: tuple[str, ...]) -> sql.Composed:
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
-        sql.Identifier(table.__tablename__), names
-    )
+    copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)")
+    return copy.format(sql.Identifier(table.__tablename__), names)
 
 
 @lru_cache(maxsize=32)

@@ -47,11 +47,8 @@ def _described(statement: str) -> tuple[str, dict[str, Any]]:
     words = " ".join(statement.split())
     verb, table = words.partition(" ")[0].upper(), _TABLE.search(words)
     name = verb if table is None else f"{verb} {table[1]}"
-    return name, {
-        "db.system.name": "postgresql",
-        "db.operation.name": verb,
-        "db.query.text": words[:MAX_STATEMENT],
-    }
+    query = {"db.operation.name": verb, "db.query.text": words[:MAX_STATEMENT]}
+    return name, {"db.system.name": "postgresql", **query}
 
 
 def _end(

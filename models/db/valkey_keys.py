@@ -1,77 +1,46 @@
-"""Every key that Jiyi uses in Redis/Valkey, and every place that may write it.
+"""Every key that Jiyi uses in Redis/Valkey: what it holds, who writes it, how long it lives.
 
-| pattern | type | written by | lives |
-|---|---|---|---|
-| ``jiyi:reply:<request id>`` | list, one JSON answer | retrieval worker | ``REPLY_SECONDS``
-(``jiyi.protocol.wire.calls``) |
-| ``jiyi:wake:<kind>`` | string | whoever wakes work; deleted by the worker that claims | ``WAKE_SECONDS`` |
-| ``jiyi:wake:<kind>:at:<slot>`` | string | whoever wakes work that is due later | until then, and
-``WAKE_SECONDS`` |
-| ``jiyi:access`` | sorted set, node id → latest access (epoch seconds) | retrieval worker | until flushed |
-| ``jiyi:access:each`` | list, memories that were accessed together (``models.memory.access``) | retrieval
-worker | until flushed |
-| ``jiyi:access:flush:<uuid>``, ``…:each`` | the above, handed over | flush task | until written to the
-database |
-| ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
-| ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
-| ``jiyi:intake:order:<queue>`` | sorted set, the lists above in the order in which they were taken | intake |
-until stored |
-| ``jiyi:intake:stored:<queue>`` | hash, list in hand → how many shards of it are stored | intake | until
-stored |
-| ``jiyi:intake:attempts:<digest>`` | string, intakes that began with a message after one had died of it, or
-with it | intake | 3 days |
-| ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
-| ``jiyi:intake:alive:<intake>`` | string | intake | twice ``JIYI_WORK_LEASE_SECONDS`` |
-| ``jiyi:retrievals`` | list, JSON: retrievals that wait to be written (``models.retrieval.records``) |
-retrieval worker | until flushed |
-| ``jiyi:touched:<group>:<agent>`` | stream, accesses of the last five minutes | retrieval workers | an hour
-after the last |
-| ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES``
-(``models.retrieval.index_cache``) |
-| ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers
-(``engine.providers``) | – |
-| ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week
-|
-| ``jiyi:breaker:<purpose>:<vendor>:<model>:success`` | string, time of a provider's last answer | workers | a
-week |
-| ``jiyi:breaker:<purpose>:<vendor>:<model>:hold`` | string: a provider wants to be left alone | workers | an
-hour at most |
-| ``jiyi:llm:<sha256>`` | hash, name → JSON: what was learned of a model (``engine.providers.known``) |
-workers | each value its own |
-| ``jiyi:llm:<sha256>:claim`` | string: a worker asks the model what it can do | workers | minutes |
-| ``jiyi:attempts:name:<sha256>``, ``jiyi:attempts:address:<address>`` | hash, wrong passwords | web | 15
-minutes |
-| ``jiyi:attempts:known:<sha256>`` | sorted set, addresses from which somebody signed in | web | 30 days |
-| ``LIMITS:LIMITER/…`` | string, requests of one API key, by Flask-Limiter | web | the limit's own span |
-| ``jiyi:counters`` | hash, name → number | workers | for good |
-| ``jiyi:stream:<group>`` | stream, what has changed (``models.queue.stream``) | everybody | a day after the
-last |
-| ``jiyi:meters:<minute>`` | hash, what was done in that minute (``models.operations.meters``) | everybody |
-25 hours |
-| ``jiyi:meters:total`` | hash, the same since the beginning | everybody | for good |
-| ``jiyi:wm:order:<group>`` | sorted set, entry id → when it was said: working memory | workers |
-``models.tiers.working`` |
-| ``jiyi:wm:entries:<group>`` | hash, entry id → JSON | workers | the same |
-| ``jiyi:wm:whole:<group>`` | string, how many they are; without it both are made anew | workers | the same |
-| ``jiyi:asked:<group>`` | string, questions to the group's tiers | web, retrieval worker | a minute after the
-first |
-| ``jiyi:search:<sha256>`` | string, JSON: what a group's web search found | retrieval worker | 5 min |
-| ``jiyi:searches:<sha256>`` | string, web searches of one session | retrieval worker | a day after the first
-|
-| ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
-| ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.signs_of_life``) | beat, workers |
-a day after the last |
-| ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
-| ``jiyi:call:<signature>`` | string | workers (``tasks.framework.answering``): a changing call that was
-accepted | 6 minutes |
-| ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.signs_of_life``) | Celery workers |
-for good; what is silent goes |
-| ``jiyi:workers:wish:<name>`` | string, JSON: signed (``models.operations.worker_actions``) | web | 30 days |
-| ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.cache_invalidation``) | upkeep worker | ≤
-10 minutes |
-| ``jiyi:orders:<order>`` | hash, worker → what it dropped | Celery workers | the same |
-| ``jiyi:probe`` | string: whether anything can be written | web | a minute |
-| ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
+- ``jiyi:reply:<request id>``: list, one JSON answer; retrieval worker; ``REPLY_SECONDS``
+- ``jiyi:call:<signature>``: a changing call that was accepted; workers; 6 minutes
+- ``jiyi:wake:<kind>``: whoever wakes work; deleted by the worker that claims; ``WAKE_SECONDS``
+- ``jiyi:wake:<kind>:at:<slot>``: whoever wakes work that is due later; until then, and ``WAKE_SECONDS``
+- ``jiyi:access``: sorted set, node id → latest access (epoch seconds); retrieval worker; until flushed
+- ``jiyi:access:each``: list, memories accessed together (``models.memory.access``); the same
+- ``jiyi:access:flush:<uuid>``, ``…:each``: these, handed over; flush task; until written
+- ``jiyi:access:due``: retrieval worker, to queue one flush a second; the flush interval
+- ``jiyi:retrievals``: list, JSON: retrievals to be written; retrieval worker; until flushed
+- ``jiyi:intakes:<queue>``: set, names of the queue's intakes; intake; –
+- ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>``: list, messages in hand; intake; until stored
+- ``jiyi:intake:order:<queue>``: sorted set, these lists in the order of their taking; intake; until stored
+- ``jiyi:intake:stored:<queue>``: hash, list → how many shards of it are stored; intake; until stored
+- ``jiyi:intake:attempts:<digest>``: intakes that began with a message after one had died; intake; 3 days
+- ``jiyi:intake:alive:<intake>``: intake; twice ``JIYI_WORK_LEASE_SECONDS``
+- ``jiyi:touched:<group>:<agent>``: stream, accesses of five minutes; retrieval workers; an hour
+- ``jiyi:indexes:<host>:<pid>``: JSON, what a retrieval worker holds; it; ``REPORT_LIVES``
+- ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*``: a circuit breaker; workers; –
+- ``jiyi:breaker:<purpose>:<vendor>:<model>:error``, ``:success``: a provider's last; workers; a week
+- ``jiyi:breaker:<purpose>:<vendor>:<model>:hold``: to be left alone; workers; an hour at most
+- ``jiyi:llm:<sha256>``: hash, what was learned of a model (``engine.providers.known``); workers; by value
+- ``jiyi:llm:<sha256>:claim``: a worker asks the model what it can do; workers; minutes
+- ``jiyi:attempts:name:<sha256>``, ``…:address:<address>``: hash, wrong passwords; web; 15 minutes
+- ``jiyi:attempts:known:<sha256>``: sorted set, addresses of sign-ins; web; 30 days
+- ``LIMITS:LIMITER/…``: requests of one API key, by Flask-Limiter; web; the limit's own span
+- ``jiyi:counters``, ``jiyi:meters:total``: hash, numbers since the beginning; everybody; for good
+- ``jiyi:meters:<minute>``: hash, numbers of that minute; everybody; 25 hours
+- ``jiyi:stream:<group>``: stream, what has changed (``models.queue.stream``); everybody; a day
+- ``jiyi:wm:order:<group>``, ``entries``, ``whole``: working memory (``models.tiers.working``); workers
+- ``jiyi:wm:stats:<group>``: hash, name → number; workers; for good
+- ``jiyi:asked:<group>``: questions to the group's tiers; web, retrieval worker; a minute
+- ``jiyi:search:<sha256>``: JSON, what a group's web search found; retrieval worker; 5 minutes
+- ``jiyi:searches:<sha256>``: web searches of one session; retrieval worker; a day
+- ``jiyi:canary:queue:<queue>``: hash, signs of life; beat, workers; a day
+- ``jiyi:canary:beat``: epoch seconds; beat; a day
+- ``jiyi:workers``: hash, worker → heartbeat, JSON; Celery workers; for good, what is silent goes
+- ``jiyi:workers:wish:<name>``: JSON, signed (``models.operations.worker_actions``); web; 30 days
+- ``jiyi:orders``: hash, order to forget → JSON; upkeep worker; 10 minutes at most
+- ``jiyi:orders:<order>``: hash, worker → what it dropped; Celery workers; the same
+- ``jiyi:probe``: whether anything can be written; web; a minute
+- ``_kombu.binding.*``, queue names, ``unacked*``: kombu's own
 """
 
 from __future__ import annotations

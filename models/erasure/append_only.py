@@ -36,9 +36,8 @@ def rewrite(begun: list[str], seconds: float) -> dict[str, str] | None:
                 begun.append(name)
             if not _is_idle(client, until):
                 return None
-            went[name] = (
-                REWRITTEN if client.info("persistence").get("aof_last_bgrewrite_status") == "ok" else FAILED
-            )
+            done = client.info("persistence").get("aof_last_bgrewrite_status") == "ok"
+            went[name] = REWRITTEN if done else FAILED
         except redis.ResponseError as error:  # a server may allow neither
             if _UNDER_WAY in str(error):
                 return None
@@ -59,14 +58,9 @@ def _run(client: redis.Redis) -> object:
 
 
 def _is_idle(client: redis.Redis, until: float) -> bool:
-    return (
-        poll(lambda: _rewrites(client), lambda rewrites: not rewrites, max(0.0, until - time.monotonic()))
-        == 0
-    )
+    def idle() -> bool:
+        persistence = client.info("persistence")
+        names = ("aof_rewrite_in_progress", "aof_rewrite_scheduled")
+        return not any(int(persistence.get(name, 0)) for name in names)
 
-
-def _rewrites(client: redis.Redis) -> int:
-    persistence = client.info("persistence")
-    return int(persistence.get("aof_rewrite_in_progress", 0)) + int(
-        persistence.get("aof_rewrite_scheduled", 0)
-    )
+    return poll(idle, bool, max(0.0, until - time.monotonic()))

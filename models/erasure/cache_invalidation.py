@@ -92,27 +92,17 @@ def worker_id() -> str:
 def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom: Whom) -> dict[str, int]:
     """Take the memories and names out of every buffer; other memories' accesses are written first."""
     access.flush()
+    ids, all_ids = list(node_ids), set(node_ids)
+    pages = [ids[start : start + ELEMENTS] for start in range(0, len(ids), ELEMENTS)]
     gone = {
-        "access_buffer": 0,
-        "touched": 0,
-        "stream": 0,
-        "replies": 0,
-        "errors": 0,
-        "searches": 0,
-        "retrievals": 0,
+        "access_buffer": sum(_take_out([access.member(group_id, entry) for entry in page]) for page in pages),
+        "touched": sum(valkey().delete(valkey_keys.touched(group_id, agent_id)) for agent_id in touched),
+        "stream": _clear_stream(group_id, all_ids, whom),
+        "replies": _delete_found(REPLIES, all_ids, whom),
+        "errors": _delete_found(BREAKERS, all_ids, whom),
+        "searches": _delete_found(valkey_keys.SEARCH, all_ids, whom),
+        "retrievals": _take_notes_out(all_ids, whom),
     }
-    ids = list(node_ids)
-    for start in range(0, len(ids), ELEMENTS):
-        gone["access_buffer"] += _take_out(
-            [access.member(group_id, entry) for entry in ids[start : start + ELEMENTS]]
-        )
-    for agent_id in touched:
-        gone["touched"] += valkey().delete(valkey_keys.touched(group_id, agent_id))
-    gone["stream"] = _clear_stream(group_id, set(ids), whom)
-    gone["replies"] = _delete_found(REPLIES, set(ids), whom)
-    gone["errors"] = _delete_found(BREAKERS, set(ids), whom)
-    gone["searches"] = _delete_found(valkey_keys.SEARCH, set(ids), whom)
-    gone["retrievals"] = _take_notes_out(set(ids), whom)
     for part in parts():
         gone |= part.clear_valkey(group_id)
     return gone
@@ -147,15 +137,18 @@ def _take_out_of_each(key: str, members: set[str]) -> None:
 
 def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
     key = valkey_keys.stream(group_id)
-    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(key, count=MAX_ELEMENTS))
     gone = [
         place
-        for place, fields in entries
+        for place, fields in _entries(key)
         if any(mentions(entry, ids, whom) for pair in fields.items() for entry in pair)
     ]
     if gone:
         valkey().xdel(key, *gone)
     return len(gone)
+
+
+def _entries(stream: str | bytes) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    return cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(stream, count=MAX_ELEMENTS))
 
 
 def _take_notes_out(ids: set[str], whom: Whom) -> int:
@@ -201,8 +194,5 @@ def contents(key: bytes) -> Iterator[bytes]:  # noqa: C901 – one case after an
         case b"zset":
             yield from (member for member, _ in client.zscan_iter(key, count=ELEMENTS))
         case b"stream":
-            for _, fields in cast(
-                "list[tuple[bytes, dict[bytes, bytes]]]", client.xrange(key, count=MAX_ELEMENTS)
-            ):
-                for pair in fields.items():
-                    yield from pair
+            for _, fields in _entries(key):
+                yield from (part for pair in fields.items() for part in pair)

@@ -48,15 +48,17 @@ EVENTS_PAGE = 5_000
 #: Rows of other tables that are looked through at once.
 PAGE = 1_000
 _E = StoredEvent
+
+
+def _deleted(table: str, key: str, texts: str, whose: str = "group_id = :group") -> Scrubbed:
+    """A table whose rows go when they are found."""
+    return table, key, texts, whose, f"DELETE FROM {table}"  # noqa: S608 – names of our own
+
+
 #: The core's tables that are looked through; conversations have their own.
+OWN_AND_NOBODYS = "(group_id = :group OR group_id IS NULL)"
 SCRUBBED: tuple[Scrubbed, ...] = (
-    (
-        "dead_letters",
-        "letter_id::text",
-        "reason, traceback, body",
-        "(group_id = :group OR group_id IS NULL)",
-        "DELETE FROM dead_letters",
-    ),
+    _deleted("dead_letters", "letter_id::text", "reason, traceback, body", OWN_AND_NOBODYS),
     (
         "reflections",
         "reflection_id::text",
@@ -87,44 +89,22 @@ SCRUBBED: tuple[Scrubbed, ...] = (
     ),
 )
 SCRUBBED_CONVERSATIONS: tuple[Scrubbed, ...] = (
-    (
-        "injections",
-        "injection_id::text",
-        "query, session_id, user_id, reasons::text",
-        "group_id = :group",
-        "DELETE FROM injections",
-    ),
-    (
+    _deleted("injections", "injection_id::text", "query, session_id, user_id, reasons::text"),
+    _deleted(
         "session_prompts",
         "agent_id || '/' || session_id",
         "user_id, session_id, opening, body, array_to_string(facts, ' '), recalled::text",
-        "group_id = :group",
-        "DELETE FROM session_prompts",
     ),
-    (
-        "retrievals",
-        "retrieval_id::text",
-        "array_to_string(focal_texts, ' '), options::text, asked_by",
-        "group_id = :group",
-        "DELETE FROM retrievals",
+    _deleted(
+        "retrievals", "retrieval_id::text", "array_to_string(focal_texts, ' '), options::text, asked_by"
     ),
-    (
+    _deleted(
         "user_profiles",
         "agent_id || '/' || user_id",
-        (
-            "user_id, industry, role, expertise_level, array_to_string(recent_topics || pain_points ||"
-            " preferred_tools, ' ')"
-        ),
-        "group_id = :group",
-        "DELETE FROM user_profiles",
+        "user_id, industry, role, expertise_level,"
+        " array_to_string(recent_topics || pain_points || preferred_tools, ' ')",
     ),
-    (
-        "industry_keywords",
-        "industry",
-        "industry, keywords::text",
-        "group_id = :group",
-        "DELETE FROM industry_keywords",
-    ),
+    _deleted("industry_keywords", "industry", "industry, keywords::text"),
 )
 
 
@@ -181,9 +161,8 @@ def delete_agent(connection: Connection, name: AgentName) -> Counter[str]:
     parameters = {"group": name[0], "agent": name[1]}
     gone: Counter[str] = Counter()
     for work in (PendingWork, DeadLetter):
-        gone[work.__tablename__] += connection.execute(
-            delete(work).where(work.subject_id.in_(_KEY)), parameters
-        ).rowcount
+        its = delete(work).where(work.subject_id.in_(_KEY))
+        gone[work.__tablename__] += connection.execute(its, parameters).rowcount
     for rows in (KeywordStrength, TermFrequency, Reflection, Agent):  # the agent last: the others name it
         whose = (rows.group_id == bindparam("group"), rows.agent_id == bindparam("agent"))
         gone[rows.__tablename__] += connection.execute(delete(rows).where(*whose), parameters).rowcount
@@ -205,11 +184,8 @@ def recount(connection: Connection, group_id: str, agent_id: str) -> None:
 def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> Counter[str]:
     """Look for names in the smaller tables. Dead letters go, other rows lose their texts."""
     gone: Counter[str] = Counter()
-    for scrubbed in (
-        *SCRUBBED,
-        *SCRUBBED_CONVERSATIONS,
-        *(rows for part in parts() for rows in part.scrubbed),
-    ):
+    of_parts = [rows for part in parts() for rows in part.scrubbed]
+    for scrubbed in (*SCRUBBED, *SCRUBBED_CONVERSATIONS, *of_parts):
         name, after = scrubbed[0], ""
         look, change = _scrub(*scrubbed)
         while rows := connection.execute(look, {"group": group_id, "after": after, "limit": PAGE}).all():
@@ -325,12 +301,8 @@ _SUBTRACT_TERMS = text("""
     WHERE t.group_id = :group AND t.agent_id = less.agent_id AND t.term = less.term
     AND t.counted = less.counted
 """)
-_DELETE_NEXT = text("""
-    DELETE FROM next_vectors WHERE group_id = :group AND node_id = ANY(:ids)
-""")
-_DELETE_ACCESS = text("""
-    DELETE FROM node_access WHERE group_id = :group AND node_id = ANY(:ids)
-""")
+_DELETE_NEXT = text("DELETE FROM next_vectors WHERE group_id = :group AND node_id = ANY(:ids)")
+_DELETE_ACCESS = text("DELETE FROM node_access WHERE group_id = :group AND node_id = ANY(:ids)")
 _DELETE_NODES = text(
     "DELETE FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) RETURNING node_id"
 )

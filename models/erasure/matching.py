@@ -59,9 +59,8 @@ def known_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID])
 def agents_of(connection: Connection, group_id: str, what: Stored, asked: Erasure | None) -> list[str]:
     """Agents that go as a whole: the one that is named, or those whose name has the person's in it."""
     names = _everyone().c.agent_id
-    everyone: list[str] = list(
-        connection.execute(select(names).order_by(names), {"group": group_id}).scalars()
-    )
+    ordered = select(names).order_by(names)
+    everyone: list[str] = list(connection.execute(ordered, {"group": group_id}).scalars())
     if asked is None:  # only the hash is known
         kept, key = what.get("names", []), name_key()
         return [agent_id for agent_id in everyone if any(is_hash_of(one, agent_id, key) for one in kept)]
@@ -76,14 +75,8 @@ def agents_of(connection: Connection, group_id: str, what: Stored, asked: Erasur
 def note_agent(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str) -> int:
     """All memories, events and reflections of an agent. Safe to repeat because an id is noted once."""
     connection.execute(_LONG_STATEMENT_TIMEOUT)
-    return note_agent_id(
-        connection,
-        erasure_id,
-        group_id,
-        agent_id,
-        *_OF_AGENTS,
-        *(key for part in parts() for key in part.of_agents),
-    )
+    keys = (*_OF_AGENTS, *(key for part in parts() for key in part.of_agents))
+    return note_agent_id(connection, erasure_id, group_id, agent_id, *keys)
 
 
 def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids: Sequence[UUID]) -> int:
@@ -163,27 +156,21 @@ def preview(connection: Connection, group_id: str, request: Erasure) -> ErasureP
     """What an erasure's steps would note. Looks through everything; changes nothing."""
     agents = agents_of(connection, group_id, {}, request)
     parameters = {"group": group_id, "agents": agents}
-    nodes = set(connection.execute(_NODES_OF, parameters).scalars()) | set(
-        known_nodes(connection, group_id, request.node_ids)
-    )
+    nodes = set(connection.execute(_NODES_OF, parameters).scalars())
+    nodes.update(known_nodes(connection, group_id, request.node_ids))
     events = set(connection.execute(_EVENTS_OF, parameters).scalars())
     letters = 0
     if request.kind == "person":
         names = Names(request.names)
         events |= {row.event_id for row in _all_events(connection, group_id) if names.found_in(row.content)}
         nodes |= {row.node_id for row in _all_nodes(connection, group_id) if names.found_in(row.content)}
-        letters = sum(
-            names.found_in(row.content) for row in connection.execute(_LETTERS, {"group": group_id})
-        )
-    nodes |= set(known_nodes(connection, group_id, list(events)))
-    directly = len(nodes)
-    while (
-        more := set(
-            connection.execute(_RESTING_ON, {"group": group_id, "ids": list(nodes | events)}).scalars()
-        )
-        - nodes
-    ):
-        nodes |= more
+        rows = connection.execute(_LETTERS, {"group": group_id})
+        letters = sum(names.found_in(row.content) for row in rows)
+    nodes.update(known_nodes(connection, group_id, list(events)))
+    directly, before = len(nodes), -1
+    while before != len(nodes):
+        before, these = len(nodes), {"group": group_id, "ids": list(nodes | events)}
+        nodes.update(connection.execute(_RESTING_ON, these).scalars())
     others = {
         name: ids
         for part in parts()
@@ -198,12 +185,9 @@ def preview(connection: Connection, group_id: str, request: Erasure) -> ErasureP
         "dead_letters": letters,
         **{name: len(ids) for name, ids in others.items()},
     }
-    return ErasurePreview(counts=counts, agents=agents, examples=_examples(connection, group_id, nodes))
-
-
-def _examples(connection: Connection, group_id: str, node_ids: set[UUID]) -> list[ExampleMemory]:
-    rows = connection.execute(_EXAMPLES, {"group": group_id, "ids": sorted(node_ids)[:EXAMPLES]}).mappings()
-    return [ExampleMemory.model_validate(row) for row in rows]
+    shown = connection.execute(_EXAMPLES, {"group": group_id, "ids": sorted(nodes)[:EXAMPLES]}).mappings()
+    examples = [ExampleMemory.model_validate(row) for row in shown]
+    return ErasurePreview(counts=counts, agents=agents, examples=examples)
 
 
 def _all_nodes(connection: Connection, group_id: str) -> Iterator[Any]:

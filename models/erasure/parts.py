@@ -21,18 +21,6 @@ from jiyi.protocol.erasure import Erasure
 Scrubbed = tuple[str, str, str, str, str]
 
 
-def _zero(*_: Any) -> int:
-    return 0
-
-
-def _no_rows(*_: Any) -> Counter[str]:
-    return Counter()
-
-
-def _empty(*_: Any) -> dict[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """What one subject adds."""
@@ -45,22 +33,24 @@ class Part:
     #: Names of agents of the group ``:group``, who may have no memories.
     agents: tuple[Select[Any], ...] = ()
     #: Notes rows that name a person; how many.
-    note_named: Callable[[Connection, UUID, str, Names], int] = _zero
+    note_named: Callable[[Connection, UUID, str, Names], int] = lambda *_: 0
     #: Notes what rests on something noted, one level; how many.
-    note_resting: Callable[[Connection, UUID, str], int] = _zero
+    note_resting: Callable[[Connection, UUID, str], int] = lambda *_: 0
     #: Deletes what these noted ids are, and what rests on them, while the memories among them are still
     #: there; rows by table.
-    delete: Callable[[Connection, str, Sequence[UUID]], Counter[str]] = _no_rows
+    delete: Callable[[Connection, str, Sequence[UUID]], Counter[str]] = lambda *_: Counter()
     #: Deletes what else is these agents'; rows by table.
-    delete_of_agents: Callable[[Connection, str, Sequence[str]], Counter[str]] = _no_rows
+    delete_of_agents: Callable[[Connection, str, Sequence[str]], Counter[str]] = lambda *_: Counter()
     #: Deletes what nothing refers to any more, after texts were looked through; rows by table.
-    tidy: Callable[[Connection, str], Counter[str]] = _no_rows
+    tidy: Callable[[Connection, str], Counter[str]] = lambda *_: Counter()
     #: Clears what Valkey holds of the group; how many entries of what.
-    clear_valkey: Callable[[str], dict[str, int]] = _empty
+    clear_valkey: Callable[[str], dict[str, int]] = lambda *_: {}
     #: Drops what this process remembers of texts.
     forget: Callable[[], None] = lambda: None
     #: Ids that would go, besides memories and events, by what a preview calls them.
-    preview: Callable[[Connection, str, Erasure, Sequence[str], set[UUID]], dict[str, set[UUID]]] = _empty
+    preview: Callable[[Connection, str, Erasure, Sequence[str], set[UUID]], dict[str, set[UUID]]] = (
+        lambda *_: {}
+    )
 
 
 _REGISTERED: list[Part] = []

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -84,14 +84,12 @@ class Progress:
     @property
     def agents(self) -> list[str]:
         """Agents that go as a whole."""
-        names: list[str] = self.place.get("agents", [])
-        return names
+        return cast("list[str]", self.place.get("agents", []))
 
     @property
     def touched(self) -> list[str]:
         """Agents that lost memories."""
-        names: list[str] = self.place.get("touched", [])
-        return names
+        return cast("list[str]", self.place.get("touched", []))
 
     @property
     def whom(self) -> Whom:
@@ -115,20 +113,11 @@ class Progress:
 def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: str) -> ErasureState:
     """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
-    connection.execute(
-        _INSERT, {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor}
-    )
+    row = {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor}
+    connection.execute(_INSERT, row)
     pending_work.enqueue(connection, ERASE, [(erasure_id, group_id)])
-    details = _without_names(what)
-    audit.record(
-        connection,
-        group_id=group_id,
-        actor=actor,
-        action="erasure.request",
-        target=kind,
-        erasure=erasure_id,
-        **details,
-    )
+    who: dict[str, Any] = {"group_id": group_id, "actor": actor, "action": "erasure.request", "target": kind}
+    audit.record(connection, **who, erasure=erasure_id, **_without_names(what))
     asked = one(connection, group_id, erasure_id)
     assert asked is not None
     return asked
@@ -140,9 +129,8 @@ def pending(connection: Connection, group_id: str, kind: Kind, what: Stored) -> 
     Of an agent or a person only one that has not begun: there may be more since.
     """
     connection.execute(_ONE_AT_A_TIME, {"group": group_id})
-    erasure_id = connection.execute(
-        _PENDING, {"group": group_id, "kind": kind, "asked": what["asked"]}
-    ).scalar_one_or_none()
+    same = {"group": group_id, "kind": kind, "asked": what["asked"]}
+    erasure_id = connection.execute(_PENDING, same).scalar_one_or_none()
     return None if erasure_id is None else one(connection, group_id, erasure_id)
 
 
@@ -174,10 +162,8 @@ def begin(connection: Connection, erasure_id: UUID) -> Progress | None:
 
 def save(connection: Connection, progress: Progress) -> None:
     """Note how far it is."""
-    connection.execute(
-        _SAVE,
-        {"id": progress.erasure_id, "state": progress.state, "step": progress.step, "place": progress.place},
-    )
+    place = {"state": progress.state, "step": progress.step, "place": progress.place}
+    connection.execute(_SAVE, {"id": progress.erasure_id, **place})
 
 
 def forget_names(connection: Connection, progress: Progress, report: ErasureReport) -> None:
@@ -193,16 +179,9 @@ def forget_names(connection: Connection, progress: Progress, report: ErasureRepo
 def finish(connection: Connection, progress: Progress, report: ErasureReport) -> None:
     """Done: what is left are hashes, numbers, and the report."""
     connection.execute(_FINISH, {"id": progress.erasure_id, "report": to_jsonable_python(report)})
-    audit.record(
-        connection,
-        group_id=progress.group_id,
-        actor="job:erase",
-        action="erasure.finish",
-        target=progress.kind,
-        erasure=progress.erasure_id,
-        report=report.get("sha256"),
-        **progress.what,
-    )
+    who: dict[str, Any] = {"group_id": progress.group_id, "actor": "job:erase", "action": "erasure.finish"}
+    what: dict[str, Any] = {"erasure": progress.erasure_id, "report": report.get("sha256"), **progress.what}
+    audit.record(connection, **who, target=progress.kind, **what)
 
 
 def note_report(connection: Connection, progress: Progress, report: ErasureReport) -> None:
@@ -216,8 +195,7 @@ def noted_ids(connection: Connection, erasure_id: UUID) -> set[str]:
 
 
 def started_at(connection: Connection, erasure_id: UUID) -> datetime:
-    names: datetime = connection.execute(_STARTED, {"id": erasure_id}).scalar_one()
-    return names
+    return cast("datetime", connection.execute(_STARTED, {"id": erasure_id}).scalar_one())
 
 
 def _without_names(what: Stored) -> JsonObject:
@@ -262,9 +240,8 @@ def note(progress: Progress, at: datetime) -> None:
         erasure_id=progress.erasure_id, group_id=progress.group_id, kind=progress.kind, at=at, names=names
     )
     make_private(path().parent)
-    with os.fdopen(
-        os.open(path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8"
-    ) as file:
+    opened = os.open(path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(opened, "a", encoding="utf-8") as file:
         file.write(entry.model_dump_json() + "\n")
 
 

@@ -34,12 +34,7 @@ def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
     An erasure waits for the caller's transaction before it looks for what there is.
     """
     connection.execute(_STORING, {"key": STORING})
-    evidence = {
-        (node_id, event.group_id)
-        for event in events
-        if isinstance(event, MemoryObserved)
-        for node_id in event.payload.evidence
-    }
+    evidence = {key for event in events for key in _evidence(event)}
     ids, whose = [erasure[0] for erasure in evidence], [erasure[1] for erasure in evidence]
     groups = sorted({event.group_id for event in events})
     # After the lock, in a statement of its own: it sees every erasure that did not wait for this transaction.
@@ -50,14 +45,15 @@ def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
     gone = {(UUID(erasure["id"]), erasure["group_id"]) for erasure in row.gone or []}
     refused_keys: set[EventKey] = set()
     for event in events:
-        rests_on = (
-            [(node_id, event.group_id) for node_id in event.payload.evidence]
-            if isinstance(event, MemoryObserved)
-            else []
-        )
-        if any(erasure(event) for erasure in about) or not (gone | refused_keys).isdisjoint(rests_on):
+        rests_on_gone = not (gone | refused_keys).isdisjoint(_evidence(event))
+        if rests_on_gone or any(erasure(event) for erasure in about):
             refused_keys.add(event.key)
     return refused_keys
+
+
+def _evidence(event: Event) -> list[EventKey]:
+    evidence = event.payload.evidence if isinstance(event, MemoryObserved) else []
+    return [(node_id, event.group_id) for node_id in evidence]
 
 
 def _about(row: _UnderWay) -> Callable[[Event], bool]:
@@ -70,13 +66,11 @@ def _about(row: _UnderWay) -> Callable[[Event], bool]:
     def is_about(event: Event) -> bool:
         if event.group_id != group:
             return False
-        return event.agent_id in agents or (names is not None and names.found_in(_text_of(event)))
+        if event.agent_id in agents or names is None:
+            return event.agent_id in agents
+        return names.found_in(event.model_dump_json(exclude={"group_id": True, "payload": {"vector"}}))
 
     return is_about
-
-
-def _text_of(event: Event) -> str:
-    return event.model_dump_json(exclude={"group_id": True, "payload": {"vector"}})
 
 
 def wait_for_storing(connection: Connection) -> None:

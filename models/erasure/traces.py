@@ -7,12 +7,12 @@ row may mention an id, which is no reason to delete it. Names that programs choo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg import sql
 from pydantic_core import from_json, to_json
@@ -85,23 +85,24 @@ class Proof:
 
     @property
     def document(self) -> JsonObject:
+        tables = dict(sorted(self.rows.items()))
         return {
-            "looked_through": {
-                "tables": dict(sorted(self.rows.items())),
-                "keys": self.keys,
-                "log_files": self.log_files,
-            },
+            "looked_through": {"tables": tables, "keys": self.keys, "log_files": self.log_files},
             "not_looked_through": NOT_MEMORIES,
             "left": sum(self.left.values()),
             "places": self.places,
         }
 
 
-def tables(connection: Connection) -> dict[str, list[tuple[str, str]]]:
-    """Every table of the schema with its columns: (name, type)."""
-    columns_of: dict[str, list[tuple[str, str]]] = {}
-    for table, column, kind in driver(connection).execute(_CATALOGUE):
-        columns_of.setdefault(table, []).append((column, kind))
+def tables(connection: Connection) -> dict[str, list[Column]]:
+    """Every table of the schema with its columns."""
+    return _by_table(driver(connection).execute(_CATALOGUE))
+
+
+def _by_table(rows: Iterable[Any]) -> dict[str, list[Column]]:
+    columns_of: dict[str, list[Column]] = {}
+    for table, column, kind in rows:
+        columns_of.setdefault(table, []).append(Column(column, kind))
     return columns_of
 
 
@@ -121,17 +122,13 @@ def look_through_tables(
             proof.rows[table] += 1
             place, agent_id, name, text = row
             named = agent_id in whom.agents or (table in NAMING_AGENTS and whom.names_agent(text))
-            if (
-                named
-                or whom.names_person(name)
-                or whom.names_person(text)
-                or not ids.isdisjoint(UUIDS.findall(text))
-            ):
+            named = named or whom.names_person(name) or whom.names_person(text)
+            if named or not ids.isdisjoint(UUIDS.findall(text)):
                 proof.found(table, place)
 
 
 def _rows(
-    connection: Connection, table: str, columns: list[tuple[str, str]], names: Collection[str], group_id: str
+    connection: Connection, table: str, columns: list[Column], names: Collection[str], group_id: str
 ) -> Iterator[Any]:
     """(place, agent, names, text) of each row, by a server's cursor: tables may exceed memory."""
     known = {name for name, _ in columns}
@@ -179,11 +176,8 @@ def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) 
             held = (entry for entry in held if entry.endswith(b":" + group_id.encode()))
         if name == valkey_keys.RETRIEVALS:  # everybody's, too
             held = (entry for entry in held if from_json(entry)["group_id"] == group_id)
-        if (
-            any(name.endswith(entry) for entry in own)
-            or whom.names_person(name)
-            or any(mentions(entry, ids, whom) for entry in held)
-        ):
+        named = any(name.endswith(entry) for entry in own) or whom.names_person(name)
+        if named or any(mentions(entry, ids, whom) for entry in held):
             proof.found("valkey", ":".join(name.split(":")[:2]))
 
 
@@ -234,21 +228,16 @@ def backups_left(before: Collection[Path]) -> dict[str, Any]:
     return {"folder": str(backups.folder()), "holding_it": len(left) + len(others), "gone_after_hours": hours}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column that may mention an id."""
+class Column(NamedTuple):
+    """A column that may mention an id; ``type``: ``text``, ``text[]``, ``uuid``, ``uuid[]`` or ``jsonb``."""
 
     name: str
-    #: ``text``, ``text[]``, ``uuid``, ``uuid[]`` or ``jsonb``.
     type: str
 
 
 def columns(connection: Connection) -> dict[str, list[Column]]:
     """Table → its columns that may mention ids of others, of the tables that hold rows of groups."""
-    known: dict[str, list[Column]] = {}
-    for table, name, kind in driver(connection).execute(_COLUMNS, {"names": sorted(NAMES)}):
-        known.setdefault(table, []).append(Column(name, kind))
-    return known
+    return _by_table(driver(connection).execute(_COLUMNS, {"names": sorted(NAMES)}))
 
 
 def names(connection: Connection) -> dict[str, frozenset[str]]:

@@ -74,22 +74,10 @@ def make(path: Path | None = None, *, keep: int | None = None, seconds: float | 
     with connect() as connection:
         major = connection.info.server_version // 10_000
     address, environment = conninfo()
+    options = ["--format=custom", f"--compress={COMPRESSION}", "--no-owner", "--no-privileges"]
+    options += ["--no-comments", "--no-password", f"--file={partial}", f"--dbname={address}"]
     try:
-        run(
-            [
-                program("pg_dump", major),
-                "--format=custom",
-                f"--compress={COMPRESSION}",
-                "--no-owner",
-                "--no-privileges",
-                "--no-comments",
-                "--no-password",
-                f"--file={partial}",
-                f"--dbname={address}",
-            ],
-            environment,
-            seconds,
-        )
+        run([program("pg_dump", major), *options], environment, seconds)
         contents(partial)
         digest = _sha256(partial)
         _name_for_good(partial, path)
@@ -103,20 +91,17 @@ def make(path: Path | None = None, *, keep: int | None = None, seconds: float | 
 
 def existing() -> list[Path]:
     """The backups in their folder, newest first."""
-    place = folder()
-    paths = [path for path in place.iterdir() if NAME.fullmatch(path.name)] if place.is_dir() else []
-    return sorted(paths, key=lambda path: path.name, reverse=True)
+    return sorted((path for path in _files() if NAME.fullmatch(path.name)), reverse=True)
 
 
 def others() -> list[Path]:
     """Backups in the folder under names that somebody chose."""
+    return [path for path in _files() if not NAME.fullmatch(path.name) and _is_dump(path)]
+
+
+def _files() -> list[Path]:
     place = folder()
-    files = (
-        [path for path in place.iterdir() if path.is_file() and not NAME.fullmatch(path.name)]
-        if place.is_dir()
-        else []
-    )
-    return [path for path in files if _is_dump(path)]
+    return [path for path in place.iterdir() if path.is_file()] if place.is_dir() else []
 
 
 def _is_dump(path: Path) -> bool:
@@ -161,9 +146,8 @@ def contents(path: Path) -> int:
 
 def revision(path: Path) -> str | None:
     """The schema's revision in a backup."""
-    script = run(
-        [program("pg_restore"), "--data-only", "--table=alembic_version", "--file=-", path], os.environ
-    )
+    options = ["--data-only", "--table=alembic_version", "--file=-"]
+    script = run([program("pg_restore"), *options, path], os.environ)
     match = re.search(r"^COPY \S*alembic_version .*\n(\w+)\n", script, re.MULTILINE)
     return match.group(1) if match else None
 
@@ -249,9 +233,8 @@ def program(name: str, server_major: int | None = None) -> Path:
 
     Raises :class:`BackupError` if there is none: an earlier one refuses to read a later server.
     """
-    tools = {
-        version: path for path in reversed(list(_candidates(name))) if (version := _major(path)) is not None
-    }
+    found = reversed([(_major(path), path) for path in _candidates(name)])
+    tools = {version: path for version, path in found if version is not None}
     fit = sorted(version for version in tools if version >= (server_major or max(tools)))
     if not fit:
         wanted = f" of version {server_major} or later" if server_major else ""
@@ -281,9 +264,8 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str], seconds: 
     except subprocess.TimeoutExpired:
         raise BackupError(f"{name} had not ended after {seconds:g} s") from None
     if done.returncode:
-        raise BackupError(
-            f"{name} failed: {done.stderr.strip()[-MAX_ERROR_CHARS:] or f'exit code {done.returncode}'}"
-        )
+        why = done.stderr.strip()[-MAX_ERROR_CHARS:] or f"exit code {done.returncode}"
+        raise BackupError(f"{name} failed: {why}")
     return done.stdout
 
 
@@ -303,10 +285,7 @@ def _candidates(name: str) -> Iterator[Path]:
 
 def _major(path: Path) -> int | None:
     try:
-        output = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
+        version = re.search(r"\) (\d+)", run([path, "--version"], os.environ, VERSION_SECONDS))
+    except (OSError, BackupError):
         return None
-    version = re.search(r"\) (\d+)", output)
     return int(version.group(1)) if version else None

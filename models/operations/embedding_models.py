@@ -121,11 +121,10 @@ def drop_misfits(connection: Connection, model: str, dimensions: int) -> int:
 
     They owe vectors of the service's own. Returns how many, in all groups.
     """
+    parameters = {"model": model, "dimensions": dimensions, "kind": EMBED}
     with whole_service():
         tell_scope(connection)
-        freed = connection.execute(
-            _DROP_MISFITS, {"model": model, "dimensions": dimensions, "kind": EMBED}
-        ).rowcount
+        freed = connection.execute(_DROP_MISFITS, parameters).rowcount
     tell_scope(connection)
     return freed
 
@@ -177,9 +176,8 @@ def finished(connection: Connection) -> Reembedding | None:
 
 def begin(connection: Connection, model: str, spec: str, replaces: str, *, everything: bool) -> None:
     """Begin a move; one to a model that was in use before is like any other."""
-    connection.execute(
-        _BEGIN_MOVE, {"model": model, "spec": spec, "replaces": replaces, "everything": everything}
-    )
+    move = {"model": model, "spec": spec, "replaces": replaces, "everything": everything}
+    connection.execute(_BEGIN_MOVE, move)
 
 
 def cancel(connection: Connection) -> str | None:
@@ -189,10 +187,6 @@ def cancel(connection: Connection) -> str | None:
         connection.execute(_DROP_VECTORS, {"model": model})
         connection.execute(_FORGET, {"model": model})
     return model
-
-
-def set_target_size(connection: Connection, move: Reembedding, dimensions: int) -> None:
-    set_size(connection, move.model, dimensions)
 
 
 def left(connection: Connection, move: Reembedding) -> int:
@@ -229,10 +223,9 @@ def put(
         ]
         connection.execute(_PUT, rows)
     if copies:
-        names = {"ids": [copy.node_id for copy in copies], "groups": [copied.group_id for copied in copies]}
-        connection.execute(
-            _COPY, {**names, "others": [copied.reuse for copied in copies], "model": move.model}
-        )
+        names = {"ids": [copy.node_id for copy in copies], "groups": [copy.group_id for copy in copies]}
+        others = [copy.reuse for copy in copies]
+        connection.execute(_COPY, {**names, "others": others, "model": move.model})
 
 
 def is_wanted(connection: Connection, move: Reembedding) -> bool:

@@ -77,12 +77,8 @@ class Meters:
         """Carry what has gathered to Valkey. Raises what Valkey raises; nothing is lost then."""
         with self._lock:
             sums, greatest, lasting, examples = self._sums, self._greatest, self._lasting, self._examples
-            self._sums, self._greatest, self._lasting, self._examples = (
-                defaultdict(float),
-                {},
-                defaultdict(float),
-                {},
-            )
+            self._sums, self._lasting = defaultdict(float), defaultdict(float)
+            self._greatest, self._examples = {}, {}
         if not sums and not greatest and not lasting:
             return
         minute = int(time.time() // 60)
@@ -95,9 +91,7 @@ class Meters:
             self.add_lasting(lasting, examples)
             raise
         if examples:
-            valkey().hset(
-                valkey_keys.METERS_EXAMPLES, items=[part for item in examples.items() for part in item]
-            )
+            valkey().hset(valkey_keys.METERS_EXAMPLES, mapping=examples)
 
     def _begin(self) -> None:
         with self._lock:
@@ -198,7 +192,36 @@ def series(minutes: int = 60, step: int = 1) -> Series:
 
     Steps begin at whole multiples, so that a refreshed plot does not tremble.
     """
-    return counted(minutes, step)
+    minutes, step = min(max(minutes, step), MAX_MINUTES), max(step, 1)
+    last = int(time.time() // 60)
+    first = (last - minutes + 1) // step * step
+    steps = _steps(first, last, step)
+    names = {name for counts in steps for name in counts}
+    tasks = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(TASK + SEPARATOR)})
+    kinds = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(WORK + SEPARATOR)})
+    each = {name: _of_task(steps, f"{TASK}|{name}|") for name in tasks}
+    ends = [(task["done"], task["failed"], task["retried"]) for task in each.values()]
+
+    def together(end: int) -> list[float]:
+        return [sum(row) for row in zip(*(task[end] for task in ends), strict=True)] or [0] * len(steps)
+
+    return {
+        "step_seconds": step * 60,
+        "times": [(first + place * step) * 60 for place in range(len(steps))],
+        "events": _column(steps, "events"),
+        "events_repeated": _column(steps, "events|repeated"),
+        "events_rejected": _column(steps, "events|rejected"),
+        "retrievals": _column(steps, f"{RETRIEVAL}|n"),
+        "retrieval_ms": _of_retrievals(steps),
+        "done": together(0),
+        "failed": together(1),
+        "retried": together(2),
+        "tasks": each,
+        "work": {
+            kind: {end: _column(steps, f"{WORK}|{kind}|{end}") for end in ("done", "failed")}
+            for kind in kinds
+        },
+    }
 
 
 def totals() -> dict[str, float]:
@@ -247,40 +270,6 @@ def place_of(seconds: float) -> int:
     return bisect_left(BOUNDS_MS, seconds * 1_000)
 
 
-def counted(minutes: int, step: int) -> Series:
-    """As :func:`models.operations.meters.series` says."""
-    minutes, step = min(max(minutes, step), MAX_MINUTES), max(step, 1)
-    last = int(time.time() // 60)
-    first = (last - minutes + 1) // step * step
-    steps = _steps(first, last, step)
-    names = {name for counts in steps for name in counts}
-    tasks = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(TASK + SEPARATOR)})
-    kinds = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(WORK + SEPARATOR)})
-    each = {name: _of_task(steps, f"{TASK}|{name}|") for name in tasks}
-    ends = [(task["done"], task["failed"], task["retried"]) for task in each.values()]
-
-    def together(end: int) -> list[float]:
-        return [sum(row) for row in zip(*(task[end] for task in ends), strict=True)] or [0] * len(steps)
-
-    return {
-        "step_seconds": step * 60,
-        "times": [(first + place * step) * 60 for place in range(len(steps))],
-        "events": _column(steps, "events"),
-        "events_repeated": _column(steps, "events|repeated"),
-        "events_rejected": _column(steps, "events|rejected"),
-        "retrievals": _column(steps, f"{RETRIEVAL}|n"),
-        "retrieval_ms": _of_retrievals(steps),
-        "done": together(0),
-        "failed": together(1),
-        "retried": together(2),
-        "tasks": each,
-        "work": {
-            kind: {end: _column(steps, f"{WORK}|{kind}|{end}") for end in ("done", "failed")}
-            for kind in kinds
-        },
-    }
-
-
 def quantile(counts: list[float], share: float, bounds: Sequence[float] = BOUNDS_MS) -> float | None:
     """The duration below which that share is, in the bounds' unit; even within each class."""
     total = sum(counts)
@@ -318,10 +307,8 @@ def _column(steps: list[dict[str, float]], name: str) -> list[float]:
 def _durations(
     steps: list[dict[str, float]], total: str, counts: list[float], factor: float = 1
 ) -> list[float | None]:
-    return [
-        one.get(total, 0.0) / count * factor if count else None
-        for one, count in zip(steps, counts, strict=True)
-    ]
+    pairs = zip(steps, counts, strict=True)
+    return [step.get(total, 0.0) / count * factor if count else None for step, count in pairs]
 
 
 def _of_task(steps: list[dict[str, float]], own: str) -> TaskSeries:

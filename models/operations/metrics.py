@@ -40,94 +40,52 @@ def of_broker() -> list[Metric]:
     depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
     living = signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
     ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
+    taken = {"intake": depths.intake.count, "tasks": depths.tasks.count}
+    age, lag = "Age of the message that is next; absent if it does not say.", ages[INTAKE_QUEUE]
     return [
         gauge("jiyi_queue_messages", "Messages that wait in a queue.", depths.waiting, "queue"),
-        gauge(
-            "jiyi_queue_oldest_seconds",
-            "Age of the message that is next; absent if it does not say.",
-            ages,
-            "queue",
-        ),
-        gauge(
-            "jiyi_in_flight_messages",
-            "Messages that were taken and are not acknowledged.",
-            {"intake": depths.intake.count, "tasks": depths.tasks.count},
-            "reader",
-        ),
-        gauge(
-            "jiyi_intake_lag_seconds",
-            "Age of the oldest event that waits for the intake.",
-            ages[INTAKE_QUEUE],
-        ),
+        gauge("jiyi_queue_oldest_seconds", age, ages, "queue"),
+        gauge("jiyi_in_flight_messages", "Taken and not acknowledged messages.", taken, "reader"),
+        gauge("jiyi_intake_lag_seconds", "Age of the oldest event that waits for the intake.", lag),
         gauge("jiyi_intakes_alive", "Intakes that have said lately that they live.", len(living)),
     ]
 
 
 def of_database(connection: Connection) -> list[Metric]:
-    owed = pending_work.by_kind(connection)
-    now = time.time()
+    work, now = pending_work.by_kind(connection), time.time()
+    owed, overdue = {row.kind: row.owed for row in work}, {row.kind: row.overdue for row in work}
+    oldest = {row.kind: max(0.0, now - row.oldest.timestamp()) for row in work}
+    runs = ticks.last(connection, list(JOBS))
+    failed = {job: float(tick.state == "failed") for job, tick in runs.items()}
+    letters = numbers.open_letters(connection)
     return [
-        gauge("jiyi_work_owed", "Pending work, by kind.", {row.kind: row.owed for row in owed}, "kind"),
-        gauge(
-            "jiyi_work_overdue",
-            "Work that is due and unclaimed.",
-            {row.kind: row.overdue for row in owed},
-            "kind",
-        ),
-        gauge(
-            "jiyi_work_oldest_seconds",
-            "Age of the oldest pending work.",
-            {row.kind: max(0.0, now - row.oldest.timestamp()) for row in owed},
-            "kind",
-        ),
-        gauge(
-            "jiyi_job_failed",
-            "Whether a scheduled job's last run failed.",
-            {job: float(tick.state == "failed") for job, tick in ticks.last(connection, list(JOBS)).items()},
-            "job",
-        ),
-        gauge(
-            "jiyi_dead_letters_open",
-            "Dead letters that nobody has decided on.",
-            numbers.open_letters(connection),
-        ),
+        gauge("jiyi_work_owed", "Pending work, by kind.", owed, "kind"),
+        gauge("jiyi_work_overdue", "Work that is due and unclaimed.", overdue, "kind"),
+        gauge("jiyi_work_oldest_seconds", "Age of the oldest pending work.", oldest, "kind"),
+        gauge("jiyi_job_failed", "Whether a scheduled job's last run failed.", failed, "job"),
+        gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", letters),
     ]
 
 
 def of_signs() -> list[Metric]:
     """Canaries, indexes and circuit breakers, as Valkey knows them."""
-    by_queue = {canary.queue: canary for canary in signs_of_life.read_canaries(broker_queues.task_queues())}
-    held = index_cache.reports()
-    states = {
-        name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES
-    }
+    canaries = signs_of_life.read_canaries(broker_queues.task_queues())
+    ages = {canary.queue: canary.age for canary in canaries}
+    waits = {canary.queue: canary.waited for canary in canaries}
+    held, states = index_cache.reports(), breakers.states()
+    sizes, agents = ({worker: row[name] for worker, row in held.items()} for name in ("bytes", "indexes"))
+    known = {name: BREAKER_STATES[state] for name, state in states.items() if state in BREAKER_STATES}
+    since, waited = (
+        "Since a worker of the queue last gave a sign of life.",
+        "How long it waited in its queue.",
+    )
     return [
-        gauge(
-            "jiyi_canary_age_seconds",
-            "Since a worker of the queue last gave a sign of life.",
-            {queue: canary.age for queue, canary in by_queue.items()},
-            "queue",
-        ),
-        gauge(
-            "jiyi_canary_wait_seconds",
-            "How long the last sign of life waited in its queue.",
-            {queue: canary.waited for queue, canary in by_queue.items()},
-            "queue",
-        ),
+        gauge("jiyi_canary_age_seconds", since, ages, "queue"),
+        gauge("jiyi_canary_wait_seconds", waited, waits, "queue"),
         gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", signs_of_life.beat_age()),
-        gauge(
-            "jiyi_index_bytes",
-            "Memory of a worker's agent indexes.",
-            {w: r["bytes"] for w, r in held.items()},
-            "worker",
-        ),
-        gauge(
-            "jiyi_index_agents",
-            "Agents indexed by a worker.",
-            {w: r["indexes"] for w, r in held.items()},
-            "worker",
-        ),
-        gauge("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", states, "provider"),
+        gauge("jiyi_index_bytes", "Memory of a worker's agent indexes.", sizes, "worker"),
+        gauge("jiyi_index_agents", "Agents indexed by a worker.", agents, "worker"),
+        gauge("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", known, "provider"),
     ]
 
 
@@ -139,64 +97,28 @@ def of_meters() -> list[Metric]:
     tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == meters.TASK}
     work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == meters.WORK}
     names = sorted({name for name, _ in tasks})
-    outcomes = ("done", "failed", "retried")
+    # zeros, too: a failure is seen as a growth
+    ends = {(name, end): tasks.get((name, end), 0) for name in names for end in ("done", "failed", "retried")}
+    took, waited = ({name: tasks.get((name, kind), 0) for name in names} for kind in ("s", "wait"))
     nothing_yet = {(kind, outcome): 0.0 for kind in QUEUES for outcome in ("done", "failed")}
+    tokens, errors = (_labelled(split, own) for own in (histograms.TOKENS, histograms.ERRORS))
+    build = {(version("jiyi"), platform.python_version()): 1}
+    subjects, together = "Subjects of work by what became of them.", "Accesses written with a later one."
     return [
         counter("jiyi_events_accepted", "Events stored.", totals.get("events", 0)),
         counter("jiyi_events_repeated", "Events that were known already.", totals.get("events|repeated", 0)),
         counter("jiyi_events_rejected", "Events that became dead letters.", totals.get("events|rejected", 0)),
-        counter(
-            "jiyi_tasks",
-            "Runs of a task by their end.",
-            # a failure is seen as a growth
-            {(name, outcome): tasks.get((name, outcome), 0) for name in names for outcome in outcomes},
-            "task",
-            "outcome",
-        ),
-        counter(
-            "jiyi_task_seconds",
-            "Time spent in a task.",
-            {name: tasks.get((name, "s"), 0) for name in names},
-            "task",
-        ),
-        counter(
-            "jiyi_task_wait_seconds",
-            "Time that a task waited in its queue.",
-            {name: tasks.get((name, "wait"), 0) for name in names},
-            "task",
-        ),
-        counter(
-            "jiyi_work", "Subjects of work by what became of them.", nothing_yet | work, "kind", "outcome"
-        ),
+        counter("jiyi_tasks", "Runs of a task by their end.", ends, "task", "outcome"),
+        counter("jiyi_task_seconds", "Time spent in a task.", took, "task"),
+        counter("jiyi_task_wait_seconds", "Time that a task waited in its queue.", waited, "task"),
+        counter("jiyi_work", subjects, nothing_yet | work, "kind", "outcome"),
         _retrievals(totals),
         *_histograms(split),
-        counter(
-            "jiyi_model_tokens",
-            "Tokens, as vendors count them.",
-            _labelled(split, histograms.TOKENS),
-            *MODEL_LABELS,
-            "direction",
-        ),
-        counter(
-            "jiyi_model_errors",
-            "Calls of models that failed.",
-            _labelled(split, histograms.ERRORS),
-            *MODEL_LABELS,
-            "error",
-        ),
-        gauge(
-            "jiyi_build_info",
-            "1; which version answers.",
-            {(version("jiyi"), platform.python_version()): 1},
-            "version",
-            "python",
-        ),
+        counter("jiyi_model_tokens", "Tokens, as vendors count them.", tokens, *MODEL_LABELS, "direction"),
+        counter("jiyi_model_errors", "Calls of models that failed.", errors, *MODEL_LABELS, "error"),
+        gauge("jiyi_build_info", "1; which version answers.", build, "version", "python"),
         counter("jiyi_access_updates", "Access times written.", access.updates),
-        counter(
-            "jiyi_access_coalesced",
-            "Accesses that were written together with a later one of the same memory.",
-            access.coalesced,
-        ),
+        counter("jiyi_access_coalesced", together, access.coalesced),
     ]
 
 

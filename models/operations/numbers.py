@@ -171,11 +171,7 @@ def stored(connection: Connection) -> JsonObject:
         "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
         "lag_seconds": max((row["lag"] for row in work), default=0.0),
         "dead_letters": open_letters(connection),
-        **{
-            name: value
-            for numbers in _NUMBERS
-            for name, value in numbers(connection, datetime.now(UTC)).items()
-        },
+        **dict(item for tell in _NUMBERS for item in tell(connection, datetime.now(UTC)).items()),
     }
 
 
@@ -187,10 +183,8 @@ def queued() -> JsonObject:
         counts: dict[str, Any] = {"accesses_buffered": valkey().zcard(valkey_keys.ACCESS)}
         if address is not None:
             depths = broker_queues.depths(address, [INTAKE_QUEUE, *broker_queues.task_queues()])
-            counts |= {
-                "queues": depths.waiting,
-                "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count},
-            }
+            in_hand = {"intake": depths.intake.count, "tasks": depths.tasks.count}
+            counts |= {"queues": depths.waiting, "in_hand": in_hand}
     except redis.RedisError as error:
         return {"queues": None, "queues_error": str(error)}
     return counts
@@ -246,18 +240,16 @@ _BY = text(
 #: the only trace of something: it stays. So does what is left of an erased one, which keeps it from coming
 #: back.
 _OLD = {
-    "events": (
-        """
-        received_at < :before
-        AND outcome <> 'erased'
-        AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id
-        AND n.group_id = t.group_id))
-        AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id
-        AND p.group_id = t.group_id)
-        AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id
-        AND d.group_id = t.group_id AND d.state = 'open')
-    """
-    ),
+    "events": """
+        received_at < :before AND outcome <> 'erased' AND (outcome <> 'stored' OR EXISTS (
+            SELECT FROM memory_nodes n WHERE n.node_id = t.node_id AND n.group_id = t.group_id
+        )) AND NOT EXISTS (
+            SELECT FROM pending_work p WHERE p.subject_id = t.event_id AND p.group_id = t.group_id
+        ) AND NOT EXISTS (
+            SELECT FROM dead_letters d
+            WHERE d.subject_id = t.event_id AND d.group_id = t.group_id AND d.state = 'open'
+        )
+    """,
     "dead_letters": "state <> 'open' AND resolved_at < :before",
     "retrievals": "asked_at < :before",
     # What a job did last stays, however long ago it was.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection
 
@@ -35,6 +35,10 @@ AGENTS_PER_PAGE = 50
 FIRST_NODES = 10
 #: Minutes that can be looked back, and the minutes of one step of each.
 SPANS = {60: 1, 360: 5, 1_440: 15}
+#: Counts of :func:`models.operations.meters.series` that are plotted by the minute.
+RATES: tuple[Literal["events", "events_rejected", "done", "failed"], ...] = (
+    *("events", "events_rejected", "done", "failed"),
+)
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,8 @@ def overview(group_id: str, after: str) -> Overview:
     """Of a group, with its agents after the one named; what is seen of other groups is up to the scope."""
     buffered = source("Valkey").begin(lambda: int(valkey().zcard(valkey_keys.ACCESS)))
     judged, known, alive = _look(lambda connection: _stored(connection, group_id, after))
-    cached = attempt(buffered)
-    return Overview(
-        datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(alive), known
-    )
+    cached, worst = attempt(buffered).value, checks.worst(judged)
+    return Overview(datetime.now(UTC), worst, judged, cached, state_of_queues(alive), known)
 
 
 def of_service() -> tuple[list[Check], Stored, Liveness]:
@@ -87,14 +89,10 @@ def _look(
     asked, states = begin(settings), checks.ask_servers()
     stored, alive = attempt(lambda: from_database(question)), asked()
     known, embedder = stored.value or (Stored(), None)
-    outside = attempt(
-        source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec))
-    )
-    return (
-        [*_judged(stored, known, alive, states()), *map(checks.provider, outside.value or [])],
-        known,
-        alive,
-    )
+    spec = None if embedder is None else embedder.spec
+    outside = attempt(source("providers").begin(lambda: providers(settings, spec)))
+    judged = [*_judged(stored, known, alive, states()), *map(checks.provider, outside.value or [])]
+    return judged, known, alive
 
 
 def _of_service(connection: Connection) -> tuple[Stored, ActiveModel | None]:
@@ -159,18 +157,14 @@ def series(minutes: int) -> dict[str, Any]:
     return {
         "step_seconds": counted["step_seconds"],
         "times": counted["times"],
-        "events": _by_minute(counted["events"], step),
-        "events_rejected": _by_minute(counted["events_rejected"], step),
-        "done": _by_minute(counted["done"], step),
-        "failed": _by_minute(counted["failed"], step),
+        **{name: [count / step for count in counted[name]] for name in RATES},
         "retrieval_ms": counted["retrieval_ms"],
         "wait": [_mean([(wait[place], done[place]) for wait, _most, done in waits]) for place in places],
-        "wait_max": [_greatest([most[place] for _mean_wait, most, _done in waits]) for place in places],
+        "wait_max": [
+            max((most[place] for _, most, _ in waits if most[place] is not None), default=None)
+            for place in places
+        ],
     }
-
-
-def _by_minute(counts: list[float], step: int) -> list[float]:
-    return [count / step for count in counts]
 
 
 def _mean(waits: list[tuple[float | None, float]]) -> float | None:
@@ -178,10 +172,6 @@ def _mean(waits: list[tuple[float | None, float]]) -> float | None:
     known = [(wait, max(done, 1)) for wait, done in waits if wait is not None]
     total = sum(done for _wait, done in known)
     return sum(wait * done for wait, done in known) / total if total else None
-
-
-def _greatest(values: list[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +303,5 @@ def _broker(settings: Settings) -> Broker:
 
 
 def _signs() -> Signs:
-    canaries = signs_of_life.read_canaries(broker_queues.task_queues())
-    return Signs(
-        {canary.queue: canary for canary in canaries}, signs_of_life.beat_age(), signs_of_life.workers()
-    )
+    canaries = {canary.queue: canary for canary in signs_of_life.read_canaries(broker_queues.task_queues())}
+    return Signs(canaries, signs_of_life.beat_age(), signs_of_life.workers())

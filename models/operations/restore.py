@@ -47,9 +47,8 @@ def restore(path: Path, *, force: bool = False) -> dict[str, int]:
     with backups.connect() as connection:
         _refuse_company(connection)
         _refuse_leftovers(connection)
-        data = {
-            table: rows for table, rows in row_counts(connection).items() if rows and table not in NO_DATA
-        }
+        counts = row_counts(connection)
+        data = {table: rows for table, rows in counts.items() if rows and table not in NO_DATA}
         if data and not force:
             held = ", ".join(f"{rows:,} {table}" for table, rows in sorted(data.items()))
             raise BackupError(
@@ -138,15 +137,11 @@ def _move(connection: psycopg.Connection, source: str, target: str) -> None:
     with connection.transaction():
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(target)))
         for table in _tables(connection, source):
-            connection.execute(
-                sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(
-                    sql.Identifier(source, table), sql.Identifier(target)
-                )
-            )
+            move = sql.SQL("ALTER TABLE {} SET SCHEMA {}")
+            connection.execute(move.format(sql.Identifier(source, table), sql.Identifier(target)))
         for function in _functions(connection, source):
-            connection.execute(
-                sql.SQL("ALTER FUNCTION {} SET SCHEMA {}").format(sql.SQL(function), sql.Identifier(target))
-            )
+            move = sql.SQL("ALTER FUNCTION {} SET SCHEMA {}")
+            connection.execute(move.format(sql.SQL(function), sql.Identifier(target)))
         if source == ASIDE:
             connection.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(source)))
 

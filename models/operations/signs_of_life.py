@@ -56,29 +56,17 @@ class Canary:
 
 def due(queue: str) -> bool:
     """Whether beat is to send one now, which then counts as sent. Notes that beat lives."""
-    now = time.time()
-    return bool(
-        valkey().eval(
-            _DUE,
-            2,
-            valkey_keys.canary(queue),
-            valkey_keys.BEAT,
-            now,
-            CANARY_EVERY,
-            LAST_PAUSE,
-            CANARY_FORGOTTEN_AFTER,
-        )
-    )
+    keys = (valkey_keys.canary(queue), valkey_keys.BEAT)
+    seconds = (time.time(), CANARY_EVERY, LAST_PAUSE, CANARY_FORGOTTEN_AFTER)
+    return bool(valkey().eval(_DUE, len(keys), *keys, *seconds))
 
 
 def record_canary(queue: str, sent_at: float) -> None:
     """The canary that was sent then has been run by a worker."""
     now = time.time()
     with valkey().pipeline(transaction=True) as pipe:
-        pipe.hset(
-            valkey_keys.canary(queue),
-            mapping={"sang": now, "waited": max(0.0, now - sent_at), "outstanding": 0},
-        )
+        ran = {"sang": now, "waited": max(0.0, now - sent_at), "outstanding": 0}
+        pipe.hset(valkey_keys.canary(queue), mapping=ran)
         pipe.expire(valkey_keys.canary(queue), CANARY_FORGOTTEN_AFTER)
         pipe.execute()
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import psycopg
 from sqlalchemy import Connection
@@ -88,15 +87,9 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
         refused = replay_events(connection, group_id, [letter for letter in closed if letter.kind == INTAKE])
         wake_after(connection, *{letter.kind for letter in work})
     letters = sorted(letter.letter_id for letter in closed)
-    details: dict[str, Any] = {
-        "kind": request.kind,
-        "count": len(closed),
-        "letters": letters,
-        "refused_again": len(refused),
-    }
-    if request.body is not None:
-        details["corrected"] = True
-    context.audit("dead_letters", resolution=state, **details)
+    counts = {"count": len(closed), "letters": letters, "refused_again": len(refused)}
+    corrected = {} if request.body is None else {"corrected": True}
+    context.audit("dead_letters", resolution=state, kind=request.kind, **counts, **corrected)
     context.after_commit(lambda: stream.resolved(group_id, len(closed), state))
     return Resolved(resolved=len(closed), refused_again=len(refused))
 
@@ -107,14 +100,8 @@ def _corrected(letter: ClosedLetter, body: str) -> ClosedLetter:
     return replace(letter, body=body)
 
 
-#: Gives a new letter to what is still refused: the old one, the event's body, the reason.
-Refuse = Callable[[ClosedLetter, str, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    event: Event
-    letter: ClosedLetter
+#: Gives a new letter to what is still refused: the old one, the event (or its body), the reason.
+Refuse = Callable[[ClosedLetter, Event | str, str], None]
 
 
 def replay_events(connection: Connection, group_id: str, closed: Sequence[ClosedLetter]) -> list[str | None]:
@@ -122,10 +109,12 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
 
     Events of another group than ``group_id`` are refused: their signers have no part in the replay.
     """
-    good: list[_Event] = []
+    good: list[tuple[Event, ClosedLetter]] = []
     refused: list[str | None] = []
 
-    def refuse(letter: ClosedLetter, body: str, reason: str) -> None:
+    def refuse(letter: ClosedLetter, refused_event: Event | str, reason: str) -> None:
+        is_body = isinstance(refused_event, str)
+        body = refused_event if is_body else event_bodies.encode([refused_event]).decode()
         add_message(connection, body, reason, identity(body)[0], letter.group_id)
         refused.append(letter.group_id)
 
@@ -139,45 +128,33 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
         for text, reason in decoded.rejected:
             refuse(letter, text, reason)
         for event in decoded.events:
-            if reason := refusal(event):
-                refuse(letter, event_bodies.encode([event]).decode(), reason)
-            elif event.group_id == group_id:
-                good.append(_Event(event, letter))
+            reason = refusal(event)
+            if not reason and event.group_id != group_id:
+                reason = f"replayed for the group {group_id!r}, but of the group {event.group_id!r}"
+            if reason:
+                refuse(letter, event, reason)
             else:
-                refuse(
-                    letter,
-                    event_bodies.encode([event]).decode(),
-                    f"replayed for the group {group_id!r}, but of the group {event.group_id!r}",
-                )
+                good.append((event, letter))
     _store_all(connection, good, refuse)
     after_commit(connection, inbox.announce, inbox.Stored(refused=refused))
     return refused
 
 
-def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -> None:
+def _store_all(connection: Connection, good: Sequence[tuple[Event, ClosedLetter]], refuse: Refuse) -> None:
     done = inbox.Stored()
     try:
-        done.add(_store(connection, [letter.event for letter in good]))
+        done.add(_store(connection, [event for event, _ in good]))
     except (DataError, psycopg.DataError):  # one event must not stop the others
-        for letter in good:
+        for event, letter in good:
             try:
-                done.add(_store(connection, [letter.event]))
+                done.add(_store(connection, [event]))
             except (DataError, psycopg.DataError) as error:
-                refuse(
-                    letter.letter,
-                    event_bodies.encode([letter.event]).decode(),
-                    f"the database refused it: {error}",
-                )
-    letters = {letter.event.key: letter.letter for letter in good}
+                refuse(letter, event, f"the database refused it: {error}")
+    letters = {event.key: letter for event, letter in good}
     for misfit in done.misfits:
-        event = misfit.event
-        refuse(
-            letters[event.key],
-            event_bodies.encode([event]).decode(),
-            f"{dead_letters.VECTOR_FIELD}: {misfit.reason}",
-        )
+        refuse(letters[misfit.event.key], misfit.event, f"{dead_letters.VECTOR_FIELD}: {misfit.reason}")
     for event in done.reused:
-        refuse(letters[event.key], event_bodies.encode([event]).decode(), dead_letters.reason_of(event))
+        refuse(letters[event.key], event, dead_letters.reason_of(event))
 
 
 def _store(connection: Connection, events: Sequence[Event]) -> inbox.Stored:

@@ -166,15 +166,11 @@ def states() -> Queues:
     names = [INTAKE_QUEUE, *task_queues()]
     address = redis_address(settings.need("broker_url"))
     if address is None:
-        return Queues(
-            queues=dict.fromkeys(names),
-            in_flight=None,
-            note="only a Redis-like broker tells its queues' lengths here",
-        )
+        note = "only a Redis-like broker tells its queues' lengths here"
+        return Queues(queues=dict.fromkeys(names), in_flight=None, note=note)
     held = depths(address, names)
-    return Queues(
-        queues=dict(held.waiting), in_flight={"intake": held.intake.count, "tasks": held.tasks.count}
-    )
+    in_hand = {"intake": held.intake.count, "tasks": held.tasks.count}
+    return Queues(queues=dict(held.waiting), in_flight=in_hand)
 
 
 def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
@@ -206,10 +202,8 @@ def oldest(address: str, queues: Sequence[str]) -> dict[str, float | None]:
             pipe.eval(_LOOK, len(PRIORITIES), *lists_of(queue), len(PRIORITIES), SCANNED_BYTES, -1, 1)
         looks = pipe.execute()
     ages = ([_message(0, *message).age_seconds for message in look] for look in looks)
-    return {
-        queue: max((age for age in some if age is not None), default=None)
-        for queue, some in zip(queues, ages, strict=True)
-    }
+    oldest_of = [max((age for age in some if age is not None), default=None) for some in ages]
+    return dict(zip(queues, oldest_of, strict=True))
 
 
 def _message(place: int, size: int, name: bytes, task_id: bytes, sent: bytes) -> Message:
@@ -217,9 +211,8 @@ def _message(place: int, size: int, name: bytes, task_id: bytes, sent: bytes) ->
         age: float | None = max(0.0, time.time() - float(sent))
     except ValueError:
         age = None
-    return Message(
-        place, name.decode(errors="replace") or "?", task_id.decode(errors="replace") or None, age, size
-    )
+    shown, known_by = name.decode(errors="replace") or "?", task_id.decode(errors="replace") or None
+    return Message(place, shown, known_by, age, size)
 
 
 def unacknowledged(client: redis.Redis, queue: str) -> int:

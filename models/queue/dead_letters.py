@@ -22,7 +22,7 @@ from jiyi.protocol.event_bodies import Content, content, content_of, digest, is_
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded
 from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE
-from models.db.rows import columns, fetch, fetch_one, ilike_pattern
+from models.db.rows import columns, equal_if_given, fetch, fetch_one, ilike_pattern
 from models.operations import embedding_models
 from models.queue import tables
 
@@ -56,35 +56,27 @@ def add_message(
     traceback: str | None = None,
 ) -> None:
     """Keep a refused event as it came. ``body`` must hold no NUL."""
-    letter = {
-        "subject_id": subject_id,
-        "group_id": group_id,
-        "reason": reason,
-        "body": body,
-        "traceback": traceback,
-    }
-    connection.execute(insert(_D).values(letter_id=uuid7(), kind=INTAKE, **letter))
+    about = {"subject_id": subject_id, "group_id": group_id, "reason": reason}
+    letter = {"letter_id": uuid7(), "kind": INTAKE, **about, "body": body, "traceback": traceback}
+    connection.execute(insert(_D).values(letter))
 
 
-def add_message_once(connection: Connection, body: str, reason: str, subject_id: UUID, group_id: str) -> bool:
-    """The same, unless a letter about it with this reason is open; whether there is a new one."""
-    parameters = {
-        "letter_id": uuid7(),
-        "subject_id": subject_id,
-        "group_id": group_id,
-        "reason": reason,
-        "body": body,
-    }
-    return connection.execute(_ADD_ONCE, parameters).rowcount > 0
+def add_once(connection: Connection, refused: Iterable[tuple[Event, str]]) -> list[str]:
+    """Keep events with their reasons, unless such a letter is open already; the groups of the new ones."""
+    groups = []
+    for event, reason in refused:
+        about = {"subject_id": event.event_id, "group_id": event.group_id, "reason": reason}
+        letter = {"letter_id": uuid7(), **about, "body": event_bodies.encode([event]).decode()}
+        if connection.execute(_ADD_ONCE, letter).rowcount:
+            groups.append(event.group_id)
+    return groups
 
 
 def letters(connection: Connection, group_id: str, wanted: LettersRequest) -> list[DeadLetter]:
     """Newest first, one more than asked for if there are more. ``words``: in any case."""
     query = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(
-        _D.state == wanted.state, _in_sight(group_id)
+        _in_sight(group_id), *equal_if_given((_D.state, wanted.state), (_D.kind, wanted.kind))
     )
-    if wanted.kind is not None:
-        query = query.where(_D.kind == wanted.kind)
     if (before := wanted.place(BY_ID)) is not None:
         query = query.where(_D.letter_id < before)
     if wanted.words is not None:
@@ -94,11 +86,8 @@ def letters(connection: Connection, group_id: str, wanted: LettersRequest) -> li
 
 def find(connection: Connection, group_id: str, letter_id: UUID) -> DeadLetter | None:
     """One letter, with its whole body."""
-    return fetch_one(
-        connection,
-        DeadLetter,
-        select(*columns(DeadLetter, _D)).where(_D.letter_id == letter_id, _in_sight(group_id)),
-    )
+    this = select(*columns(DeadLetter, _D)).where(_D.letter_id == letter_id, _in_sight(group_id))
+    return fetch_one(connection, DeadLetter, this)
 
 
 def kinds(connection: Connection, group_id: str) -> dict[str, int]:
@@ -111,23 +100,15 @@ def close(
     connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, state: str
 ) -> list[ClosedLetter]:
     """Close open letters: those named, or up to ``MAX_RESOLVED`` of a kind. Safe to repeat."""
-    parameters = {
-        "group": group_id,
-        "ids": list(letter_ids),
-        "kind": kind,
-        "limit": MAX_RESOLVED,
-        "state": state,
-    }
-    return [ClosedLetter(*row) for row in connection.execute(_CLOSE, parameters)]
+    which = {"group": group_id, "ids": list(letter_ids), "kind": kind, "limit": MAX_RESOLVED}
+    return [ClosedLetter(*row) for row in connection.execute(_CLOSE, {**which, "state": state})]
 
 
 def owe_again(connection: Connection, closed: Sequence[ClosedLetter]) -> None:
     """Work that had been given up is due at once, with all its attempts."""
     if closed:
-        rows = [
-            {"kind": letter.kind, "subject_id": letter.subject_id, "group_id": letter.group_id}
-            for letter in closed
-        ]
+        fields = ("kind", "subject_id", "group_id")
+        rows = [{name: getattr(letter, name) for name in fields} for letter in closed]
         connection.execute(_OWE_AGAIN, rows)
 
 
@@ -169,17 +150,7 @@ def reason_of(event: Event) -> str:
 
 def add_reused(connection: Connection, events: Iterable[Event]) -> list[str]:
     """Keep them as dead letters, each content once while open; the groups of the new letters."""
-    return [
-        event.group_id
-        for event in events
-        if add_message_once(
-            connection,
-            event_bodies.encode([event]).decode(),
-            reason_of(event),
-            event.event_id,
-            event.group_id,
-        )
-    ]
+    return add_once(connection, ((event, reason_of(event)) for event in events))
 
 
 class _Remains(NamedTuple):
@@ -217,15 +188,12 @@ def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, C
     contents: dict[EventKey, Content | _Remains | None] = {}
     ids = list({event.event_id for event in events})
     for row in connection.execute(_EVENTS, {"ids": ids}):
-        stored = (
-            None if row.outcome == "erased" else content(row.type, row.agent_id, row.session_id, row.payload)
-        )
-        contents[row.event_id, row.group_id] = stored
+        said = (row.type, row.agent_id, row.session_id, row.payload)
+        contents[row.event_id, row.group_id] = None if row.outcome == "erased" else content(*said)
     pruned = [event.event_id for event in events if event.key not in contents]
     for row in connection.execute(_REMAINS, {"ids": pruned}) if pruned else ():
-        contents[row.id, row.group_id] = _Remains(
-            row.agent_id, row.session_id, None if row.text is None else masked(row.text)
-        )
+        text = None if row.text is None else masked(row.text)
+        contents[row.id, row.group_id] = _Remains(row.agent_id, row.session_id, text)
     return contents
 
 
@@ -261,13 +229,8 @@ def find_misfits(connection: Connection, events: Iterable[Event]) -> list[Misfit
 
 def add_misfits(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
     """Keep them as dead letters, each once while its letter is open; the groups of the new letters."""
-    return [
-        event.group_id
-        for event, reason in ((misfit.event, f"{VECTOR_FIELD}: {misfit.reason}") for misfit in misfits)
-        if add_message_once(
-            connection, event_bodies.encode([event]).decode(), reason, event.event_id, event.group_id
-        )
-    ]
+    reasons = ((misfit.event, f"{VECTOR_FIELD}: {misfit.reason}") for misfit in misfits)
+    return add_once(connection, reasons)
 
 
 def _misfit(event: MemoryObserved, sizes: Mapping[str, int]) -> str | None:
@@ -306,10 +269,10 @@ _OWE_AGAIN = text("""
     ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET attempts = 0, due_at = now()
 """)
 # Of the groups of the scope.
-_EVENTS = text(
-    "SELECT event_id, group_id, type, agent_id, session_id, outcome, payload FROM events WHERE event_id ="
-    " ANY(:ids)"
-)
+_EVENTS = text("""
+    SELECT event_id, group_id, type, agent_id, session_id, outcome, payload FROM events
+    WHERE event_id = ANY(:ids)
+""")
 _REMAINS = text("""
     SELECT node_id AS id, group_id, agent_id, session_id, description AS text FROM memory_nodes
     WHERE node_id = ANY(:ids)

@@ -16,7 +16,7 @@ from uuid6 import uuid7
 from jiyi import tracing
 from jiyi.protocol.operations import PendingRow, WorkOwed
 from models.db.connection import session_engine
-from models.db.rows import columns, fetch
+from models.db.rows import columns, equal_if_given, fetch
 from models.queue.tables import PendingWork
 from models.queue.wakeups import wake_after, wake_at_after
 
@@ -148,26 +148,16 @@ def retry_later(
     connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, error: str
 ) -> dict[str, int]:
     """The attempt failed: due again after ``wait_seconds``. Returns how many by group."""
-    parameters = {
-        "kind": kind,
-        "ids": list(subject_ids),
-        "wait": wait_seconds,
-        "error": error[:MAX_ERROR_CHARS],
-    }
-    return _by_group(connection.execute(_GIVE_BACK, parameters))
+    parameters = {"kind": kind, "ids": list(subject_ids), "wait": wait_seconds}
+    return _by_group(connection.execute(_GIVE_BACK, {**parameters, "error": error[:MAX_ERROR_CHARS]}))
 
 
 def postpone(
     connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, reason: str
 ) -> None:
     """Something is away: due again after ``wait_seconds``, and the attempt is not counted."""
-    parameters = {
-        "kind": kind,
-        "ids": list(subject_ids),
-        "wait": wait_seconds,
-        "error": reason[:MAX_ERROR_CHARS],
-    }
-    connection.execute(_POSTPONE, parameters)
+    parameters = {"kind": kind, "ids": list(subject_ids), "wait": wait_seconds}
+    connection.execute(_POSTPONE, {**parameters, "error": reason[:MAX_ERROR_CHARS]})
 
 
 def dead_letter_exhausted(
@@ -192,14 +182,9 @@ def dead_letter_exhausted(
 
 def give_up(connection: Connection, kind: str, subject_id: UUID, group_id: str, reason: str) -> None:
     """A dead letter of work that is not owed; a replay does once more what was done instead."""
-    letter = {
-        "letter_id": uuid7(),
-        "kind": kind,
-        "subject_id": subject_id,
-        "group_id": group_id,
-        "reason": reason[:MAX_ERROR_CHARS],
-    }
-    connection.execute(_DEAD_LETTER, {**letter, "traceback": None, "attempts": 1})
+    letter = {"letter_id": uuid7(), "kind": kind, "subject_id": subject_id, "group_id": group_id}
+    why = {"reason": reason[:MAX_ERROR_CHARS], "traceback": None, "attempts": 1}
+    connection.execute(_DEAD_LETTER, {**letter, **why})
 
 
 def retry(connection: Connection, kind: str, group_id: str | None, subject_ids: Sequence[UUID]) -> int:
@@ -236,16 +221,14 @@ def pending_rows(
     connection: Connection, kind: str, group_id: str | None, after: tuple[datetime, UUID] | None, limit: int
 ) -> list[PendingRow]:
     """Work of a kind, the oldest first, after that place; of all groups in sight, or of one."""
-    wanted = select(
-        *columns(PendingRow, PendingWork, overdue=PendingWork.due_at <= func.clock_timestamp())
-    ).where(PendingWork.kind == kind)
-    if group_id is not None:
-        wanted = wanted.where(PendingWork.group_id == group_id)
-    if after is not None:
-        wanted = wanted.where(tuple_(PendingWork.created_at, PendingWork.subject_id) > after)
-    return fetch(
-        connection, PendingRow, wanted.order_by(PendingWork.created_at, PendingWork.subject_id).limit(limit)
+    overdue = PendingWork.due_at <= func.clock_timestamp()
+    place = (PendingWork.created_at, PendingWork.subject_id)
+    wanted = select(*columns(PendingRow, PendingWork, overdue=overdue)).where(
+        *equal_if_given((PendingWork.kind, kind), (PendingWork.group_id, group_id))
     )
+    if after is not None:
+        wanted = wanted.where(tuple_(*place) > after)
+    return fetch(connection, PendingRow, wanted.order_by(*place).limit(limit))
 
 
 # Session-level, so that a lost connection lets go; the number is of this application's own making.

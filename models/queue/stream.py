@@ -115,15 +115,9 @@ def publish_all(news: Iterable[News]) -> None:
     if not told or time.monotonic() < _quiet_until:
         return
     try:
+        keys = [valkey_keys.stream(group_id) for group_id, _, _ in told]
         arguments = [part for _, kind, data in told for part in (kind, to_json(data))]
-        valkey().eval(
-            _TELL,
-            len(told),
-            *(valkey_keys.stream(news[0]) for news in told),
-            KEPT,
-            FORGOTTEN_AFTER,
-            *arguments,
-        )
+        valkey().eval(_TELL, len(keys), *keys, KEPT, FORGOTTEN_AFTER, *arguments)
     except (redis.RedisError, OSError) as error:
         _quiet_until = time.monotonic() + PAUSE
         log.warning("no news is told for %g s: %s", PAUSE, error)
@@ -168,11 +162,8 @@ def _entry(entry_id: bytes, fields: Mapping[bytes, bytes]) -> Entry:
 
 def counted(agents: Mapping[str, int]) -> dict[str, int]:
     """As many agents as an entry may name, those with most first."""
-    return (
-        dict(agents)
-        if len(agents) <= MAX_IDS
-        else dict(sorted(agents.items(), key=lambda item: -item[1])[:MAX_IDS])
-    )
+    most = sorted(agents.items(), key=lambda item: -item[1])[:MAX_IDS]
+    return dict(agents if len(agents) <= MAX_IDS else most)
 
 
 class TooManyWatchers(Exception):  # noqa: N818 – its name says what happened
@@ -280,12 +271,8 @@ class Hub:
             try:
                 news = read_groups(after, BLOCK_MS, READ)
                 # After a pause, or a burst, Valkey may have dropped what was not read yet.
-                doubtful = (
-                    after
-                    if not answers
-                    else {group: after[group] for group in news if len(news[group]) >= READ}
-                )
-                lost = [group for group in doubtful if _lost(group, after[group])]
+                doubtful = [group for group in news if len(news[group]) >= READ] if answers else [*after]
+                lost = [group for group in doubtful if place(ends(group)[0]) > place(after[group]) > (0, 0)]
                 answers = True
             except (redis.RedisError, OSError) as error:
                 if answers:
@@ -318,10 +305,6 @@ def _give(watcher: Watcher, entries: list[Entry], known: Place) -> None:
         watcher.cut = True
 
 
-def _lost(group_id: str, after: str) -> bool:
-    return place(ends(group_id)[0]) > place(after) > (0, 0)
-
-
 @once
 def hub() -> Hub:
     """This process's hub."""
@@ -350,9 +333,7 @@ def refused(groups: Iterable[str | None]) -> None:
 
 def opened(kind: str, counts: Mapping[str, int]) -> None:
     """Dead letters were opened: group → how many."""
-    publish_all(
-        (group_id, "letter.opened", {"kind": kind, "count": count}) for group_id, count in counts.items()
-    )
+    publish_all((group, "letter.opened", {"kind": kind, "count": count}) for group, count in counts.items())
 
 
 def resolved(group_id: str, count: int, action: str) -> None:
@@ -365,9 +346,7 @@ def worked(kind: str, counts: Mapping[str, int]) -> None:
     """Work was settled: group → how many subjects."""
     if total := sum(counts.values()):
         meters.add(WORK, kind, "done", number=total)
-        publish_all(
-            (group_id, "work.done", {"kind": kind, "count": count}) for group_id, count in counts.items()
-        )
+        publish_all((group, "work.done", {"kind": kind, "count": count}) for group, count in counts.items())
 
 
 def failed(kind: str, counts: Mapping[str, int], error: BaseException, attempt: int) -> None:

@@ -63,6 +63,10 @@ class Attempt:
     #: What the tries before it counted, if it is to go on with them.
     summary: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def key(self) -> dict[str, Any]:
+        return {"job": self.job, "slot": self.slot, "attempt": self.attempt}
+
 
 def begin(
     connection: Connection, job: str, slot: datetime, limit_seconds: float, *, alone: bool = True
@@ -72,58 +76,42 @@ def begin(
     A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another one runs.
     """
     connection.execute(_ONE_AT_A_TIME, {"job": job})
-    connection.execute(
-        _DELETE_AHEAD, {"job": job, "now": database_time(connection), "slot": slot, "ahead": CLOCK_AHEAD}
-    )
+    ahead = {"now": database_time(connection), "slot": slot, "ahead": CLOCK_AHEAD}
+    connection.execute(_DELETE_AHEAD, {"job": job, **ahead})
     connection.execute(_FAIL_OVERDUE, {"job": job, "died": DIED, "longest": LONGEST_LEASE})
     parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "more": MORE}
     again = {"retry": RETRY_SECONDS, "died": DIED, "at_once": TRIES_AT_ONCE}
     begun = connection.execute(_BEGIN, {**parameters, **again}).one_or_none()
-    return (
-        None
-        if begun is None
-        else Attempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
-    )
+    if begun is None:
+        return None
+    return Attempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
 
 
 def renew(connection: Connection, tick: Attempt, limit_seconds: float) -> None:
     """The run is still under way: it counts as dead only so many seconds from now."""
-    connection.execute(
-        _RENEW, {"job": tick.job, "slot": tick.slot, "attempt": tick.attempt, "limit": limit_seconds}
-    )
+    connection.execute(_RENEW, {**tick.key, "limit": limit_seconds})
 
 
 def end(connection: Connection, tick: Attempt, summary: Mapping[str, Any], error: str | None = None) -> None:
     """The run is done or, with a sentence, failed."""
-    connection.execute(
-        _END,
-        {
-            "job": tick.job,
-            "slot": tick.slot,
-            "attempt": tick.attempt,
-            "summary": dict(summary),
-            "state": "done" if error is None else "failed",
-            "error": error and error.replace("\0", "")[:MAX_ERROR_CHARS],
-        },
-    )
+    state = "done" if error is None else "failed"
+    why = error and error.replace("\0", "")[:MAX_ERROR_CHARS]
+    connection.execute(_END, {**tick.key, "summary": dict(summary), "state": state, "error": why})
     connection.execute(_PRUNE, {"job": tick.job, "kept": KEPT_TICKS})
 
 
 def fail_overdue(connection: Connection) -> list[str]:
     """Mark the runs that died as failed; returns their jobs."""
-    return list(
-        connection.execute(_FAIL_OVERDUE, {"job": None, "died": DIED, "longest": LONGEST_LEASE}).scalars()
-    )
+    parameters = {"job": None, "died": DIED, "longest": LONGEST_LEASE}
+    return list(connection.execute(_FAIL_OVERDUE, parameters).scalars())
 
 
 def last(connection: Connection, jobs: Sequence[str]) -> dict[str, Tick]:
     """The last run of each job, if there is one."""
     wanted = values(column("name", Text), name="wanted").data([(job,) for job in jobs])
     latest = _SHOWN.where(JobTick.job == wanted.c.name).order_by(JobTick.started_at.desc()).limit(1).lateral()
-    return {
-        tick.job: tick
-        for tick in fetch(connection, Tick, select(latest).select_from(wanted).join(latest, true()))
-    }
+    runs = fetch(connection, Tick, select(latest).select_from(wanted).join(latest, true()))
+    return {tick.job: tick for tick in runs}
 
 
 def find(connection: Connection, job: str, slot: datetime) -> Tick | None:

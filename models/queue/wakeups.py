@@ -56,19 +56,11 @@ def wake(*kinds: str) -> None:
     """Tell workers of work of these kinds, after the commit. If the broker is away, the reconciler will."""
     try:
         for kind in _asleep([kind for kind in kinds if kind in QUEUES]):
-            _app().send_task(
-                task_name(kind),
-                queue=QUEUES[kind],
-                expires=valkey_keys.WAKE_SECONDS,
-                retry=False,
-                headers=stamp(),
-            )
+            options = {"queue": QUEUES[kind], "expires": valkey_keys.WAKE_SECONDS, "retry": False}
+            _app().send_task(task_name(kind), headers=stamp(), **options)
     except BROKER_ERRORS as error:
-        log.warning(
-            "could not wake %s: the broker %s; the reconciler will",
-            ", ".join(kinds),
-            sentence_of_valkey(error),
-        )
+        names, sentence = ", ".join(kinds), sentence_of_valkey(error)
+        log.warning("could not wake %s: the broker %s; the reconciler will", names, sentence)
 
 
 def wake_at(kind: str, due: datetime) -> None:
@@ -105,14 +97,8 @@ def _wake_at_first(*dues: tuple[str, datetime]) -> None:
 def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:
     """Have a worker do a task within ``expires`` seconds. Raises :class:`BrokerUnavailable`: not sent."""
     try:
-        _app().send_task(
-            task,
-            args=list(args),
-            queue=queue,
-            expires=expires,
-            retry=False,
-            headers=service_headers(task, args),
-        )
+        options = {"queue": queue, "expires": expires, "retry": False}
+        _app().send_task(task, args=list(args), headers=service_headers(task, args), **options)
     except BROKER_ERRORS as error:
         raise BrokerUnavailable(f"the broker {sentence_of_valkey(error)}; nothing was sent") from error
 
@@ -142,14 +128,10 @@ def _app() -> Celery:
 def own_app() -> Celery:
     """An app that only sends, for processes without ``workers.app``."""
     app = Celery("jiyi-wake", broker=get_settings().need("broker_url"), set_as_current=False)
+    options = {"socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True}
     app.conf.update(
         task_create_missing_queues=True,
         broker_connection_timeout=CONNECT_SECONDS,
-        broker_transport_options={
-            "socket_connect_timeout": CONNECT_SECONDS,
-            "socket_keepalive": True,
-            **CONNECT_RETRY,
-            **PUBLISH_TIMEOUTS,
-        },
+        broker_transport_options={**options, **CONNECT_RETRY, **PUBLISH_TIMEOUTS},
     )
     return app

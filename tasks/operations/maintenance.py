@@ -96,34 +96,17 @@ def recompute_kw_strength(run: Run) -> None:
         with unit_of_work() as connection:
             drift = nodes.repair(connection, group_id, agent_id)
             if drift.keywords:
-                audit.record(
-                    connection,
-                    group_id=group_id,
-                    actor=run.actor,
-                    action="recompute_kw_strength",
-                    target=agent_id,
-                    keywords=drift.keywords,
-                    off_by=drift.off_by,
-                )
+                who: dict[str, Any] = {"group_id": group_id, "actor": run.actor, "target": agent_id}
+                off: dict[str, Any] = {"keywords": drift.keywords, "off_by": drift.off_by}
+                audit.record(connection, action="recompute_kw_strength", **who, **off)
         run.count(agents=1, keywords_off=drift.keywords)
         if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < nodes.MAX_SHOWN:
-            drifts.append(
-                {
-                    "group_id": group_id,
-                    "agent_id": agent_id,
-                    "keywords": drift.keywords,
-                    "off_by": drift.off_by,
-                }
-            )
+            drifts.append({"group_id": group_id, "agent_id": agent_id, **off})
 
 
 @job("prune")
 def prune(run: Run) -> None:
-    """Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of
-    conversations, what was asked.
-
-    Safe to repeat because what is deleted is no longer found.
-    """
+    """Delete what is old: of each table after its days. Safe to repeat because it is no longer found."""
     settings = get_settings()
     ages = {"events": settings.prune_events_days, "dead_letters": LETTERS_DAYS, "job_ticks": TICKS_DAYS}
     ages |= {"retrievals": records.KEPT_DAYS, **numbers.OTHER_AGES}
@@ -131,29 +114,18 @@ def prune(run: Run) -> None:
         if not days:
             continue
         before = run.now - timedelta(days=days)
-        deleted = run.repeat(
-            partial(numbers.delete_old, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH
-        )
+        delete = partial(numbers.delete_old, table=table, before=before, limit=PRUNE_BATCH)
+        deleted = run.repeat(delete, PRUNE_BATCH)
         run.count(**{table: deleted})
         if deleted and table == "events":
             with unit_of_work() as connection:
-                audit.record(
-                    connection,
-                    group_id=run.group_id,
-                    actor=run.actor,
-                    action="prune",
-                    target=table,
-                    count=deleted,
-                    before=before,
-                )
+                who: dict[str, Any] = {"group_id": run.group_id, "actor": run.actor, "action": "prune"}
+                audit.record(connection, **who, target=table, count=deleted, before=before)
 
 
 @job("snapshot")
 def take_snapshot(run: Run) -> None:
-    """Count queues, work owed, dead letters and delays, for plots and for looking back.
-
-    Safe to repeat because it only reads.
-    """
+    """Count queues, work owed, dead letters and delays. Safe to repeat because it only reads."""
     with unit_of_work() as connection:
         run.summary.update(numbers.stored(connection))
     run.summary.update(numbers.queued())
@@ -161,10 +133,7 @@ def take_snapshot(run: Run) -> None:
 
 @job("backup")
 def back_up(run: Run) -> None:
-    """Back the database up to a new file, and delete the oldest of too many.
-
-    Safe to repeat because a backup has a name of its own and overwrites nothing.
-    """
+    """Back the database up to a new file. Safe to repeat because a backup overwrites nothing."""
     backup = backups.make(keep=get_settings().backup_keep, seconds=BACKUP_SECONDS)
     run.summary.update(file=str(backup.path), bytes=backup.bytes)
 
@@ -187,9 +156,8 @@ def verify_backup(run: Run) -> None:
         run.summary["backup"] = None
         return
     age = run.now - backups.made_at(newest)
-    run.summary.update(
-        backup=str(newest), age_days=round(age / timedelta(days=1), 1), tables=backups.verify(newest)
-    )
+    days = round(age / timedelta(days=1), 1)
+    run.summary.update(backup=str(newest), age_days=days, tables=backups.verify(newest))
     if wanted and age > longest:
         raise BackupError(f"the newest backup, {newest}, is {age.days} days old, more than {longest.days}")
 

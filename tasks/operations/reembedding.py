@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from sqlalchemy import Connection
 
@@ -20,7 +23,7 @@ from engine.providers.health import vendors
 from engine.providers.spec import Spec, parse
 from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.protocol.base import Request
-from jiyi.protocol.providers import EmbedderReport, EmbeddingModel, MoveState, ReembeddingStep
+from jiyi.protocol.providers import EmbedderReport, EmbeddingModel, MoveState, Phase, ReembeddingStep
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -96,7 +99,7 @@ def _begin(actor: Actor, spec: Spec, used: ActiveModel, request: ReembeddingStep
         begun = embedding_models.filling(connection)
         assert begun is not None
         check_size(model, begun.dimensions, vectors.shape[1])  # it may have been in use before
-        embedding_models.set_target_size(connection, begun, vectors.shape[1])
+        embedding_models.set_size(connection, model, vectors.shape[1])
         _record(connection, actor, model, "begun", replaces=used.model, everything=request.everything)
     return _fill(actor, begun, request)
 
@@ -141,11 +144,9 @@ def _converted(begun: Reembedding, found: list[TextToEmbed]) -> dict[bytes, Floa
     with unit_of_work() as connection:
         stored = embedding_models.stored(connection, begun.replaces, [item.node_id for item in found])
     hashes = [item.key_hash for item in found if item.node_id in stored]
-    vectors = (
-        convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored]))
-        if hashes
-        else ()
-    )
+    if not hashes:
+        return {}
+    vectors = convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored]))
     return dict(zip(hashes, vectors, strict=True))
 
 
@@ -154,7 +155,7 @@ def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveSta
     if request.count:
         with unit_of_work() as connection:
             left = embedding_models.left(connection, begun)
-    return MoveState(phase="filling", model=begun.model, replaces=begun.replaces, done=done, left=left)
+    return _state("filling", begun, done=done, left=left)
 
 
 def _switch(actor: Actor, begun: Reembedding) -> MoveState:
@@ -163,33 +164,25 @@ def _switch(actor: Actor, begun: Reembedding) -> MoveState:
         embedding_models.hold_move(connection)
         current = embedding_models.filling(connection)
         if current is None:  # somebody else has just done it
-            return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
+            return _state("filling", begun)
         if current.model != begun.model:
             raise _cancelled(begun)
         items = embedding_models.to_embed(connection, begun, LAST_MEMORIES + 1)
         if len(items) > LAST_MEMORIES:
             embedding_models.set_position(connection, begun, None)  # another round
-            return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
+            return _state("filling", begun)
         embedding_models.put(connection, begun, _vectors(begun, items), [])
         kinds = embedding_models.switch(connection, begun)
         _record(connection, actor, begun.model, "switched", replaces=begun.replaces)
     wake(*kinds)
-    return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(items))
+    return _state("waiting", begun, done=len(items))
 
 
 def _as_move(used: ActiveModel, last: Reembedding | None, *, everything: bool) -> Reembedding:
     """The move that made the active model so, or, where it always was, one from nothing."""
     if last is None:
         return Reembedding(used.model, used.spec, None, used.model, everything, None, used.since)
-    return Reembedding(
-        last.model,
-        last.spec,
-        last.dimensions,
-        last.replaces,
-        everything or last.everything,
-        last.position,
-        used.since,
-    )
+    return replace(last, everything=everything or last.everything, active_since=used.since)
 
 
 def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
@@ -204,7 +197,7 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
             # the new vectors need their index
             pending_work.enqueue(connection, ENLARGE, enlargement.all_large(connection))
     if not items:
-        return MoveState(phase="done", model=last.model, replaces=last.replaces)
+        return _state("done", last)
     _embed(last, items)
     return _filling(last, request, len(items))
 
@@ -214,13 +207,13 @@ def _fold(last: Reembedding, request: ReembeddingStep, unfolded: int) -> MoveSta
     with unit_of_work() as connection:
         wait = get_settings().request_timeout - embedding_models.seconds_since_switch(connection)
         if wait > 0:
-            return MoveState(
-                phase="waiting", model=last.model, replaces=last.replaces, left=unfolded, wait=wait
-            )
+            return _state("waiting", last, left=unfolded, wait=wait)
         done = embedding_models.fold(connection, last.model, request.batch)
-    return MoveState(
-        phase="folding", model=last.model, replaces=last.replaces, done=done, left=unfolded - done
-    )
+    return _state("folding", last, done=done, left=unfolded - done)
+
+
+def _state(phase: Phase, move: Reembedding, **figures: Any) -> MoveState:
+    return MoveState(phase=phase, model=move.model, replaces=move.replaces, **figures)
 
 
 def _cancelled(begun: Reembedding) -> InvalidRequest:
@@ -237,10 +230,8 @@ def _cancel(actor: Actor) -> MoveState:
 
 
 def _record(connection: Connection, actor: Actor, model: str, change: str, **details: object) -> None:
-    name = step_reembedding.name
-    audit.record(
-        connection, group_id=None, actor=actor.name, action=name, target=model, change=change, **details
-    )
+    who: dict[str, Any] = {"group_id": None, "actor": actor.name, "action": step_reembedding.name}
+    audit.record(connection, **who, target=model, change=change, **details)
 
 
 @implements(show_embedders)
