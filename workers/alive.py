@@ -34,9 +34,8 @@ def problem(name: str, settings: Settings) -> str:
         return _web(settings)
     if name == "beat":
         age = signs_of_life.beat_age()
-        return (
-            "" if age is not None and age < SILENT_SECONDS else "beat has looked at nothing for two minutes"
-        )
+        alive = age is not None and age < SILENT_SECONDS
+        return "" if alive else "beat has looked at nothing for two minutes"
     if name == "intake":
         address = redis_address(settings.need("broker_url"))
         if address is None:  # another broker's, which ends the connection of who is silent

@@ -37,11 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args(arguments)
     try:
-        done = (
-            back_up(options.path)
-            if options.command == "backup"
-            else restore(options.path, force=options.force)
-        )
+        if options.command == "backup":
+            done = back_up(options.path)
+        else:
+            done = restore(options.path, force=options.force)
     except (StackError, JiyiError, OSError) as error:
         tell(error if isinstance(error, JiyiError) else BackupError(str(error)), Session(json=options.json))
         return 1
@@ -77,34 +76,24 @@ def restore(path: Path, *, force: bool) -> JsonObject:
         rows = restoring.restore(path, force=force)
         upgrade()
         again = _erase_again(path)
-    held = ", ".join(
-        f"{count:,} {table}" for table, count in rows.items() if count and table not in restoring.NO_DATA
-    )
-    return {
-        "file": str(path),
-        "rows": rows,
-        "erasures": again,
-        "text": f"restored from {path}: {held or 'no data'}{_told(again)}",
-    }
+    data = {table: count for table, count in rows.items() if count and table not in restoring.NO_DATA}
+    held = ", ".join(f"{count:,} {table}" for table, count in data.items())
+    text = f"restored from {path}: {held or 'no data'}{_told(again)}"
+    return {"file": str(path), "rows": rows, "erasures": again, "text": text}
 
 
 def _erase_again(path: Path) -> dict[str, int]:
     """What was erased after the backup was made: agents are owed to be erased again."""
-    made_at = (
-        backups.made_at(path)
-        if backups.NAME.fullmatch(path.name)
-        else datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    )
+    made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    if backups.NAME.fullmatch(path.name):
+        made_at = backups.made_at(path)
     with whole_service(), unit_of_work() as connection:
         return progress.apply_again(connection, made_at)
 
 
 def _told(again: dict[str, int]) -> str:
-    agents = (
-        f". {again['agents']} agents erased since are erased again when the service runs"
-        if again["agents"]
-        else ""
-    )
+    erased = f". {again['agents']} agents erased since are erased again when the service runs"
+    agents = erased if again["agents"] else ""
     if not again["others"]:
         return agents
     return (
@@ -123,11 +112,10 @@ def database(*, may_be_new: bool = False) -> Iterator[None]:
         return
     if not may_be_new and not (settings.home / EMBEDDED_DATA).is_dir():
         raise BackupError(f"there is no database in {settings.home}, and JIYI_DATABASE_URL is not set")
-    with (
-        Stack(settings.home) as stack,
-        ephemeral.environment(database_url=stack.urls.database_url, home=str(stack.home)),
-    ):
-        yield
+    with Stack(settings.home) as stack:
+        home, address = str(stack.home), stack.urls.database_url
+        with ephemeral.environment(database_url=address, home=home):
+            yield
 
 
 if __name__ == "__main__":

@@ -62,9 +62,8 @@ def _show(found: list[Check]) -> None:
         output.row(table, Text(check.state, colours[check.state]), str(check.name), str(check.detail))
     output.show(table)
     wrong = [check for check in found if EXITS[check.state]]
-    output.line(
-        f"{len(wrong)} of {len(found)} need attention" if wrong else f"all is well: {len(found)} checks"
-    )
+    sentence = f"{len(wrong)} of {len(found)} need attention"
+    output.line(sentence if wrong else f"all is well: {len(found)} checks")
 
 
 def examine(settings: Settings) -> list[Check]:
@@ -104,15 +103,11 @@ def jobs(settings: Settings) -> Check:
     lags = {state.job: state.lag_seconds or 0.0 for state in states}
     late = [f"{job} ({seconds / 60:,.0f} min)" for job, seconds in lags.items() if seconds > LATE_SECONDS]
     if late:
-        return Check(
-            name, "attention", f"late: {', '.join(late)}: are beat and the workers of its queue running?"
-        )
+        why = f"late: {', '.join(late)}: are beat and the workers of its queue running?"
+        return Check(name, "attention", why)
     off = [state.job for state in states if state.every_seconds is None]
-    return Check(
-        name,
-        "ok",
-        "; ".join([f"{len(states) - len(off)} in their time", *([f"off: {', '.join(off)}"] if off else [])]),
-    )
+    in_time = f"{len(states) - len(off)} in their time"
+    return Check(name, "ok", f"{in_time}; off: {', '.join(off)}" if off else in_time)
 
 
 def backups(settings: Settings, runs: dict[str, Tick] | None) -> Check:
@@ -129,27 +124,21 @@ def backups(settings: Settings, runs: dict[str, Tick] | None) -> Check:
         return Check(name, "ok", f"the newest that was looked at: {newest}")
     if not settings.backup_hours:
         return Check(name, "ok", "off: set JIYI_BACKUP_DIR for one a day, or run `jiyi backup`")
-    return Check(
-        name,
-        "ok" if made is not None else "unknown",
-        "made, and looked at once a day" if made is not None else "none yet",
-    )
+    if made is None:
+        return Check(name, "unknown", "none yet")
+    return Check(name, "ok", "made, and looked at once a day")
 
 
 def versions(workers: Iterable[Worker] | None) -> Check:
     """Whether all that runs is of this version."""
     name = "Versions"
-    running = sorted(
-        {worker.told.version for worker in workers or [] if worker.counts and worker.told.version}
-    )
+    said = {worker.told.version for worker in workers or [] if worker.counts}
+    running = sorted(said - {""})
     if not running:
         return Check(name, "unknown", f"{__version__} here, no worker has said its own")
     if running != [__version__]:
-        return Check(
-            name,
-            "attention",
-            f"{__version__} here, workers are of {', '.join(running)}: restart those that were left behind",
-        )
+        others = f"workers are of {', '.join(running)}: restart those that were left behind"
+        return Check(name, "attention", f"{__version__} here, {others}")
     return Check(name, "ok", f"{__version__} everywhere")
 
 
@@ -167,14 +156,11 @@ def judge_collation(
     """``recorded``: the collation's version when the database was made; ``actual``: now."""
     name, shown = "Database collation", f"{PROVIDERS.get(provider, provider)} {locale}"
     if recorded != actual and recorded is not None:
-        return Check(
-            name,
-            "attention",
-            f"{shown} was of version {recorded} when the indexes were made, and is of {actual or 'none'} now:"
-            " rows may not be found. "
-            f'Run REINDEX DATABASE CONCURRENTLY "{database}", then ALTER DATABASE "{database}" REFRESH'
-            " COLLATION VERSION",
-        )
+        now = f"is of {actual or 'none'} now"
+        why = f"{shown} was of version {recorded} when the indexes were made, and {now}"
+        reindex = f'REINDEX DATABASE CONCURRENTLY "{database}"'
+        refresh = f'ALTER DATABASE "{database}" REFRESH COLLATION VERSION'
+        return Check(name, "attention", f"{why}: rows may not be found. Run {reindex}, then {refresh}")
     if recorded is None:
         return Check(name, "ok", f"{shown}, which does not change")
     changes = "" if provider == BUILTIN else "; look again after updates of the operating system"
@@ -209,14 +195,11 @@ def valkey_settings(settings: Settings) -> Check:
         told = source("broker").ask(lambda: cast("dict[str, str | int]", broker_client(address).info()))
     except Unanswered as error:
         return Check(name, "unknown", error.reason)
-    wrong = [
-        *(
-            ["maxmemory-policy is not noeviction: it forgets when its memory is full"]
-            if told.get("maxmemory_policy") != "noeviction"
-            else []
-        ),
-        *(["appendonly is off: what waits is lost when it ends"] if not told.get("aof_enabled") else []),
-    ]
+    wrong = []
+    if told.get("maxmemory_policy") != "noeviction":
+        wrong.append("maxmemory-policy is not noeviction: it forgets when its memory is full")
+    if not told.get("aof_enabled"):
+        wrong.append("appendonly is off: what waits is lost when it ends")
     return Check(name, "attention" if wrong else "ok", "; ".join(wrong) or "keeps what it took")
 
 

@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,11 +49,8 @@ def folder(prefix: str) -> Iterator[Path]:
     further
     signals change nothing then.
     """
-    before = (
-        {number: signal.getsignal(number) for number in ENDING}
-        if threading.current_thread() is threading.main_thread()
-        else {}
-    )
+    in_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in ENDING if in_main}
     for number in before:
         signal.signal(number, _end)
     try:
@@ -99,16 +97,8 @@ def forget() -> None:
         connections.dispose()
     for client in valkey.made():
         client.close()
-    for cached in (
-        get_settings,
-        engine,
-        reading_engine,
-        session_engine,
-        valkey,
-        own_app,
-        embedder,
-        embedder_of,
-    ):
+    engines = (engine, reading_engine, session_engine)
+    for cached in (get_settings, *engines, valkey, own_app, embedder, embedder_of):
         cached.cache_clear()
 
 
@@ -120,16 +110,10 @@ def _close(connection: Any, _record: object) -> None:
 @contextmanager
 def database(home: Path, **settings: str) -> Iterator[Stack]:
     """Embedded PostgreSQL, migrated, and Valkey; this process's settings point to them."""
-    with Stack(home) as stack:
-        urls = stack.urls
-        addresses = {
-            "database_url": urls.database_url,
-            "redis_url": urls.redis_url,
-            "broker_url": urls.broker_url,
-        }
-        with environment(**{"secret_key": secrets.token_hex(), **settings}, home=str(home), **addresses):
-            upgrade()
-            yield stack
+    own = {"secret_key": secrets.token_hex(), **settings, "home": str(home)}
+    with Stack(home) as stack, environment(**own, **asdict(stack.urls)):
+        upgrade()
+        yield stack
 
 
 @contextmanager

@@ -81,9 +81,9 @@ def track_errors(process: str) -> None:
         from sentry_sdk.integrations.logging import LoggingIntegration
         from sentry_sdk.utils import BadDsn
     except ImportError:
-        raise SettingsError(
-            f"{TRACKER} asks for an error tracker, but its SDK is not installed: {install_command('sentry')}"
-        ) from None
+        hint = install_command("sentry")
+        problem = f"{TRACKER} asks for an error tracker, but its SDK is not installed: {hint}"
+        raise SettingsError(problem) from None
     try:
         sentry_sdk.init(
             release=f"jiyi@{version('jiyi')}",

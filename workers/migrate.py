@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 from alembic.config import Config
 from alembic.script import ScriptDirectory
@@ -25,14 +26,12 @@ class WrongRevision(JiyiError):  # noqa: N818 – its name says what happened
 
 def upgrade(revision: str = "head") -> None:
     """Migrate to ``revision``; two at once take turns. Raises :class:`WrongRevision`, unchanged then."""
-    known = revisions()
-    found = current()
+    known, found = revisions(), current()
     if found not in known:
         raise WrongRevision(_strange(found))
     if revision not in known | {"head"}:
-        raise WrongRevision(
-            f"there is no revision {revision!r}; the last one of this version is {newest()}. See {UPGRADING}"
-        )
+        last = f"the last one of this version is {newest()}. See {UPGRADING}"
+        raise WrongRevision(f"there is no revision {revision!r}; {last}")
     command.upgrade(_config(), revision)
 
 
@@ -58,10 +57,8 @@ def current() -> str | None:
     with engine().connect() as connection:
         if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar_one() is None:
             return None
-        revision: str | None = connection.execute(
-            text("SELECT version_num FROM alembic_version")
-        ).scalar_one_or_none()
-        return revision
+        at = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+        return cast("str | None", at)
 
 
 def revisions() -> set[str | None]:

@@ -20,7 +20,8 @@ from workers import migrate, told_in_one_line
 THREADS = 2
 
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.
-QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+QUIET = ["--loglevel=INFO", "--without-gossip", "--without-mingle", "--without-heartbeat"]
+RETRIEVING = RETRIEVAL_THREADS + CALLS_IN_HAND
 
 
 def commands() -> dict[str, list[str]]:
@@ -31,24 +32,14 @@ def commands() -> dict[str, list[str]]:
         "intake": [sys.executable, "-m", "workers.intake"],
         # A thread for each call that it has in hand; how many compute at a time is decided by group
         # (``tasks.framework.answering``).
-        "retrieval": _worker(
-            "retrieval", f"{first},inspection,actions", "threads", RETRIEVAL_THREADS + CALLS_IN_HAND
-        ),
-        **{
-            queue.replace(".", "-"): _worker(queue, queue, "threads", RETRIEVAL_THREADS + CALLS_IN_HAND)
-            for queue in more
-        },
-        "embedding": _worker("embedding", "embedding", "threads", embedding_threads(settings)),
-        "upkeep": _worker("upkeep", "upkeep", "threads", THREADS),
+        "retrieval": _worker("retrieval", RETRIEVING, f"{first},inspection,actions"),
+        **{queue.replace(".", "-"): _worker(queue, RETRIEVING) for queue in more},
+        "embedding": _worker("embedding", embedding_threads(settings)),
+        "upkeep": _worker("upkeep", THREADS),
         # Apart from upkeep, whose threads must not all wait for an LLM; as many as may ask it at a time.
-        "reflection": _worker(
-            "reflection",
-            "reflection",
-            "threads",
-            max(THREADS, settings.llm_questions if settings.has_llm else 0),
-        ),
+        "reflection": _worker("reflection", max(THREADS, settings.llm_questions if settings.has_llm else 0)),
         # Apart from both: appointments are kept on time, whatever upkeep and reflection are at.
-        **{queue: _worker(queue, queue, "threads", THREADS) for queue in subjects.queues()},
+        **{queue: _worker(queue, THREADS) for queue in subjects.queues()},
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
         "web": [sys.executable, "-m", "workers.web.serve"],
     }
@@ -58,17 +49,10 @@ def _celery() -> list[str]:
     return [sys.executable, "-m", "celery", "--app=workers.app"]
 
 
-def _worker(name: str, queues: str, pool: str, concurrency: int) -> list[str]:
-    return [
-        *_celery(),
-        "worker",
-        f"--hostname={name}@%h",
-        f"--queues={queues}",
-        f"--pool={pool}",
-        f"--concurrency={concurrency}",
-        "--loglevel=INFO",
-        *QUIET,
-    ]
+def _worker(name: str, threads: int, queues: str = "") -> list[str]:
+    """``queues``: the one of its name unless given."""
+    named = [f"--hostname={name}@%h", f"--queues={queues or name}"]
+    return [*_celery(), "worker", *named, "--pool=threads", f"--concurrency={threads}", *QUIET]
 
 
 def fits_the_database() -> None:

@@ -47,9 +47,8 @@ def install(process: str) -> None:
             f"{asked} asks for traces, but OpenTelemetry is not installed ({error}):"
             f" {install_command('otel')}"
         ) from None
-    resource = Resource.create(
-        {"service.name": f"jiyi-{process}", "service.namespace": "jiyi", "service.version": version("jiyi")}
-    )
+    names = {"service.name": f"jiyi-{process}", "service.namespace": "jiyi"}
+    resource = Resource.create({**names, "service.version": version("jiyi")})
     named = Resource.create()  # what OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say counts
     if not str(named.attributes.get("service.name", "")).startswith("unknown_service"):
         resource = resource.merge(named)
@@ -68,9 +67,8 @@ def _exporter() -> SpanExporter:
     if name != "otlp":
         raise SettingsError(f"{EXPORTER}: {name!r} is not known here; otlp, console or none")
     if protocol != HTTP:
-        raise SettingsError(
-            f"{PROTOCOL}: {protocol!r} is not spoken here; {HTTP}, which every collector takes at port 4318"
-        )
+        known = f"{HTTP}, which every collector takes at port 4318"
+        raise SettingsError(f"{PROTOCOL}: {protocol!r} is not spoken here; {known}")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()

@@ -14,6 +14,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -62,9 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (StackError, JiyiError) as error:
-        Console(stderr=True, highlight=False).print(
-            f"jiyi up: {error}", style="red", markup=False, soft_wrap=True
-        )
+        stderr = Console(stderr=True, highlight=False)
+        stderr.print(f"jiyi up: {error}", style="red", markup=False, soft_wrap=True)
         return 1
 
 
@@ -84,13 +84,7 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
         closing.callback(stack.stop)
         with ephemeral.environment(home=str(stack.home)):  # not the settings that another running copy left
             port = choose_port()
-        addresses = {
-            "home": str(stack.home),
-            "database_url": stack.urls.database_url,
-            "redis_url": stack.urls.redis_url,
-            "broker_url": stack.urls.broker_url,
-            "web_port": str(port),
-        }
+        addresses = {"home": str(stack.home), **asdict(stack.urls), "web_port": str(port)}
         # The secret is for the processes only: the note that other programs find has no need of it.
         with ephemeral.environment(**addresses, secret_key=secret_key(stack.home)):
             upgrade()
@@ -131,13 +125,11 @@ def foreground(
 
 def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
     """Lines for another shell, whatever it has set: this checkout's command line, and a request."""
-    group = demo.GROUP if demo_too else get_settings().group
-    agent, question = (
-        ("Tomas", "What happened with the bees?") if demo_too else ("klaus", "What does Klaus read?")
-    )
-    command = shlex.join(
-        [str(Path(sys.executable).with_name("jiyi")), "retrieve", agent, question, "--group", group]
-    )
+    group, agent, question = get_settings().group, "klaus", "What does Klaus read?"
+    if demo_too:
+        group, agent, question = demo.GROUP, "Tomas", "What happened with the bees?"
+    program = str(Path(sys.executable).with_name("jiyi"))
+    command = shlex.join([program, "retrieve", agent, question, "--group", group])
     key = program_key(home, group)
     asked = json.dumps({"agent_id": agent, "query": question, "top_k": 3})
     headers = f"-H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
@@ -149,12 +141,11 @@ def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
 
 def signing_in(password: str | None) -> str:
     """How to get in. The password is told this once: what is kept does not show it."""
+    command = f"jiyi people set_password {ADMIN}"
     if password is None:
-        return f"Sign in  as before; a new password: jiyi people set_password {ADMIN}"
-    return (
-        f"Sign in  name: {ADMIN}  password: {password}\n         shown only this once; set your own: jiyi"
-        f" people set_password {ADMIN}"
-    )
+        return f"Sign in  as before; a new password: {command}"
+    name = f"Sign in  name: {ADMIN}  password: {password}"
+    return f"{name}\n         shown only this once; set your own: {command}"
 
 
 def start_stack() -> Stack:
@@ -169,9 +160,8 @@ def start_stack() -> Stack:
         except HomeInUse as error:
             if asked_for or copy == MAX_COPIES:
                 raise
-            console.print(
-                f"[dim]{error.home} is in use by another copy; trying the next one[/dim]", soft_wrap=True
-            )
+            used = f"{error.home} is in use by another copy; trying the next one"
+            console.print(f"[dim]{used}[/dim]", soft_wrap=True)
         except BaseException:
             stack.stop()
             raise
@@ -202,9 +192,8 @@ def choose_port() -> int:
 
 def reserve(port: int) -> bool:
     """Whether no other copy of this user is about to use the port: the admin takes it only seconds later."""
-    lock = os.open(
-        Path(tempfile.gettempdir()) / f"jiyi-{os.geteuid()}-port-{port}.lock", os.O_RDWR | os.O_CREAT, 0o600
-    )
+    path = Path(tempfile.gettempdir()) / f"jiyi-{os.geteuid()}-port-{port}.lock"
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -218,9 +207,8 @@ def leave_addresses(home: Path, addresses: dict[str, str]) -> Path:
     note = home / RUN_ENV
     note.touch(mode=0o600)  # before anything is in it
     note.chmod(0o600)
-    note.write_text(
-        "".join(f"JIYI_{name.upper()}='{value}'\n" for name, value in addresses.items()), encoding="utf-8"
-    )
+    lines = [f"JIYI_{name.upper()}='{value}'\n" for name, value in addresses.items()]
+    note.write_text("".join(lines), encoding="utf-8")
     return note
 
 
@@ -229,13 +217,10 @@ def secret_key(home: Path) -> str:
     if get_settings().secret_key.get_secret_value():
         return need_secret_key(get_settings())
     file = home / SECRET_FILE
-    try:
-        with os.fdopen(
-            os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii"
-        ) as stream:
+    with contextlib.suppress(FileExistsError):
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w", encoding="ascii") as stream:
             stream.write(secrets.token_hex(SECRET_BYTES))
-    except FileExistsError:
-        pass
     key = file.read_text(encoding="ascii").strip()
     if not key:
         raise SettingsError(f"JIYI_SECRET_KEY: {file} is empty; delete it, and another one is made")
@@ -246,9 +231,8 @@ def program_key(home: Path, group: str) -> str:
     """A key to publish and read, kept beside the data; replaced if revoked or another group's."""
     file = home / KEY_FILE
     with Client(group) as client:
-        known = {
-            key.key_id for key in client.keys.list() if key.revoked_at is None and key.expires_at is None
-        }
+        keys = [key for key in client.keys.list() if key.revoked_at is None and key.expires_at is None]
+        known = {key.key_id for key in keys}
         kept = file.read_text(encoding="ascii").strip() if file.exists() else ""
         if kept and (kept_key := key_of(kept)) is not None and kept_key.key_id in known:
             return kept

@@ -117,7 +117,8 @@ def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: 
     connection.execute(_INSERT, row)
     pending_work.enqueue(connection, ERASE, [(erasure_id, group_id)])
     who: dict[str, Any] = {"group_id": group_id, "actor": actor, "action": "erasure.request", "target": kind}
-    audit.record(connection, **who, erasure=erasure_id, **_without_names(what))
+    details: dict[str, Any] = {"erasure": erasure_id, **_without_names(what)}
+    audit.record(connection, **who, **details)
     asked = one(connection, group_id, erasure_id)
     assert asked is not None
     return asked

@@ -91,7 +91,7 @@ class Meters:
             self.add_lasting(lasting, examples)
             raise
         if examples:
-            valkey().hset(valkey_keys.METERS_EXAMPLES, mapping=examples)
+            valkey().hset(valkey_keys.METERS_EXAMPLES, mapping={**examples})
 
     def _begin(self) -> None:
         with self._lock:

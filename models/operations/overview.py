@@ -161,7 +161,7 @@ def series(minutes: int) -> dict[str, Any]:
         "retrieval_ms": counted["retrieval_ms"],
         "wait": [_mean([(wait[place], done[place]) for wait, _most, done in waits]) for place in places],
         "wait_max": [
-            max((most[place] for _, most, _ in waits if most[place] is not None), default=None)
+            max((seconds for _, most, _ in waits if (seconds := most[place]) is not None), default=None)
             for place in places
         ],
     }

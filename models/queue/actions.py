@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection
@@ -87,9 +88,10 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
         refused = replay_events(connection, group_id, [letter for letter in closed if letter.kind == INTAKE])
         wake_after(connection, *{letter.kind for letter in work})
     letters = sorted(letter.letter_id for letter in closed)
-    counts = {"count": len(closed), "letters": letters, "refused_again": len(refused)}
-    corrected = {} if request.body is None else {"corrected": True}
-    context.audit("dead_letters", resolution=state, kind=request.kind, **counts, **corrected)
+    details: dict[str, Any] = {"count": len(closed), "letters": letters, "refused_again": len(refused)}
+    if request.body is not None:
+        details["corrected"] = True
+    context.audit("dead_letters", resolution=state, kind=request.kind, **details)
     context.after_commit(lambda: stream.resolved(group_id, len(closed), state))
     return Resolved(resolved=len(closed), refused_again=len(refused))
 
@@ -113,8 +115,9 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
     refused: list[str | None] = []
 
     def refuse(letter: ClosedLetter, refused_event: Event | str, reason: str) -> None:
-        is_body = isinstance(refused_event, str)
-        body = refused_event if is_body else event_bodies.encode([refused_event]).decode()
+        body = refused_event
+        if not isinstance(body, str):
+            body = event_bodies.encode([body]).decode()
         add_message(connection, body, reason, identity(body)[0], letter.group_id)
         refused.append(letter.group_id)
 

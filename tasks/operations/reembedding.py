@@ -231,7 +231,7 @@ def _cancel(actor: Actor) -> MoveState:
 
 def _record(connection: Connection, actor: Actor, model: str, change: str, **details: object) -> None:
     who: dict[str, Any] = {"group_id": None, "actor": actor.name, "action": step_reembedding.name}
-    audit.record(connection, **who, target=model, change=change, **details)
+    audit.record(connection, **who, **{"target": model, "change": change, **details})
 
 
 @implements(show_embedders)

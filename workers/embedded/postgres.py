@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import psutil
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from workers.embedded.folders import StackError, private_folder
 from workers.embedded.server import CLIENT_SECONDS, POSTGRES_VERSION, Server, pgserver, postgres_program
@@ -120,14 +121,8 @@ class Postgres(Server):
     def create_database(self) -> None:
         """Create the service's database, unless it exists. Raises :class:`StackError`."""
         try:
-            with psycopg.connect(
-                host=str(self._sockets),
-                port=PORT,
-                user=SUPERUSER,
-                dbname="postgres",
-                connect_timeout=CLIENT_SECONDS,
-                autocommit=True,
-            ) as connection:
+            address = make_conninfo(host=str(self._sockets), port=PORT, user=SUPERUSER, dbname="postgres")
+            with psycopg.connect(address, autocommit=True, connect_timeout=CLIENT_SECONDS) as connection:
                 known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
                 if known.fetchone() is None:
                     connection.execute(f"CREATE DATABASE {DATABASE}")

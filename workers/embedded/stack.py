@@ -78,9 +78,7 @@ class Stack:
     def urls(self) -> Urls:
         """Where the servers answer. Raises StackError when they are not started."""
         if self._urls is None:
-            raise StackError(
-                f"The stack in {self.home} is not started: call start() before using its addresses."
-            )
+            raise StackError(f"The stack in {self.home} is not started: call start() first.")
         return self._urls
 
     def start(self) -> Urls:
@@ -96,10 +94,8 @@ class Stack:
             self._urls = self._start()
         except OSError as error:
             self.stop()
-            raise StackError(
-                f"{error.filename or self.home}: {error.strerror or error}. "
-                f"Jiyi keeps its data in {self.home}; set JIYI_HOME to a folder that you may write to."
-            ) from error
+            hint = f"Jiyi keeps its data in {self.home}; set JIYI_HOME to a folder that you may write to."
+            raise StackError(f"{error.filename or self.home}: {error.strerror or error}. {hint}") from error
         except BaseException:
             self.stop()
             raise
@@ -174,9 +170,8 @@ class ServerWatch:
         #: Held while a server is started, so that none is after :meth:`stop`.
         self._starting = threading.Lock()
         for server in servers:
-            threading.Thread(
-                target=self._watch, args=(server,), name=f"watch-{server.name}", daemon=True
-            ).start()
+            name = f"watch-{server.name}"
+            threading.Thread(target=self._watch, args=(server,), name=name, daemon=True).start()
 
     def stop(self) -> None:
         """Start nothing any more; the servers may now be ended."""
@@ -193,10 +188,8 @@ class ServerWatch:
             # A server has nobody who asks it to end but us, so a clean exit is a crash here.
             pause = restarts.pause(child.returncode or 1, began, time.monotonic())
             if pause is None or failed_starts >= MAX_CRASHES:
-                self._give_up(
-                    f"the embedded {server.name} cannot live: {problem or ended}, {TOO_OFTEN}. Its log:"
-                    f" {server.log}"
-                )
+                reason = f"the embedded {server.name} cannot live: {problem or ended}, {TOO_OFTEN}"
+                self._give_up(f"{reason}. Its log: {server.log}")
                 return
             self._say(f"the embedded {server.name} is away: {ended}; starting it again in {pause:g} s")
             if self._stop.wait(pause):
@@ -205,10 +198,8 @@ class ServerWatch:
             try:
                 self._restart(server)
             except (StackError, OSError) as error:
-                failed_starts, problem = (
-                    failed_starts + 1,
-                    str(error).partition(" Last lines of ")[0].rstrip("."),
-                )
+                failed_starts += 1
+                problem = str(error).partition(" Last lines of ")[0].rstrip(".")
             else:
                 failed_starts, problem = 0, ""
 

@@ -102,14 +102,14 @@ class Intake:
             if batch is not None and opened is not None:
                 storing = Storing(batch, self._storer.submit(self._store, source, batch, opened))
             elif batch is not None and batch.again and self._store_again(source, batch):
-                acknowledge(source, batch)
+                source.acknowledge(batch)
         if storing is not None:
             self._finish(source, storing)
 
     @staticmethod
     def _finish(source: Source, storing: Storing) -> None:
         if storing.result.result():
-            acknowledge(source, storing.batch)
+            source.acknowledge(storing.batch)  # after the commit, never before: the broker forgets the batch
 
     def _open(self, batch: Batch) -> Opened | None:
         """What a batch holds; None when the intake is to stop, and its messages are to be delivered again."""
@@ -121,9 +121,8 @@ class Intake:
         """In the other thread, shard by shard, each in its turn. False: the intake is to stop."""
         for shard, events in enumerate(by_shard(opened.events, self.settings.retrieval_shards)):
             step = partial(store_part, opened, events, shard)
-            if not (
-                self._await_turn(source, batch, shard) and self._until_done("nothing is acknowledged", step)
-            ):
+            turn = self._await_turn(source, batch, shard)
+            if not (turn and self._until_done("nothing is acknowledged", step)):
                 return False
         return True
 
@@ -143,9 +142,8 @@ class Intake:
     def _store_again(self, source: Source, batch: Batch) -> bool:
         """A batch of which an intake may have died, one by one, to see of which message."""
         signatures = Signatures(self.settings)  # the other thread is using its own
-        if not self._until_done(
-            "signatures wait", lambda: signatures.look_up(batch.messages)
-        ) or not self._await_turn(source, batch, 0):
+        known = self._until_done("signatures wait", lambda: signatures.look_up(batch.messages))
+        if not (known and self._await_turn(source, batch, 0)):
             return False
         for message in batch.messages:
             if begin_again(message) > MOST_ATTEMPTS:
@@ -153,9 +151,8 @@ class Intake:
                 opened = Opened(rejected=[refused(message, POISON, believed=False)])
             else:
                 opened = open_messages([message], signatures)
-            stored = self._until_done(
-                "nothing is acknowledged", partial(store_part, opened, opened.events, 0)
-            )
+            step = partial(store_part, opened, opened.events, 0)
+            stored = self._until_done("nothing is acknowledged", step)
             ended(message)  # with its process alive
             if not stored:
                 return False
@@ -185,11 +182,6 @@ class Intake:
                 time.sleep(min(left, IDLE_WAIT))
             yield
             seconds = min(seconds * 2, LAST_PAUSE)
-
-
-def acknowledge(source: Source, batch: Batch) -> None:
-    """After the commit, never before: from here on the broker forgets the batch."""
-    source.acknowledge(batch)
 
 
 def store(

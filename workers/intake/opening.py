@@ -60,8 +60,11 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
     """Decode messages whose signers ``signatures`` has looked up. Raises nothing."""
     opened = Opened()
     for packed in messages:
+        message = packed
         try:
-            message = plain(packed, limits.MAX_MESSAGE_BYTES)
+            if packed.compression:  # what was signed is the plain body
+                body = decompressed(packed.body, packed.compression, limits.MAX_MESSAGE_BYTES)
+                message = replace(packed, body=body)
         except UnreadableBodyError as error:
             opened.rejected.append(refused(packed, str(error), believed=False))
             continue
@@ -84,18 +87,9 @@ def refused(message: Taken, problem: str, *, believed: bool = True) -> Rejected:
     body = message.body
     if len(body) > limits.MAX_MESSAGE_BYTES or event_bodies.excess_of(body):
         body = body[:KEPT_OF_TOO_LARGE]
-        problem += (
-            f"; only its first {len(body):,} bytes are kept, so it cannot be replayed: send its events again,"
-            " in smaller messages"
-        )
+        problem += f"; only its first {len(body):,} bytes are kept, so it cannot be replayed"
+        problem += ": send its events again, in smaller messages"
     return Rejected(readable(body), problem, believed=believed)
-
-
-def plain(message: Taken, limit: int) -> Taken:
-    """With its body decompressed, which is what was signed. Raises :class:`UnreadableBodyError`."""
-    if not message.compression:
-        return message
-    return replace(message, body=decompressed(message.body, message.compression, limit))
 
 
 def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
@@ -103,9 +97,8 @@ def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
         decoded = event_bodies.decode(message.body)
     except Exception as error:  # whatever a message does to us, it must not come back for ever
         log.exception("a message could not be opened")
-        opened.rejected.append(
-            Rejected(readable(message.body), f"cannot be opened: {error!r}", traceback.format_exc())
-        )
+        why = (f"cannot be opened: {error!r}", traceback.format_exc())
+        opened.rejected.append(Rejected(readable(message.body), *why))
         return
     rejected = [Rejected(*item) for item in decoded.rejected]
     if signed_for is not None:

@@ -130,9 +130,8 @@ class Source(Protocol):
 def open_source(settings: Settings) -> Source:
     """The source for the configured broker, its exchange and queue declared."""
     address = redis_address(settings.need("broker_url"))
-    with kombu.Connection(
-        settings.broker_url, connect_timeout=SOCKET_TIMEOUT, transport_options=AMQP_TIMEOUTS
-    ) as connection:
+    options = {"connect_timeout": SOCKET_TIMEOUT, "transport_options": AMQP_TIMEOUTS}
+    with kombu.Connection(settings.broker_url, **options) as connection:
         connection.ensure_connection(max_retries=1)
         # a full Valkey knows its queue, or learns it with the intake's sign of life
         with suppress(redis.OutOfMemoryError):
@@ -228,9 +227,8 @@ class RedisSource:
     def _stay_alive(self) -> str:
         """Say that this intake lives; now and then look after dead ones. Returns the first list in hand."""
         seconds = self._settings.intake_redelivery_seconds
-        keys = [
-            bindings % EXCHANGE for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)
-        ]
+        bindings = (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)
+        keys = [binding % EXCHANGE for binding in bindings]
         keys += [valkey_keys.intakes(self._queue), valkey_keys.intake_alive(self._name), self._order[0]]
         first = cast("bytes | None", self._live(keys=keys, args=[self._binding, self._name, seconds]))
         if time.monotonic() - self._looked >= seconds / 2:
@@ -244,9 +242,8 @@ class RedisSource:
             intake = name.decode()
             if self._redis.exists(valkey_keys.intake_alive(intake)):
                 continue
-            held = [
-                hold for hold in valkey_keys.intake_holds(self._queue, intake) if self._redis.exists(hold)
-            ]
+            holds = valkey_keys.intake_holds(self._queue, intake)
+            held = [hold for hold in holds if self._redis.exists(hold)]
             if held:
                 self._redis.zadd(self._order[0], dict.fromkeys(held, 0), nx=True)
             else:
@@ -331,11 +328,8 @@ class KombuSource:
             messages.append(message)
             size += max(len(_bytes(message.body)), COMPRESSED_BYTES if compression_of(message.headers) else 0)
         taken = [_taken(_bytes(message.body), message.content_type, message.headers) for message in messages]
-        return Batch(
-            taken,
-            messages,
-            again=any((message.delivery_info or {}).get("redelivered") for message in messages),
-        )
+        again = any((message.delivery_info or {}).get("redelivered") for message in messages)
+        return Batch(taken, messages, again=again)
 
     def acknowledge(self, batch: Batch) -> None:
         for message in batch.receipt:
@@ -411,9 +405,8 @@ def decompressed(body: bytes, name: str, limit: int) -> bytes:
     """Decompress a body. Raises :class:`UnreadableBodyError`: too large, not whole, unknown compression."""
     make = _DECOMPRESSORS.get(name)
     if make is None:
-        raise UnreadableBodyError(
-            f"compressed by {name!r}, which is not read: publish without compression, or with {READ}"
-        )
+        problem = f"compressed by {name!r}, which is not read: publish without compression, or with {READ}"
+        raise UnreadableBodyError(problem)
     decompressor = make()
     try:
         plain = decompressor.decompress(body, limit + 1)

@@ -157,15 +157,10 @@ class Supervisor:
                     return
                 pause = restarts.pause(code, began, time.monotonic())
                 if pause is None:
-                    say(
-                        f"{describe(code)}; it has crashed {TOO_OFTEN}: giving up. The reason is in the lines"
-                        " above."
-                    )
+                    say(f"{describe(code)}; it has crashed {TOO_OFTEN}: giving up. The lines above say why.")
                     break
-                say(
-                    f"{describe(code)} after {time.monotonic() - began:.1f} s; starting it again in"
-                    f" {pause:g} s"
-                )
+                ran = time.monotonic() - began
+                say(f"{describe(code)} after {ran:.1f} s; starting it again in {pause:g} s")
                 self._stopping.wait(pause)
         if not self.ending:
             code = code if code > 0 else SIGNAL_EXIT_BASE - code
@@ -184,9 +179,8 @@ class Supervisor:
                 start_new_session=True,  # Ctrl-C comes to us alone, and we end them in order
             )
         except OSError as error:
-            self._output.copy(
-                [f"{name}: {command[0]!r} cannot be started: {error.strerror}\n".encode()], name, colour, log
-            )
+            problem = f"{name}: {command[0]!r} cannot be started: {error.strerror}\n"
+            self._output.copy([problem.encode()], name, colour, log)
             return EXIT_NOT_FOUND
         self._children[name] = child
         if self._stack is not None:

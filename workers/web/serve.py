@@ -18,7 +18,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -80,14 +79,11 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as error:
         sock.close()
         place = f"port {settings.web_port} of {settings.web_host}"
-        if error.errno == errno.EADDRINUSE:
-            raise SettingsError(
-                f"{place} is taken by another program; choose another with JIYI_WEB_PORT"
-            ) from None
-        raise SettingsError(
-            f"cannot listen on {place} ({os.strerror(error.errno or 0)}); choose with JIYI_WEB_HOST and"
-            " JIYI_WEB_PORT"
-        ) from None
+        problem = f"{place} is taken by another program; choose another with JIYI_WEB_PORT"
+        if error.errno != errno.EADDRINUSE:
+            why = os.strerror(error.errno or 0)
+            problem = f"cannot listen on {place} ({why}); choose with JIYI_WEB_HOST and JIYI_WEB_PORT"
+        raise SettingsError(problem) from None
     return sock
 
 
@@ -201,9 +197,8 @@ class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
     def finish(self) -> None:
         super().finish()
         if self.status.startswith("429"):
-            self.channel.server.refused[self.channel.caller(), self.channel.path()] = (
-                time.monotonic() + REFUSAL_PAUSE
-            )
+            asked = (self.channel.caller(), self.channel.path())
+            self.channel.server.refused[asked] = time.monotonic() + REFUSAL_PAUSE
 
 
 class _Up(Task):  # type: ignore[misc]
@@ -212,11 +207,8 @@ class _Up(Task):  # type: ignore[misc]
     complete = True
 
     def execute(self) -> None:
-        self.response_headers += [
-            *HEADERS.items(),
-            ("Cache-Control", "no-store"),
-            ("Content-Type", "application/json"),
-        ]
+        self.response_headers += HEADERS.items()
+        self.response_headers += [("Cache-Control", "no-store"), ("Content-Type", "application/json")]
         self.content_length = len(UP)
         self.write(b"" if self.request.command == "HEAD" else UP)
 
@@ -236,13 +228,8 @@ class _Problem(ErrorTask):  # type: ignore[misc]
 
     def execute(self) -> None:
         error = self.request.error
-        problem = {
-            "type": "about:blank",
-            "title": error.reason,
-            "status": error.code,
-            "detail": str(error.body),
-        }
-        body = json.dumps(problem).encode()
+        problem = {"type": "about:blank", "title": error.reason, "status": error.code}
+        body = json.dumps({**problem, "detail": str(error.body)}).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers.append(("Content-Type", "application/problem+json"))
         if isinstance(error, _TooMany):
@@ -428,19 +415,16 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
 
     def maintenance(self, now: float) -> None:
         """Close connections whose clients are too slow, and of too many the idlest."""
-        self.refused = {
-            caller: until for caller, until in self.refused.copy().items() if until > time.monotonic()
-        }
+        refused = self.refused.copy().items()
+        self.refused = {caller: until for caller, until in refused if until > time.monotonic()}
         for connection in self._connections():
             if connection.too_slow(now, self._patience):
                 # at once: a client that does not read would never let it close in order
                 connection.handle_close()
         spare = len(self.active_channels) - MAX_CONNECTIONS * 9 // 10
         if spare > 0:
-            idle = sorted(
-                (each for each in self._connections() if each.idle), key=lambda each: each.idle_since
-            )
-            for connection in islice(idle, spare):
+            idle = [connection for connection in self._connections() if connection.idle]
+            for connection in sorted(idle, key=lambda each: each.idle_since)[:spare]:
                 connection.handle_close()
 
     def _turn(self, seconds: float) -> None:
