@@ -91,7 +91,9 @@ class Meters:
             self.add_lasting(lasting, examples)
             raise
         if examples:
-            valkey().hset(valkey_keys.METERS_EXAMPLES, mapping={**examples})
+            valkey().hset(
+                valkey_keys.METERS_EXAMPLES, items=[part for item in examples.items() for part in item]
+            )
 
     def _begin(self) -> None:
         with self._lock:

@@ -65,8 +65,9 @@ def record_canary(queue: str, sent_at: float) -> None:
     """The canary that was sent then has been run by a worker."""
     now = time.time()
     with valkey().pipeline(transaction=True) as pipe:
-        ran = {"sang": now, "waited": max(0.0, now - sent_at), "outstanding": 0}
-        pipe.hset(valkey_keys.canary(queue), mapping=ran)
+        waited = max(0.0, now - sent_at)
+        key = valkey_keys.canary(queue)
+        pipe.hset(key, mapping={"sang": now, "waited": waited, "outstanding": 0})
         pipe.expire(valkey_keys.canary(queue), CANARY_FORGOTTEN_AFTER)
         pipe.execute()
 

@@ -229,9 +229,10 @@ def _cancel(actor: Actor) -> MoveState:
     return MoveState(phase="cancelled", model=model)
 
 
-def _record(connection: Connection, actor: Actor, model: str, change: str, **details: object) -> None:
+def _record(connection: Connection, actor: Actor, model: str, change: str, **details: Any) -> None:
     who: dict[str, Any] = {"group_id": None, "actor": actor.name, "action": step_reembedding.name}
-    audit.record(connection, **who, **{"target": model, "change": change, **details})
+    who |= {"target": model, "change": change}
+    audit.record(connection, **who, **details)
 
 
 @implements(show_embedders)
