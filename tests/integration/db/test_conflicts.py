@@ -1,6 +1,4 @@
-"""Transactions that need the same rows: one order of locks, and another try for whoever was ended in favour
-of another.
-"""
+"""Transactions that need the same rows: one order of locks, and another try for the one that was ended."""
 
 from __future__ import annotations
 
@@ -76,9 +74,7 @@ def asked_for(group: str) -> tuple[str, str]:
 def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does_or_the_scan_finds_its_hours_over(
     group: str, other: str
 ) -> None:
-    """Whoever stores the end has the agent and wants its reflection; whoever reflects may not have that and
-    want the agent.
-    """
+    """Whoever stores the end has the agent and wants its reflection; the other must not reverse it."""
     name = asked_for(group)
     with Threads(1) as pool, unit_of_work() as connection:
         if other == "conversation":
@@ -99,9 +95,7 @@ def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does_or_the_sc
     }
 
 
-def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(group, monkeypatch):
     """Over the intake's own code, without another try: no transaction is ended in favour of another."""
     monkeypatch.setattr(errors, "TRIES", 1)
     name = asked_for(group)
@@ -202,9 +196,7 @@ def test_work_that_met_another_transaction_costs_no_attempt(group: str) -> None:
     assert row["attempts"] == 0
 
 
-def test_an_intake_that_met_another_transaction_stores_its_batch_once(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_intake_that_met_another_transaction_stores_its_batch_once(group, monkeypatch):
     event = observed(group)
     store, calls = ingest.inbox.store, []
 

@@ -1,6 +1,4 @@
-"""models.db.connection: a connection whose server is gone is replaced before it is used, and one in use costs
-no trip.
-"""
+"""A connection whose server is gone is replaced before use, and one in use costs no trip."""
 
 from __future__ import annotations
 
@@ -74,9 +72,7 @@ def test_one_that_was_used_lately_is_not_tried(pool: Engine, monkeypatch: pytest
     assert "SELECT 1" in asked
 
 
-def test_what_is_read_beside_has_a_connection_and_the_scope_and_none_that_is_busy_is_waited_for(
-    database: Stack,
-) -> None:
+def test_what_is_read_beside_has_a_connection_and_the_scope_and_none_that_is_busy_is_waited_for(database):
     def look(connection: Connection) -> tuple[int, str]:
         pid, groups = connection.execute(
             text("SELECT pg_backend_pid(), current_setting('jiyi.groups')")

@@ -1,6 +1,4 @@
-"""alembic in databases of its own: from nothing to the newest, back, and from every earlier revision with
-data in it.
-"""
+"""alembic: from nothing to the newest, back, and from every earlier revision with data in it."""
 
 from __future__ import annotations
 
@@ -202,9 +200,7 @@ def empty(database: Stack) -> Iterator[Database]:
 
 
 @pytest.mark.filterwarnings("ignore:Did not recognize type 'xid8'")
-def test_an_empty_database_is_brought_to_the_newest_revision_equals_the_models_and_back(
-    empty: Database,
-) -> None:
+def test_an_empty_database_is_brought_to_the_newest_revision_equals_the_models_and_back(empty):
     done = empty.python("alembic", "upgrade", "head")
     assert done.returncode == 0, done.stdout + done.stderr
     assert empty.revision() == REVISIONS[-1]
@@ -221,9 +217,7 @@ def test_an_empty_database_is_brought_to_the_newest_revision_equals_the_models_a
 
 
 def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database) -> None:
-    """One database: at each revision rows are added as that revision's code wrote them; in the end none has
-    changed.
-    """
+    """At each revision rows are added as that revision's code wrote them; in the end none has changed."""
     before: dict[str, tuple[dict[str, list[str]], dict[str, set[tuple[Any, ...]]]]] = {}
     for number, revision in enumerate(REVISIONS, start=1):
         empty.upgrade(revision)
@@ -393,9 +387,7 @@ def test_two_upgrades_at_once_take_turns(empty: Database) -> None:
     assert empty.revision() == REVISIONS[-1]
 
 
-def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_behind_it(
-    empty: Database,
-) -> None:
+def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_behind_it(empty):
     empty.upgrade()
     with psycopg.connect(empty.url.replace("+psycopg", "")) as connection:
         connection.execute("SELECT 1 FROM memory_nodes")  # an open transaction of somebody who reads
@@ -408,9 +400,7 @@ def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_b
     assert empty.revision() == REVISIONS[-1]
 
 
-def test_a_migration_may_take_longer_than_the_services_statements(
-    empty: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_migration_may_take_longer_than_the_services_statements(empty, monkeypatch):
     empty.query("""
         CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.4); END';
         CREATE EVENT TRIGGER slow ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION slow()
@@ -422,9 +412,7 @@ def test_a_migration_may_take_longer_than_the_services_statements(
     assert empty.revision() == "0005"
 
 
-def test_a_memorys_foreign_key_is_checked_by_the_primary_key_before_the_first_analyze(
-    empty: Database,
-) -> None:
+def test_a_memorys_foreign_key_is_checked_by_the_primary_key_before_the_first_analyze(empty):
     empty.upgrade()
     row = {**ROWS["memory_nodes"], "node_id": None, "node_count": None, "type_count": None}
     marks = ", ".join(

@@ -1,6 +1,4 @@
-"""Behind a PgBouncer that pools transactions a session is another's after each: nothing is left in it,
-nothing is expected there.
-"""
+"""Behind a PgBouncer that pools transactions nothing is left in a session, and nothing expected there."""
 
 from __future__ import annotations
 

@@ -141,9 +141,7 @@ def tenants_tables(owner: psycopg.Connection[dict[str, Any]]) -> list[str]:
 
 
 def fill(owner: psycopg.Connection[dict[str, Any]], group: str) -> None:
-    """A row in every table, made up from the catalogue; a node of an agent ``klaus``. Its texts are the
-    group's name.
-    """
+    """A row in every table, from the catalogue; a node of an agent ``klaus``. Texts are the group's name."""
     ids = ("node_id", "erasure_id", "pain_id", "proposal_id", "schedule_id", "store_id", "item_id")
     known = {"group_id": group, "agent_id": "klaus", **{name: str(uuid4()) for name in ids}}
     known["artifact_id"] = known["proposal_id"]
@@ -207,9 +205,7 @@ def test_no_table_is_forgotten(owner: psycopg.Connection[dict[str, Any]]) -> Non
         assert forgotten(owner) == {"forgotten", "kw_strength", "events"}
 
 
-def test_the_service_works_as_a_role_that_row_level_security_concerns(
-    owner: psycopg.Connection[dict[str, Any]],
-) -> None:
+def test_the_service_works_as_a_role_that_row_level_security_concerns(owner):
     for connect in (unit_of_work, reading):
         with connect() as connection:
             row = connection.execute(text("SELECT current_user, row_security_active('memory_nodes')")).one()
@@ -245,9 +241,7 @@ def count(table: str, where: str = "true", **parameters: Any) -> int:
         )
 
 
-def test_of_two_tenants_with_rows_in_every_table_each_sees_its_own(
-    groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]
-) -> None:
+def test_of_two_tenants_with_rows_in_every_table_each_sees_its_own(groups, owner):
     ours, theirs = groups
     tables = tenants_tables(owner)
     assert len(tables) >= 15
@@ -264,9 +258,7 @@ def test_of_two_tenants_with_rows_in_every_table_each_sees_its_own(
             assert count(table) == 0, table
 
 
-def test_no_tenant_writes_anothers_rows_in_any_table(
-    groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]
-) -> None:
+def test_no_tenant_writes_anothers_rows_in_any_table(groups, owner):
     ours, theirs = groups
     for table in tenants_tables(owner):
         row = owner.execute(
@@ -390,9 +382,7 @@ def neutralised() -> Iterator[list[str]]:
 
 @pytest.fixture
 def secrets(groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]) -> dict[str, UUID]:
-    """The node of each group, and what gives away that a row is a group's: its name is in every answer's
-    rows.
-    """
+    """The node of each group, and its name, which is in every answer's rows and gives them away."""
     found: dict[str, UUID] = {}
     for group in groups:
         row = owner.execute("SELECT node_id FROM memory_nodes WHERE group_id = %s", [group]).fetchone()
@@ -411,9 +401,7 @@ def secrets(groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]) 
     return found
 
 
-def test_a_query_that_forgot_its_condition_gives_away_nothing(
-    groups: tuple[str, str], secrets: dict[str, UUID]
-) -> None:
+def test_a_query_that_forgot_its_condition_gives_away_nothing(groups, secrets):
     ours, theirs = groups
     for question, ask in QUESTIONS.items():
         with neutralised() as changed:
@@ -440,9 +428,7 @@ def flatten(answer: Any) -> list[Any]:
     return list(answer.values()) if isinstance(answer, dict) else [answer]
 
 
-def test_asked_for_another_group_by_name_every_query_is_silent(
-    groups: tuple[str, str], secrets: dict[str, UUID]
-) -> None:
+def test_asked_for_another_group_by_name_every_query_is_silent(groups, secrets):
     ours, theirs = groups
     with for_groups(ours), unit_of_work() as connection:
         assert numbers.totals(connection, theirs) == numbers.Totals(0, 0)
@@ -465,9 +451,7 @@ def test_asked_for_another_group_by_name_every_query_is_silent(
             assert taken.size == size
 
 
-def test_functions_of_the_owner_ask_for_the_scope_themselves(
-    groups: tuple[str, str], secrets: dict[str, UUID]
-) -> None:
+def test_functions_of_the_owner_ask_for_the_scope_themselves(groups, secrets):
     ours, theirs = groups
     calls = [
         "jiyi_with_keywords(:g, 'klaus', '{x}')",
@@ -613,9 +597,7 @@ def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(groups
             )
 
 
-def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(monkeypatch):
     seen: list[Scope] = []
     job = Job("test", "A test's.", "reconcile_seconds")
     monkeypatch.setitem(tasks_jobs.FUNCTIONS, "test", lambda _run: seen.append(current()))
@@ -643,9 +625,7 @@ def test_work_of_several_groups_is_done_for_one_at_a_time(groups: tuple[str, str
         assert count("pending_work", "kind = :k", k=kind.name) == 0
 
 
-def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(
-    groups: tuple[str, str], intake: Any
-) -> None:
+def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(groups, intake):
     made = [observed(group, f"of {group}", agent_id="maria") for group in (*groups, f"new-{uuid4().hex[:8]}")]
     broken = uuid4()
     rejected = [
@@ -723,9 +703,7 @@ def scans(owner: psycopg.Connection[dict[str, Any]], name: str) -> int:
     return int(row["n"])
 
 
-def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(
-    many: str, owner: psycopg.Connection[dict[str, Any]]
-) -> None:
+def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(many, owner):
     by_words = {
         "memory_nodes_keywords_idx": "jiyi_with_keywords(:g, 'klaus', '{key7}')",
         "memory_nodes_tokens_idx": "jiyi_ranked_by_terms(:g, 'klaus', '{key7}', '{1}')",
@@ -801,9 +779,7 @@ def test_a_database_from_before_is_brought_under_row_level_security(empty: Datab
     ) == [("g", "g")]
 
 
-def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(
-    empty: Database, owner: psycopg.Connection[dict[str, Any]]
-) -> None:
+def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(empty, owner):
     user, name = f"user_{uuid4().hex[:8]}", re.search(r"/(migrations_\w+)\?", empty.url)
     assert name is not None
     owner.execute(f"CREATE ROLE {user} LOGIN NOSUPERUSER".encode())

@@ -1,6 +1,4 @@
-"""Erasure and conversations: what a turn told goes with it, and what was noted of it is nowhere
-afterwards.
-"""
+"""Erasure and conversations: what a turn told goes with it, and no note of it is left."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Erasure on the real service: what was erased is in no table, key, index or log, and the rest is as it
-was.
-"""
+"""Erasure on the real service: nothing is left in tables, keys, indexes and logs, and the rest stays."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def erase(group: str, **what: Any) -> dict[str, Any]:
-    """Ask for it and carry it on here, to the end; the report. Workers of a running service may be slow to
-    answer.
-    """
+    """Ask for it and carry it on here, to the end; the report. Workers may be slow to answer."""
     erasure_id = ask(group, **what)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(erasure_tasks, "ANSWER_SECONDS", PATIENCE_SECONDS)
@@ -352,9 +348,7 @@ def test_a_preview_tells_the_same_and_changes_nothing(group: str) -> None:
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
 @pytest.mark.parametrize("step", list(IN_DATABASE))
-def test_an_erasure_that_dies_at_any_step_ends_complete(
-    group: str, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_erasure_that_dies_at_any_step_ends_complete(group, step, monkeypatch):
     assert (*IN_DATABASE, *OUTSIDE) == STEPS
     met = observed(group, "Maria Lopez sings", keywords=["Maria Lopez"])
     save(met, thought(group, "Somebody sings", met), observed(group, "Klaus listens", keywords=["music"]))
@@ -412,9 +406,7 @@ def test_what_is_found_left_in_a_key_or_table_that_nobody_thought_of_is_told_and
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(group, monkeypatch):
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
     erasure_id = ask(group, person="Maria Lopez")
     monkeypatch.setattr(erasure_tasks, "ASK_AGAIN", 0.0)
@@ -574,9 +566,7 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
 
 
 def _cause_trouble(group: str, word: str, zh: str) -> None:
-    """Messages that are refused, events that are no events, work that fails, statements that fail: all full
-    of the word.
-    """
+    """Messages that are refused, events that are none, failing work and statements: all full of the word."""
     event = {"type": "memory.observed", "group_id": group, "agent_id": "klaus"}
     bodies = [
         {**event, "payload": {"description": f"{word} {zh}", "poignancy": f"{word}"}},

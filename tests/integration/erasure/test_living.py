@@ -1,6 +1,4 @@
-"""Erasure and what an agent grew by itself: what a turn told of pain goes with it, and a name is nowhere
-afterwards.
-"""
+"""Erasure and what an agent grew by itself: what a turn told of pain goes with it, names too."""
 
 from __future__ import annotations
 

@@ -68,9 +68,7 @@ def test_a_person_goes_from_every_tier_with_what_was_made_of_their_words(group: 
     assert [item.content for item in ask(elsewhere, "x").results] == [words]
 
 
-def test_an_agent_that_only_spoke_in_workflows_goes_with_what_is_known_to_it_and_what_is_owed(
-    group: str,
-) -> None:
+def test_an_agent_that_only_spoke_in_workflows_goes_with_what_is_known_to_it_and_what_is_owed(group):
     events = [output(group, TEXTS[0], agent_id="Ada"), output(group, TEXTS[1], agent_id="Bob")]
     save(*events)
     screen()

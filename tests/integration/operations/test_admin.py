@@ -1,6 +1,4 @@
-"""The operators' pages: what each shows with data and with nothing, who may see and do what, and what it
-does.
-"""
+"""The operators' pages: what each shows, with data and with nothing, and who may see and do what."""
 
 from __future__ import annotations
 
@@ -99,9 +97,7 @@ def _nothing_is_left(database: object) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("filled", [False, True])
-def test_every_page_answers_in_both_forms_with_data_and_with_nothing(
-    operator: Browser, group: str, filled: bool
-) -> None:
+def test_every_page_answers_in_both_forms_with_data_and_with_nothing(operator, group, filled):
     if filled:
         remember(group)
         bury(group)
@@ -116,9 +112,7 @@ def test_every_page_answers_in_both_forms_with_data_and_with_nothing(
         assert isinstance(answer.json, dict)
 
 
-def test_what_a_person_may_not_do_is_refused_and_not_shown(
-    viewer: Browser, admin: Browser, operator: Browser
-) -> None:
+def test_what_a_person_may_not_do_is_refused_and_not_shown(viewer, admin, operator):
     expected = {
         viewer: (PAGES, [*OF_ADMINS, *OF_OPERATORS]),
         admin: ([*PAGES, *OF_ADMINS], OF_OPERATORS),
@@ -181,9 +175,7 @@ def test_another_group_does_not_exist_for_who_may_not_see_it(admin: Browser, gro
         assert "their reason" not in page
 
 
-def test_the_chosen_group_language_and_colours_are_kept_and_the_address_is_clean(
-    operator: Browser, group: str
-) -> None:
+def test_the_chosen_group_language_and_colours_are_kept_and_the_address_is_clean(operator, group):
     remember(group)
     assert f'href="/queues?group={group}"' in html(operator, "/", group=group)
     assert operator.get("/dead.json").json["group"] == group
@@ -378,9 +370,7 @@ def test_ones_own_password_is_changed_with_the_old_one(viewer: Browser) -> None:
     assert "is changed" in html(viewer, answer.headers["Location"])
 
 
-def test_a_dead_database_and_valkey_leave_the_frame_standing(
-    operator: Browser, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_database_and_valkey_leave_the_frame_standing(operator, group, monkeypatch):
     html(operator, "/", group=group)
     nowhere = create_engine(
         "postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1}

@@ -1,10 +1,6 @@
-"""workers.alive: what a container's health check says of a running service, and of one whose Valkey is
-away.
-"""
+"""workers.alive: health checks of a running service, and of one whose Valkey is away."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -30,9 +26,7 @@ def test_what_is_not_known_restarts_nobody(capsys: pytest.CaptureFixture[str], d
     assert alive.main(["a", "b"]) == 2
 
 
-def test_a_container_is_known_by_its_first_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: object
-) -> None:
+def test_a_container_is_known_by_its_first_process(tmp_path, monkeypatch, database):
     for name, command in procfile.commands().items():
         assert alive.first_process(b"\0".join(part.encode() for part in command) + b"\0") == name
     (tmp_path / "cmdline").write_bytes(b"python\0-m\0workers.migrate\0")

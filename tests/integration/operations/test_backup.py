@@ -150,9 +150,7 @@ def test_a_backup_restored_into_a_fresh_database_has_the_same_content(url: str, 
     assert _execute(empty, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'jiyi%'") == []
 
 
-def test_indexes_are_made_anew_in_memory_and_other_options_stay(
-    url: str, empty: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_indexes_are_made_anew_in_memory_and_other_options_stay(url, empty, monkeypatch):
     fill()
     made = backups.make()
     monkeypatch.setenv("PGOPTIONS", "-c jit=off")
@@ -269,9 +267,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(url: str, monkeypatch:
     assert (digests(url), structure(url)) == before
 
 
-def test_nothing_is_restored_while_somebody_is_connected_but_who_is_just_ending_is_waited_for(
-    url: str,
-) -> None:
+def test_nothing_is_restored_while_somebody_is_connected_but_who_is_just_ending_is_waited_for(url):
     made = backups.make()
     with psycopg.connect(url.replace("+psycopg", "")) as other:
         with pytest.raises(
@@ -373,9 +369,7 @@ def jiyi(*arguments: object, code: int = 0, **variables: str) -> subprocess.Comp
     return done
 
 
-def test_the_commands_back_up_and_restore(
-    url: str, empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_back_up_and_restore(url, empty, tmp_path, capsys):
     """What ``jiyi`` becomes; the next test starts it."""
 
     def told(address: str, *arguments: str, code: int = 0) -> Any:

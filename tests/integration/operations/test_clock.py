@@ -63,9 +63,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
     return found
 
 
-def test_a_job_runs_by_the_right_clock_and_again_when_the_wrong_time_has_come(
-    set_clock: SetClock, ran: list[datetime]
-) -> None:
+def test_a_job_runs_by_the_right_clock_and_again_when_the_wrong_time_has_come(set_clock, ran):
     job = JOBS["expire_items"]
     for ahead in (WRONG, timedelta(0), timedelta(0), WRONG):
         set_clock(ahead)
@@ -73,9 +71,7 @@ def test_a_job_runs_by_the_right_clock_and_again_when_the_wrong_time_has_come(
     assert len(ran) == 3
 
 
-def test_a_run_that_died_while_the_clock_was_wrong_holds_up_no_other(
-    set_clock: SetClock, ran: list[datetime]
-) -> None:
+def test_a_run_that_died_while_the_clock_was_wrong_holds_up_no_other(set_clock, ran):
     job = JOBS["expire_items"]
     with unit_of_work() as connection:
         died = ticks.begin(connection, job.name, datetime.now(UTC) - timedelta(hours=1), 15)

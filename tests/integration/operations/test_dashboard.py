@@ -1,6 +1,4 @@
-"""What the dashboard and the alerts ask Prometheus for is what the service really tells, and what histograms
-count.
-"""
+"""What the dashboard and the alerts ask Prometheus for is what the service tells."""
 
 from __future__ import annotations
 
@@ -128,9 +126,7 @@ def value(text: str, name: str, **labels: str) -> float:
     )
 
 
-def test_requests_are_counted_by_their_route_and_never_by_what_they_ask(
-    web_app: Flask, scraped: Callable[..., str]
-) -> None:
+def test_requests_are_counted_by_their_route_and_never_by_what_they_ask(web_app, scraped):
     name = "jiyi_http_request_seconds_count"
     before = scraped()
     client = web_app.test_client()
@@ -164,9 +160,7 @@ def test_a_models_calls_tokens_and_failures_are_counted(scraped: Callable[..., s
     assert value(text, "jiyi_model_errors_total", error="LLMUnavailable", **labels) == 1
 
 
-def test_a_traced_duration_is_an_exemplar_in_openmetrics(
-    scraped: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_traced_duration_is_an_exemplar_in_openmetrics(scraped, monkeypatch):
     monkeypatch.setattr(histograms.tracing, "ids", lambda: ("a" * 32, "b" * 16))
     route = f"/{uuid4().hex}"
     histograms.HTTP.observe([0.02], "GET", route, "200")
@@ -179,9 +173,7 @@ def test_a_traced_duration_is_an_exemplar_in_openmetrics(
     assert (exemplar.value, float(exemplar.timestamp)) == (0.02, pytest.approx(time.time(), abs=60))
 
 
-def test_what_may_fail_begins_at_nothing_so_that_the_first_failure_is_a_growth(
-    scraped: Callable[..., str],
-) -> None:
+def test_what_may_fail_begins_at_nothing_so_that_the_first_failure_is_a_growth(scraped):
     meters.task(task := f"test-{uuid4().hex}", "done", 1.0, None)
     text = scraped()
     (failed,) = [

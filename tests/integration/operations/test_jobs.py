@@ -125,9 +125,7 @@ def test_a_slot_is_run_once_by_many_beats_at_once_and_leaves_a_row(a_job: Callab
     assert tick["finished_at"] >= tick["started_at"]
 
 
-def test_a_clock_that_goes_back_finds_its_slots_run(
-    a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_goes_back_finds_its_slots_run(a_job, monkeypatch):
     ran = []
     job = a_job(lambda run: ran.append(run.now), setting="reconcile_seconds")
 
@@ -174,9 +172,7 @@ def test_a_job_that_may_overlap_does_not_wait_for_a_run_that_died(a_job: Callabl
         ("SELECT nonsense FROM nowhere", 'UndefinedTable: relation "nowhere" does not exist'),
     ],
 )
-def test_a_job_that_fails_says_so_in_one_line_and_is_tried_again(
-    a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, fail: Exception | str, sentence: str
-) -> None:
+def test_a_job_that_fails_says_so_in_one_line_and_is_tried_again(a_job, monkeypatch, fail, sentence):
     faults = iter([fail])
 
     def fails_once(run: Run) -> None:
@@ -198,9 +194,7 @@ def test_a_job_that_fails_says_so_in_one_line_and_is_tried_again(
     assert (tick["state"], tick["error"], tick["attempts"]) == ("done", None, 2)
 
 
-def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(
-    a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job, monkeypatch):
     dying = a_job(Mock(side_effect=SystemExit))
     with pytest.raises(SystemExit):
         perform(dying)
@@ -356,9 +350,7 @@ def test_what_fades_is_old_unimportant_and_no_evidence_of_a_live_thought(group: 
     assert run_in(group, archive) == {"agents": 1, "archived": 0}
 
 
-def test_an_agent_in_simulated_time_keeps_what_is_recent_there_even_if_somebody_asked_it_today(
-    group: str,
-) -> None:
+def test_an_agent_in_simulated_time_keeps_what_is_recent_there_even_if_somebody_asked_it_today(group):
     past = datetime(2023, 2, 13, tzinfo=UTC)
     events = [
         observed(group, f"day {day}", occurred_at=past + timedelta(days=day)) for day in range(0, 120, 10)
@@ -383,9 +375,7 @@ def test_agents_in_stanford_mode_are_left_alone(group: str) -> None:
     assert archived(group) == {}
 
 
-def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fade_however_old_it_is(
-    group: str,
-) -> None:
+def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fade_however_old_it_is(group):
     event, imported = (
         observed(group, "a week old", poignancy=1),
         observed(group, "imported", occurred_at=NOW - timedelta(days=1_000)),
@@ -398,9 +388,7 @@ def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fad
     assert archived(group) == {"a week old": "faded"}
 
 
-def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group, monkeypatch):
     monkeypatch.setattr(memory_tasks, "BATCH", 4)
     events = [observed(group, f"memory {i}") for i in range(10)]
     save(*events)
@@ -457,9 +445,7 @@ def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: 
     assert len(archived(group)) == (3 if way == "archive" else 0)
 
 
-def test_two_archivings_at_once_archive_each_memory_of_the_group_asked_for_once(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_archivings_at_once_archive_each_memory_of_the_group_asked_for_once(group, monkeypatch):
     monkeypatch.setattr(memory_tasks, "BATCH", 5)
     other = f"{group}-other"
     events = [observed(group, f"memory {i}") for i in range(20)]
@@ -657,9 +643,7 @@ def test_events_are_pruned_if_that_is_asked_for_and_no_dead_letter_may_need_them
 # Warm, snapshot, schedule
 
 
-def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_accessed(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_accessed(group, monkeypatch):
     sent: list[dict[str, Any]] = []
     monkeypatch.setattr(
         indexes.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options})

@@ -87,9 +87,7 @@ def test_usage_is_told_by_task_model_group_and_month(group: str) -> None:
         assert sum(row["cost"] for row in rows) == pytest.approx(1.5)
 
 
-def test_a_spent_budget_stops_questions_of_its_group_alone(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spent_budget_stops_questions_of_its_group_alone(group, monkeypatch):
     monkeypatch.setattr(budgets, "get_settings", lambda: Settings(llm_budget="/1"))
     monkeypatch.setattr(budgets, "KEPT_SECONDS", 0.0)
     numbers.record_usage(used(group, cost=0.9))
@@ -102,9 +100,7 @@ def test_a_spent_budget_stops_questions_of_its_group_alone(
     budgets.allow(f"{group}-other")
 
 
-def test_an_answer_is_not_lost_because_it_cannot_be_counted(
-    group: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_answer_is_not_lost_because_it_cannot_be_counted(group, monkeypatch, caplog):
     away = OperationalError("INSERT", {}, ConnectionError("database away"))
     monkeypatch.setattr("models.operations.numbers.unit_of_work", Mock(side_effect=away))
     numbers.record_usage(used(group))

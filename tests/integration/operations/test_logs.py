@@ -80,9 +80,7 @@ def run(**variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_error_is_one_line_and_one_report_with_the_ids_of_its_trace_and_without_its_words(
-    tracker: tuple[str, list[Any]],
-) -> None:
+def test_an_error_is_one_line_and_one_report_with_the_ids_of_its_trace_and_without_its_words(tracker):
     address, reports = tracker
     with collecting() as collector:
         done = run(JIYI_LOG_FORMAT="json", SENTRY_DSN=address, OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint)

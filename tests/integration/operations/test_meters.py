@@ -182,9 +182,7 @@ def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str, monkeypatch: 
     assert later(signs_of_life.CANARY_EVERY)
 
 
-def test_beat_goes_on_without_valkey_or_broker(
-    database: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_beat_goes_on_without_valkey_or_broker(database, monkeypatch, caplog):
     from workers.app import app
 
     scheduler = beat.CanaryScheduler(app, lazy=True)
@@ -212,9 +210,7 @@ def send(name: str) -> Iterator[Callable[..., None]]:
     valkey().delete(name)
 
 
-def test_a_look_into_a_queue_is_bounded_and_tells_what_waits_but_not_what_it_says(
-    send: Callable[..., None], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_into_a_queue_is_bounded_and_tells_what_waits_but_not_what_it_says(send, name, monkeypatch):
     address = redis_address(get_settings().broker_url)
     assert address
     assert broker_queues.contents(address, name) == broker_queues.Contents(0)
@@ -276,14 +272,7 @@ def numbers(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
-def test_prometheus_reads_the_whole_service(
-    web_app: Flask,
-    api_key: Callable[..., str],
-    send: Callable[..., None],
-    name: str,
-    group: str,
-    own_meters: Meters,
-) -> None:
+def test_prometheus_reads_the_whole_service(web_app, api_key, send, name, group, own_meters):
     meters.retrieved(0.004)
     meters.retrieved(99.0)
     meters.task(name, "failed", 1.5, 0.25)
@@ -308,9 +297,7 @@ def test_prometheus_reads_the_whole_service(
     assert group not in answer.text
 
 
-def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(
-    web_app: Flask, api_key: Callable[..., str], database: object
-) -> None:
+def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(web_app, api_key, database):
     operator = {"Authorization": f"Bearer {api_key(None, 'operator')}"}
     names = ("jiyi_access_updates_total", "jiyi_access_coalesced_total")
 
@@ -328,9 +315,7 @@ def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(
     assert counted()[0] - before[0] in (2, 3)  # a service beside this test may have flushed in between
 
 
-def test_parts_that_do_not_answer_are_left_out_and_counted(
-    web_app: Flask, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_that_do_not_answer_are_left_out_and_counted(web_app, api_key, monkeypatch):
     operator = {"Authorization": f"Bearer {api_key(None, 'operator')}"}
     client = web_app.test_client()
     assert client.get("/metrics", headers=operator).status_code == 200  # the key is known from now on

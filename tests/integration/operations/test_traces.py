@@ -131,9 +131,7 @@ def test_what_is_observed_is_one_trace_until_it_is_retrievable(traces: Traces, c
     assert chain(spans, lambda span: span.name == "retrievable") == posted
 
 
-def test_a_question_is_one_trace_through_the_queue_to_its_answer(
-    traces: Traces, collector: Collector
-) -> None:
+def test_a_question_is_one_trace_through_the_queue_to_its_answer(traces, collector):
     for way in ("broker", "http"):
         print(f"\n{way}:\n{collector.tree(traces[way]['asked'])}")  # noqa: T201 – to be looked at
     asked = ["ask", "retrieval.retrieve"]
@@ -148,9 +146,7 @@ def test_a_question_is_one_trace_through_the_queue_to_its_answer(
     ]
 
 
-def test_events_of_one_message_share_its_trace_and_a_batch_of_several_links_to_each(
-    traces: Traces, collector: Collector
-) -> None:
+def test_events_of_one_message_share_its_trace_and_a_batch_of_several_links_to_each(traces, collector):
     linking = [span for span in collector.spans if len(span.links) > 1]
     for way in ("broker", "http"):
         names = {span.name for span in collector.of(traces[way]["many"])}

@@ -1,6 +1,4 @@
-"""tasks.framework.renewal: what a living worker has in hand stays its own, and what a dead or hanging one had
-is taken over.
-"""
+"""tasks.framework.renewal: a living worker keeps what it has in hand; a dead one's is taken over."""
 
 from __future__ import annotations
 
@@ -63,12 +61,8 @@ def test_work_of_a_dead_worker_is_due_and_woken_in_time() -> None:
         assert max(settings.work_lease_seconds, valkey_keys.WAKE_SECONDS) + period < TAKEN_OVER_WITHIN
 
 
-def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_does_not(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a lease that is longer than any machine is late, renewed ten times a second: it never comes nearer
-    to its end.
-    """
+def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_does_not(group, monkeypatch):
+    """With a long lease, renewed ten times a second: it never comes nearer to its end."""
     monkeypatch.setattr(renewal, "RENEWALS_PER_LEASE", 10 * LEASE)
     event = observed(group)
     save(event)
@@ -92,9 +86,7 @@ def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_
 
 @pytest.mark.usefixtures("lease_of_a_second")
 def test_nothing_that_runs_longer_than_it_may_keeps_its_lease(group: str) -> None:
-    """A reflection of 242 s kept its claim: now another worker gets it, and the effect of the first to finish
-    counts.
-    """
+    """Another worker gets a claim that is held for too long, and the effect of the first to finish counts."""
     event = observed(group)
     save(event)
 

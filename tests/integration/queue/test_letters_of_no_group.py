@@ -1,22 +1,17 @@
-"""Dead letters of no known group are operators' to see, through whatever door: they may be anybody's
-words.
-"""
+"""Dead letters of no known group are operators' to see, everywhere: they may be anybody's words."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from flask import Flask
 
 from jiyi.protocol.wire.signatures import CallSigner, parse_key
 from models.db.connection import unit_of_work
 from models.queue import dead_letters
 from tests.integration.actions.calling import called
-from tests.integration.conftest import SignIn
 from tests.integration.memory.test_inbox import observed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -46,9 +41,7 @@ def requests(letter: tuple[UUID, UUID]) -> list[tuple[str, str, dict[str, Any]]]
     ]
 
 
-def test_programs_of_a_group_see_nothing_of_them(
-    letter: tuple[UUID, UUID], group: str, web_app: Flask, api_key: Callable[..., str]
-) -> None:
+def test_programs_of_a_group_see_nothing_of_them(letter, group, web_app, api_key):
     key = api_key(group, "publish", "read", "admin")
     given = parse_key(key)
     assert given is not None
@@ -64,9 +57,7 @@ def test_programs_of_a_group_see_nothing_of_them(
     assert counted["counts"]["dead_letters"] == 0
 
 
-def test_operators_see_them(
-    letter: tuple[UUID, UUID], group: str, web_app: Flask, api_key: Callable[..., str]
-) -> None:
+def test_operators_see_them(letter, group, web_app, api_key):
     given = parse_key(api_key(None, "operator"))
     assert given is not None
     signer = CallSigner(given.key_id, given.signing_key)
@@ -74,9 +65,7 @@ def test_operators_see_them(
         assert SECRET.encode() in called(f"rpc.{action}", {"group_id": group, **request}, signer), action
 
 
-def test_people_of_a_group_see_nothing_of_them_and_operators_do(
-    letter: tuple[UUID, UUID], group: str, sign_in: SignIn
-) -> None:
+def test_people_of_a_group_see_nothing_of_them_and_operators_do(letter, group, sign_in):
     save(observed(group))
     for role, sees in (("viewer", False), ("admin", False), ("operator", True)):
         browser = sign_in(role, None if role == "operator" else [group])  # type: ignore[arg-type]

@@ -57,9 +57,7 @@ def test_watchers_survive_a_valkey_that_went_away_but_for_those_who_missed_somet
     own.leave(watcher)
 
 
-def test_no_more_than_allowed_even_at_once(
-    database: object, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_than_allowed_even_at_once(database, group, monkeypatch):
     monkeypatch.setattr(stream, "PER_OWNER", 3)
     own, joined = Hub(), []
 

@@ -1,6 +1,4 @@
-"""jiyi.protocol.wire.broker: what is transient is not written down by Redis, and lost by a worker that dies
-only.
-"""
+"""What is transient is not written to disk by Redis, and lost by a worker only if it dies."""
 
 from __future__ import annotations
 

@@ -68,9 +68,7 @@ def test_embed_fills_in_the_vectors_of_the_keys(group: str) -> None:
     assert not {kind for kind, _ in owed(group)} & {EMBED}
 
 
-def test_equal_texts_of_a_group_are_embedded_once_and_a_vector_that_came_along_is_kept(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_texts_of_a_group_are_embedded_once_and_a_vector_that_came_along_is_kept(group, monkeypatch):
     asked: list[str] = []
     original = embedder().passages
     monkeypatch.setattr(embedder(), "passages", lambda texts: asked.extend(texts) or original(texts))
@@ -186,9 +184,7 @@ def test_two_workers_never_get_the_same_subject(group: str) -> None:
     assert (len(first), len(second), set(first) & set(second)) == (15, 5, set())
 
 
-def test_a_failure_in_finish_leaves_neither_effect_nor_receipt_and_no_effect_is_written_twice(
-    group: str,
-) -> None:
+def test_a_failure_in_finish_leaves_neither_effect_nor_receipt_and_no_effect_is_written_twice(group):
     event = observed(group, keywords=["half"])
     save(event)
 
@@ -227,9 +223,7 @@ def test_replay_owes_the_work_anew_and_discard_does_not(group: str) -> None:
     ]
 
 
-def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(group, monkeypatch):
     def away(*_: object) -> None:
         raise ConnectionError("the database is away")
 
@@ -248,9 +242,7 @@ def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(
     assert rows("SELECT action FROM audit_log WHERE group_id = :g", g=group) == []
 
 
-def test_an_event_that_the_database_refuses_again_does_not_stop_the_others(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_event_that_the_database_refuses_again_does_not_stop_the_others(group, monkeypatch):
     good, bad = observed(group, "good"), observed(group, "bad")
     with unit_of_work() as connection:
         for event in (good, bad):
@@ -312,12 +304,8 @@ def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrive
     assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
 
 
-def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between what a worker has read and its receipt, another settles the evidence: it may not, or has to owe
-    it again.
-    """
+def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(group, monkeypatch):
+    """Between a worker's look and its receipt another settles the evidence: it must owe it again."""
     event = observed(group)
     deep = observed(group, "deep", node_type="thought", evidence=[event.event_id])
     low = observed(group, "low", node_type="thought", evidence=[deep.event_id])
@@ -345,9 +333,7 @@ def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(
     }
 
 
-def test_evidence_that_never_comes_ends_as_a_dead_letter_and_what_was_erased_is_owed_no_more(
-    group: str,
-) -> None:
+def test_evidence_that_never_comes_ends_as_a_dead_letter_and_what_was_erased_is_owed_no_more(group):
     thought, gone = (
         observed(group, text, node_type="thought", evidence=[uuid4()]) for text in ("of nothing", "gone")
     )
@@ -366,9 +352,7 @@ def test_evidence_that_never_comes_ends_as_a_dead_letter_and_what_was_erased_is_
 
 
 def test_a_long_chain_that_came_in_disorder_is_settled_in_as_many_runs_as_it_has_thoughts(group: str) -> None:
-    """Each run follows what has changed upwards: one level a run, of all that is owed in turns, would be the
-    chain's square.
-    """
+    """A run follows what has changed by one level; all in turns would be the chain's square."""
     length = 15
     ids = [uuid4() for _ in range(length + 1)]
     chain = [

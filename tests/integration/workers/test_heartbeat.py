@@ -1,13 +1,10 @@
-"""workers.worker_setup: workers say by themselves that they live, and carry out orders; nobody can order them
-by broadcast.
-"""
+"""Workers say that they live, and carry out orders; nobody can order them by broadcast."""
 
 from __future__ import annotations
 
 import time
 from uuid import uuid4
 
-import pytest
 from celery import current_app
 
 from jiyi import Client
@@ -44,9 +41,7 @@ def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
     )
 
 
-def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(
-    database: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(database, monkeypatch):
     monkeypatch.setattr(signs_of_life, "HEARTBEAT_EVERY", 0.05)
     name = f"test-{uuid4().hex[:8]}"
 

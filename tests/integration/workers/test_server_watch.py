@@ -1,6 +1,4 @@
-"""Embedded servers that are killed come back by themselves, with their data; one that cannot live ends the
-service in one sentence.
-"""
+"""Embedded servers that are killed come back with their data, or the service ends with a sentence."""
 
 from __future__ import annotations
 
@@ -102,9 +100,7 @@ def written_down(stack: Stack) -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_a_server_that_cannot_live_ends_the_processes_with_one_sentence(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_cannot_live_ends_the_processes_with_one_sentence(home, capsys):
     with Stack(home) as stack:
 
         def spoil() -> int | None:

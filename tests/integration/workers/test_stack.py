@@ -1,6 +1,4 @@
-"""workers.embedded.stack and workers.supervision.supervise with real servers: starts, crashes, obstacles,
-nothing left behind.
-"""
+"""The embedded stack and its supervision with real servers: starts, crashes, obstacles, leftovers."""
 
 from __future__ import annotations
 
@@ -102,9 +100,7 @@ def listening_ports(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("policy", ["everysec", "always"])
-def test_it_starts_from_nothing_and_keeps_its_data(
-    home: Path, policy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_starts_from_nothing_and_keeps_its_data(home, policy, monkeypatch):
     monkeypatch.setitem(postgres.SETTINGS, "fsync", FSYNC)
     with ephemeral.environment(valkey_appendfsync=policy), Stack(home) as stack:
         urls = stack.urls
@@ -173,9 +169,7 @@ def start_owner(home: Path) -> tuple[subprocess.Popen[str], Urls, int]:
 
 
 @pytest.mark.parametrize("worker_too", [False, True])
-def test_after_a_kill_the_next_start_ends_the_leftovers_and_loses_nothing(
-    home: Path, worker_too: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_kill_the_next_start_ends_the_leftovers_and_loses_nothing(home, worker_too, monkeypatch):
     monkeypatch.setattr("workers.embedded.server.APPLICATION_STOP_SECONDS", 0.5)
     owner, urls, worker = start_owner(home)
     put(urls, "kept")
@@ -287,9 +281,7 @@ WAIT = "import time; print('here I am'); time.sleep(60)"
 STUBBORN = "import signal, time\nsignal.signal(15, signal.SIG_IGN); print('ready')\ntime.sleep(60)"
 
 
-def test_supervised_processes_end_together_and_their_output_is_kept(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_supervised_processes_end_together_and_their_output_is_kept(home, capsys):
     """A demo in the foreground: it sees the processes run, and its number ends everything."""
     with Stack(home) as stack:
         (home / "log" / "one.log").write_bytes(b"x" * (11 * 1024 * 1024))
@@ -311,9 +303,7 @@ def test_supervised_processes_end_together_and_their_output_is_kept(
     assert "two    | here I am" in printed
 
 
-def test_a_process_that_gives_up_ends_all_and_interrupts_the_foreground(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_process_that_gives_up_ends_all_and_interrupts_the_foreground(tmp_path, capsys):
     commands = {"good": program(WAIT), "bad": ["/no/such/program"]}
     environment = dict(os.environ)
     supervisor = Supervisor(commands, environment, quiet=True, log_dir=tmp_path)

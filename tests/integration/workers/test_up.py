@@ -1,6 +1,4 @@
-"""``python -m workers.up`` as people start it: in a process of its own, from an empty home, ended by
-Ctrl-C.
-"""
+"""``python -m workers.up`` in a process of its own, from an empty home, ended by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -151,9 +149,7 @@ def answers(url: str, path: str = "healthz") -> bool:
 def test_the_demo_answers_three_questions_and_so_it_does_again_beside_a_second_copy_and_survives_the_death_of_its_servers(
     start: Callable[..., Up], place: Path
 ) -> None:
-    """A second copy takes a home and a port of its own; a third in a home that is taken is refused; Ctrl-C
-    ends all.
-    """
+    """A second copy takes a home and a port of its own, or is refused a taken home; Ctrl-C ends all."""
     data = place / ".local" / "share"
     home = data / "jiyi"
     once = start("--demo", "--once")
@@ -235,9 +231,7 @@ def linked(html: str) -> set[str]:
 
 
 def no_page_is_empty(up: Up, password: str) -> None:
-    """After the demonstration its group has something in every tier, and on every page that can have
-    something.
-    """
+    """After the demonstration its group has something in every tier, and on every page."""
     browser = signed_in(up, password)
 
     def page(path: str) -> str:
@@ -309,9 +303,7 @@ def signed_in(up: Up, password: str) -> urllib.request.OpenerDirector:
     return browser
 
 
-def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(
-    start: Callable[..., Up], place: Path
-) -> None:
+def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(start, place):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

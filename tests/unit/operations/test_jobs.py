@@ -1,6 +1,4 @@
-"""The catalogue of jobs and how they run, without a database: slots, schedules, what beat sends, when a run
-stops.
-"""
+"""Jobs without a database: slots, schedules, what beat sends, when a run stops."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ OFF = {"jobs_off": ", ".join(JOBS.keys() - {"reconcile"})}
         (Schedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6), "every 6 hours"),
     ],
 )
-def test_a_slot_is_the_last_tick_at_or_before_now(
-    schedule: Schedule, now: datetime, slot: datetime, text: str
-) -> None:
+def test_a_slot_is_the_last_tick_at_or_before_now(schedule, now, slot, text):
     assert schedule.slot(now) == slot
     assert str(schedule) == text
 
@@ -60,9 +56,7 @@ def test_slots_are_where_they_are_however_the_clock_moves(now: datetime, every: 
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(
-    configure: Callable[..., Settings], name: str
-) -> None:
+def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(configure, name):
     job = find(name)
     assert job.name == name
     assert hasattr(Settings, job.setting) or job.setting in Settings.model_fields or job.when.every
@@ -77,9 +71,7 @@ def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(
         find("sleep")
 
 
-def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(
-    configure: Callable[..., Settings],
-) -> None:
+def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(configure):
     schedule = beat_schedule(configure(work_lease_seconds=10.5, **OFF))
     assert schedule == {
         "reconcile": {"task": "job.reconcile", "schedule": 7, "options": {"queue": "upkeep", "expires": 7}}

@@ -42,9 +42,7 @@ def test_a_quantile_lies_within_its_class_in_proportion() -> None:
         ("RETRY", False, "retried"),
     ],
 )
-def test_a_task_that_took_care_of_its_failure_has_failed_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, state: str, failing: bool, outcome: str
-) -> None:
+def test_a_task_that_took_care_of_its_failure_has_failed_all_the_same(monkeypatch, state, failing, outcome):
     told: list[tuple[object, ...]] = []
     monkeypatch.setattr(meters, "task", lambda *arguments: told.append(arguments))
     watch, task = Watch(), SimpleNamespace(name="work.embed", request=SimpleNamespace())

@@ -1,6 +1,4 @@
-"""Whether queues are read: a worker that stopped is told within seconds, an idle one is well, what was never
-seen is unknown.
-"""
+"""Whether queues are read: a stopped worker is seen within seconds, an idle one is well."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ import pytest
 from jiyi.protocol.operations import WorkerMode
 from models.db.bounded_reads import Reading
 from models.operations import health_checks as checks
-from models.operations.health_checks import STOPPED_SECONDS, State
+from models.operations.health_checks import STOPPED_SECONDS
 from models.operations.signs_of_life import Canary, Told, Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import in_flight, task_queues
@@ -48,9 +46,7 @@ def canary(age: float, outstanding: int = 0) -> Callable[[], Canary]:
         (None, canary(60), "ok"),  # heartbeats are not known
     ],
 )
-def test_a_queue_is_as_well_as_whoever_reads_it(
-    workers: list[Worker] | None, sung: Callable[[], Canary] | None, state: State
-) -> None:
+def test_a_queue_is_as_well_as_whoever_reads_it(workers, sung, state):
     assert checks.reader(QUEUE, workers, sung() if sung else None).state == state
 
 
@@ -67,9 +63,7 @@ def test_a_queue_is_as_well_as_whoever_reads_it(
         (None, None, None, "unknown"),
     ],
 )
-def test_the_intake_is_judged_alike(
-    living: list[float] | None, waiting: int | None, oldest: float | None, state: State
-) -> None:
+def test_the_intake_is_judged_alike(living, waiting, oldest, state):
     assert checks.intake_reader("memory.intake", living, waiting, oldest).state == state
 
 

@@ -1,6 +1,4 @@
-"""workers.ephemeral.free_port: a port that nobody has, and that no connection gets by itself before it is
-taken.
-"""
+"""workers.ephemeral.free_port: a port that nobody has, and that no connection gets by itself."""
 
 from __future__ import annotations
 
@@ -12,9 +10,7 @@ from workers import ephemeral
 from workers.ephemeral import FIRST_PORT, PORT_TRIES, PORTS, free_port
 
 
-def test_what_somebody_has_is_passed_over_and_where_there_is_none_it_is_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_somebody_has_is_passed_over_and_where_there_is_none_it_is_said(monkeypatch):
     port = free_port()
     assert FIRST_PORT <= port < FIRST_PORT + PORTS
     other = next(one for one in (free_port() for _ in range(PORT_TRIES)) if one != port)

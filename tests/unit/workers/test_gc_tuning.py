@@ -1,6 +1,4 @@
-"""workers.gc_tuning: what a process does not use any more goes, in one of its own, whose settings nobody else
-has.
-"""
+"""workers.gc_tuning: unused memory goes back, in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A worker that is paused takes nothing, one that is stopped ends once, and a wish that nobody signed is no
-wish.
-"""
+"""A paused worker takes nothing, a stopped one ends once, and an unsigned wish is none."""
 
 from __future__ import annotations
 
@@ -68,9 +66,7 @@ def test_a_paused_worker_takes_nothing_until_it_is_resumed(wanted: list[Wish], e
     assert not ends
 
 
-def test_an_old_wish_that_is_written_back_pauses_nobody_who_was_resumed(
-    wanted: list[Wish], ends: list[Modes]
-) -> None:
+def test_an_old_wish_that_is_written_back_pauses_nobody_who_was_resumed(wanted, ends):
     consumer = Consumer()
     followed = Modes(consumer)
     for wish in (paused := Wish("paused", time.time()), Wish("running", time.time() + 1), Wish(), paused):
@@ -83,9 +79,7 @@ def test_an_old_wish_that_is_written_back_pauses_nobody_who_was_resumed(
     assert not ends
 
 
-def test_a_fresh_worker_does_not_believe_a_wish_that_was_taken_back(
-    wanted: list[Wish], ends: list[Modes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fresh_worker_does_not_believe_a_wish_that_was_taken_back(wanted, ends, monkeypatch):
     """An old "paused" in Valkey, written back after the resume, paused whoever was started later."""
     began = time.time()
     monkeypatch.setattr(worker_setup, "last_wish", lambda _connection, _name: Wish("running", began - 60))
@@ -103,9 +97,7 @@ def test_a_fresh_worker_does_not_believe_a_wish_that_was_taken_back(
     assert not ends
 
 
-def test_draining_ends_when_nothing_is_in_hand_and_the_next_process_waits(
-    wanted: list[Wish], ends: list[Modes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draining_ends_when_nothing_is_in_hand_and_the_next_process_waits(wanted, ends, monkeypatch):
     followed = Modes(Consumer())
     wanted.append(Wish("draining", time.time()))
     assert followed.follow(busy=True) == "draining"

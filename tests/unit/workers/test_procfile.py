@@ -1,6 +1,4 @@
-"""How each process is started: how many batches the embedding worker has in hand, and what a wrong setting
-says.
-"""
+"""How each process is started, and what a wrong setting says."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ def test_a_vendor_has_several_calls_open_a_model_of_this_machine_two_batches_in_
 
 
 @pytest.mark.parametrize(("llm", "concurrency"), [("rules", 2), ("compatible:m", 7)])
-def test_as_many_tasks_wait_for_an_llm_as_may_ask_it(
-    configure: Callable[..., Settings], llm: str, concurrency: int
-) -> None:
+def test_as_many_tasks_wait_for_an_llm_as_may_ask_it(configure, llm, concurrency):
     configure(llm=llm, llm_questions=7, llm_base_url="http://127.0.0.1:9/v1")
     assert f"--concurrency={concurrency}" in commands()["reflection"]
 

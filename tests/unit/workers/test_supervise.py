@@ -81,9 +81,7 @@ def test_a_clean_exit_is_no_crash_however_often_it_happens(monkeypatch: pytest.M
     assert supervisor.wait() == 0
 
 
-def test_pauses_between_restarts_grow_and_start_over_after_a_good_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pauses_between_restarts_grow_and_start_over_after_a_good_run(monkeypatch):
     monkeypatch.setattr(restarts, "BACKOFF_FIRST_SECONDS", 0.5)
     policy = restarts.Restarts()
     pauses = [policy.pause(0, now - 1.0, now) for now in range(10)]
@@ -112,9 +110,7 @@ def test_a_killed_program_is_started_again_and_the_signal_is_named() -> None:
     assert gone(second)
 
 
-def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(monkeypatch):
     monkeypatch.setattr(supervise, "GRACE_SECONDS", 2.0)
     program = "import signal, sys, time\n"
     program += "def end(*_): time.sleep(0.2); print('tidied up', flush=True); sys.exit(7)\n"

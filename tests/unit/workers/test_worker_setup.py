@@ -1,6 +1,4 @@
-"""workers.worker_setup: a broker that is back is found soon; workers in the background give way, those that
-answer list no tasks.
-"""
+"""workers.worker_setup: a broker that is back is found soon; priorities; quiet logs."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ for worker in sys.argv[1:]:
 """
 
 
-def test_a_broker_that_is_away_is_tried_again_soon_and_never_after_long_pauses(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_broker_that_is_away_is_tried_again_soon_and_never_after_long_pauses(monkeypatch):
     monkeypatch.setattr("kombu.utils.functional.sleep", lambda _seconds: None)
     app = Celery("test", broker="redis://127.0.0.1:1/0", amqp=SoonAgain, set_as_current=False)
     pauses: list[float] = []
