@@ -111,22 +111,15 @@ def reflect(client: Client, agent: str) -> list[NewThought]:
     thoughts = client.memory.list(
         agent_id=agent, types=["thought"], superseded=True, archived="with", limit=THOUGHTS_LOOKED_AT
     ).rows
-    known = next(
-        (row.provenance["reflection"] for row in reversed(thoughts) if "reflection" in row.provenance), None
-    )
-    if known is None:
-        await_counted(client)
+    made_by = [row.provenance["reflection"] for row in thoughts if "reflection" in row.provenance]
+    known = made_by[-1] if made_by else None
+    if known is None:  # all that the diary sets off is done: the reflection must miss nothing
+        poll(client.stats.show, lambda stats: not stats.work_owed, WAIT_SECONDS)
     reflection = client.reflection.get(id=known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
     # of each question the first
     best = {thought.focal_point: thought for thought in reversed(reflection.thoughts)}
-    return [thought for thought in reflection.thoughts if best[thought.focal_point] is thought][
-        :SHOWN_THOUGHTS
-    ]
-
-
-def await_counted(client: Client) -> None:
-    """Return when all that the diary sets off is done: a reflection must miss nothing."""
-    poll(client.stats.show, lambda stats: not stats.work_owed, WAIT_SECONDS)
+    firsts = [thought for thought in reflection.thoughts if best[thought.focal_point] is thought]
+    return firsts[:SHOWN_THOUGHTS]
 
 
 def _patient(agent: str) -> JsonObject:
@@ -150,9 +143,8 @@ def debate(client: Client, console: Console) -> None:
         ]
         for entry_id in client.observe_many(events):
             entry = client.quarantine.wait_for(entry_id, WAIT_SECONDS)
-        client.knowledge.promote(
-            entry_ids=[entry.entry_id], kind="verdict", reason="agreed in the demonstration"
-        )
+        ids, why = [entry.entry_id], "agreed in the demonstration"
+        client.knowledge.promote(entry_ids=ids, kind="verdict", reason=why)
         client.within(WAIT_SECONDS).digests.make()
     counts = client.knowledge.list().counts
     console.print(

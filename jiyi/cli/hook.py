@@ -62,10 +62,8 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
         event = arguments[0] if arguments else str(given.get("hook_event_name"))
         answer = EVENTS[event](config, given)
         if answer:
-            writing.write(
-                json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": answer}})
-                + "\n"
-            )
+            said = {"hookEventName": event, "additionalContext": answer}
+            writing.write(json.dumps({"hookSpecificOutput": said}) + "\n")
             writing.flush()
         if event == "SessionStart":
             _make_up(config)
@@ -79,33 +77,23 @@ def _recall(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """What belongs before the answer to a prompt; days are those of this machine's clock."""
     from datetime import datetime
 
-    asked = {
-        "agent_id": config["agent"],
-        "query": storable(str(given["prompt"]))[:4_000],
-        "session_id": given["session_id"],
-    }
-    asked["now"] = datetime.now().astimezone().isoformat()
+    query, now = storable(str(given["prompt"]))[:4_000], datetime.now().astimezone().isoformat()
+    asked = {"agent_id": config["agent"], "query": query, "session_id": given["session_id"], "now": now}
     return str(post(config, "/actions/conversations.context", asked)["context"])
 
 
 def _opening(config: Mapping[str, Any], _given: Mapping[str, Any]) -> str:
     """What stays the same through a session."""
-    return str(
-        post(
-            config,
-            "/actions/conversations.context",
-            {"agent_id": config["agent"], "query": ".", "split": True},
-        )["stable"]
-    )
+    asked = {"agent_id": config["agent"], "query": ".", "split": True}
+    return str(post(config, "/actions/conversations.context", asked)["stable"])
 
 
 def _record(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """Publish what was said since the last time."""
     transcript, session = Path(given["transcript_path"]), str(given["session_id"])
     file, size = places() / f"{_mark(session)}.json", transcript.stat().st_size
-    place = _place(file) or Place(
-        transcript=str(transcript), session=session, at=0, seen=0, key=_mark(config["key"])
-    )
+    new = Place(transcript=str(transcript), session=session, at=0, seen=0, key=_mark(config["key"]))
+    place = _place(file) or new
     if place["transcript"] != str(transcript) or place["at"] > size:  # written anew
         place["transcript"], place["at"], place["seen"] = str(transcript), 0, 0
     _leave_out_what_waited(config, place)
@@ -132,10 +120,8 @@ def _leave_out_what_waited(config: Mapping[str, Any], place: Place) -> None:
     """If it waited under another key, whose group may be another."""
     if place["key"] != _mark(config["key"]):
         if place["at"] < place["seen"]:
-            _say(
-                f"what {place['session']} said under another key, while the service was away, is not"
-                " remembered"
-            )
+            what = f"what {place['session']} said under another key"
+            _say(f"{what}, while the service was away, is not remembered")
         place["at"], place["key"] = place["seen"], _mark(config["key"])
 
 
@@ -200,11 +186,8 @@ def _place(file: Path) -> Place | None:
         place = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return (
-        cast("Place", place)
-        if isinstance(place, dict) and place.keys() >= Place.__annotations__.keys()
-        else None
-    )
+    known = isinstance(place, dict) and place.keys() >= Place.__annotations__.keys()
+    return cast("Place", place) if known else None
 
 
 def _note(file: Path, place: Place) -> None:
@@ -272,14 +255,10 @@ def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[
     from urllib.parse import urlsplit
 
     url = urlsplit(config["url"])
-    connection = (HTTPSConnection if url.scheme == "https" else HTTPConnection)(
-        url.netloc, timeout=config["seconds"]
-    )
-    headers = {
-        "Authorization": f"Bearer {config['key']}",
-        "Content-Type": "application/json",
-        "User-Agent": "jiyi-hook",
-    }
+    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+    connection = kind(url.netloc, timeout=config["seconds"])
+    headers = {"Authorization": f"Bearer {config['key']}", "User-Agent": "jiyi-hook"}
+    headers["Content-Type"] = "application/json"
     try:
         connection.request("POST", f"{url.path.rstrip('/')}/api/v1{path}", json.dumps(body).encode(), headers)
         response = connection.getresponse()

@@ -61,29 +61,21 @@ def read(folder: Path) -> Memory:
     """The memory saved in ``folder``. Raises :class:`InvalidRequest` with the file and what is wrong."""
     home = next((place for place in _places(folder) if (place / "nodes.json").is_file()), None)
     if home is None:
-        raise InvalidRequest(
-            [
-                (
-                    f"{folder}: no Stanford memory (no nodes.json in it, nor in"
-                    " bootstrap_memory/associative_memory)"
-                )
-            ]
-        )
+        where = "no nodes.json in it, nor in bootstrap_memory/associative_memory"
+        raise InvalidRequest([f"{folder}: no Stanford memory ({where})"])
     saved = _json(home / "nodes.json")
     strange = [node_id for node_id in saved if not _NODE_ID.match(node_id)]
     if strange:
         raise InvalidRequest([f"{home / 'nodes.json'}: {strange[0]!r} is no node id (node_1, node_2, …)"])
     order = sorted(saved, key=lambda node_id: int(node_id.removeprefix("node_")))
     if order != [f"node_{k}" for k in range(1, len(order) + 1)]:
-        raise InvalidRequest(
-            [f"{home / 'nodes.json'}: the node ids have a gap; they must be node_1 … node_{len(order)}"]
-        )
+        problem = f"the node ids have a gap; they must be node_1 … node_{len(order)}"
+        raise InvalidRequest([f"{home / 'nodes.json'}: {problem}"])
     broken = [node_id for node_id in order if not isinstance(saved[node_id], dict)]
     if broken:
         raise InvalidRequest([f"{home / 'nodes.json'}: {broken[0]} must be a JSON object"])
-    scratch_path = next(
-        (path for path in (home / "scratch.json", home.parent / "scratch.json") if path.is_file()), None
-    )
+    paths = [path for path in (home / "scratch.json", home.parent / "scratch.json") if path.is_file()]
+    scratch_path = next(iter(paths), None)
     scratch = _json(scratch_path) if scratch_path else {}
     strength = home / "kw_strength.json"
     return Memory(
@@ -162,9 +154,8 @@ def _configured(memory: Memory, group_id: str, agent_id: str) -> Event | None:
     scratch = memory.scratch
     payload = {name: scratch[name] for name in _SETTINGS if name in scratch}
     if "importance_trigger_curr" in scratch and "importance_ele_n" in scratch:
-        payload["counters"] = {
-            name: scratch[name] for name in ("importance_trigger_curr", "importance_ele_n")
-        }
+        counted = ("importance_trigger_curr", "importance_ele_n")
+        payload["counters"] = {name: scratch[name] for name in counted}
     if not payload:
         return None
     try:
@@ -201,9 +192,8 @@ def _vectors(home: Path) -> Mapping[str, Any]:
         try:
             import numpy as np
         except ModuleNotFoundError:
-            raise InvalidRequest(
-                [f"{home / 'embeddings.npz'}: reading it needs numpy: pip install numpy"]
-            ) from None
+            hint = "reading it needs numpy: pip install numpy"
+            raise InvalidRequest([f"{home / 'embeddings.npz'}: {hint}"]) from None
         try:
             with (home / "embeddings.npz").open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 return dict(zip(map(str, saved["keys"]), saved["vectors"], strict=True))
@@ -227,10 +217,10 @@ def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[JsonObject], lis
     What is missing or of a wrong type stays, to be refused by name.
     """
     left_out: list[str] = []
-    empty = {node["node_id"] for node in nodes if _is_blank(node.get("description"))}
-    left_out += [
-        f"{node_id}: the whole node, its description is empty" for node_id in sorted(empty, key=_number)
-    ]
+    texts = {node["node_id"]: node.get("description") for node in nodes}
+    empty = {node_id for node_id, text in texts.items() if isinstance(text, str) and not text.strip()}
+    order = sorted(empty, key=lambda node_id: int(node_id.removeprefix("node_")))
+    left_out += [f"{node_id}: the whole node, its description is empty" for node_id in order]
     kept = [_fitting(node, empty, left_out) for node in nodes if node["node_id"] not in empty]
     return kept, left_out
 
@@ -250,14 +240,11 @@ def _fitting(node: Mapping[str, Any], empty: set[str], left_out: list[str]) -> J
     poignancy = node.get("poignancy")
     if isinstance(poignancy, int | float) and not LEAST_POIGNANCY <= poignancy <= MOST_POIGNANCY:
         fitted["poignancy"] = None
-        note(
-            f"the poignancy {poignancy:g}, which is not between {LEAST_POIGNANCY} and {MOST_POIGNANCY}: it"
-            " counts as 0"
-        )
-    if isinstance(filling := node.get("filling"), list) and empty.intersection(
-        node_id for node_id in filling if isinstance(node_id, str)
-    ):
-        fitted["filling"] = [node_id for node_id in filling if node_id not in empty]
+        scale = f"between {LEAST_POIGNANCY} and {MOST_POIGNANCY}"
+        note(f"the poignancy {poignancy:g}, which is not {scale}: it counts as 0")
+    if isinstance(filling := node.get("filling"), list):
+        kept = [node_id for node_id in filling if not isinstance(node_id, str) or node_id not in empty]
+        fitted["filling"] = kept
     return fitted
 
 
@@ -266,24 +253,14 @@ def _keywords(keywords: list[Any], note: Callable[[str], None]) -> list[Any]:
     short = [keyword for keyword in keywords if keyword != ""]
     if len(short) < len(keywords):
         note("an empty keyword")
-    fitting = [
-        keyword for keyword in short if not isinstance(keyword, str) or len(keyword) <= MAX_KEYWORD_CHARS
-    ]
+    fitting = []
     for keyword in short:
-        if keyword not in fitting:
-            note(
-                f"the keyword {keyword[:MAX_SHOWN_CHARS]!r}…, {len(keyword):,} characters are more than"
-                f" {MAX_KEYWORD_CHARS}"
-            )
+        if not isinstance(keyword, str) or len(keyword) <= MAX_KEYWORD_CHARS:
+            fitting.append(keyword)
+        else:
+            size = f"{len(keyword):,} characters are more than {MAX_KEYWORD_CHARS}"
+            note(f"the keyword {keyword[:MAX_SHOWN_CHARS]!r}…, {size}")
     most = limits.MAX_KEYWORDS
     if len(fitting) > most:
         note(f"{len(fitting) - most} of {len(fitting)} keywords, more than {most} are too many")
     return fitting[:most]
-
-
-def _is_blank(text: Any) -> bool:
-    return isinstance(text, str) and not text.strip()
-
-
-def _number(node_id: str) -> int:
-    return int(node_id.removeprefix("node_"))

@@ -115,14 +115,10 @@ def _drafts(values: Iterator[Any], source: str, where: str, user_at: int | None 
             yield value
             continue
         known = known or way.known_by(mapping(value))
-        if (
-            not known
-            and (other := next((name for name, each in WAYS.items() if each.known_by(mapping(value))), None))
-            is not None
-        ):
-            raise typer.BadParameter(
-                f"{where}: has the form of {other}, not of {source}: jiyi import {other} {where}"
-            )
+        other = next((name for name, each in WAYS.items() if each.known_by(mapping(value))), None)
+        if not known and other is not None:
+            problem = f"has the form of {other}, not of {source}: jiyi import {other} {where}"
+            raise typer.BadParameter(f"{where}: {problem}")
         for draft in way.parse(value, user_at) if way.user_at else way.parse(value):
             if isinstance(draft, LeftOut) and draft.reason == "malformed":
                 problem = problem or draft.detail
@@ -130,34 +126,25 @@ def _drafts(values: Iterator[Any], source: str, where: str, user_at: int | None 
                 known = True
             yield draft
     if problem and not known:
-        raise typer.BadParameter(
-            f"{where}: nothing in it has the form of {source} ({problem}); known forms: {', '.join(WAYS)},"
-            " jsonl"
-        )
+        forms = f"known forms: {', '.join(WAYS)}, jsonl"
+        raise typer.BadParameter(f"{where}: nothing in it has the form of {source} ({problem}); {forms}")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Options of a run that are of its source, and the questions to check it with."""
+    """Options of a run: of its source, of the questions to check it with, and of how it is shown."""
 
     of: list[str]
     source_key: str | None
     user_at: int | None
     check: Path | None
     drop_earlier: bool
+    wait: bool
+    timeout: float
+    as_json: bool
 
 
-def _bring(
-    ctx: typer.Context,
-    source: str,
-    where: str,
-    asked: Asked,
-    *,
-    target: dict[str, Any],
-    wait: bool,
-    timeout: float,
-    as_json: bool,
-) -> None:
+def _bring(ctx: typer.Context, source: str, where: str, asked: Asked, target: dict[str, Any]) -> None:
     way = WAYS[source]
     service, questions = None, None
     if where.startswith(("http://", "https://")):
@@ -174,20 +161,12 @@ def _bring(
     try:
         with connect(ctx) as client:
             to = Target(source=source, group=client.group, now=datetime.now(UTC), **target)
-            report = _run(
-                client,
-                to,
-                drafts,
-                drop_earlier=asked.drop_earlier,
-                wait=wait,
-                timeout=timeout,
-                as_json=as_json,
-            )
+            report = _run(client, to, drafts, asked)
             compared = None
             if questions and report.complete:
                 search = None if service is None else service.search
                 compared = compare(client, questions, to.agent or to.default_agent, to.user, search)
-            _show(report, compared, dropped=asked.drop_earlier, as_json=as_json)
+            _show(report, compared, asked)
     finally:
         if service is not None:
             service.source.close()
@@ -205,66 +184,50 @@ def _questions(check: Path | None) -> Any:
         return read_questions(stream, str(check))
 
 
-def _run(
-    client: Client,
-    target: Target,
-    drafts: Drafts,
-    *,
-    drop_earlier: bool,
-    wait: bool,
-    timeout: float,
-    as_json: bool,
-) -> Report:
+def _run(client: Client, target: Target, drafts: Drafts, asked: Asked) -> Report:
     """Bring all in. Whatever ends it early, the report tells what was taken before."""
     with output.progress(counted=False) as progress:
         task = progress.add_task("importing", total=None)
         bringing = Bringing(
-            client, target, lambda count: progress.advance(task, count), drop_earlier=drop_earlier
+            client, target, lambda count: progress.advance(task, count), drop_earlier=asked.drop_earlier
         )
         report = bringing.report
         try:
             bringing.bring(drafts)
-            if wait:
+            if asked.wait:
                 progress.update(task, description="waiting until retrievable")
-                client.wait_for(bringing.ids, timeout)
+                client.wait_for(bringing.ids, asked.timeout)
                 report.retrievable = True
         except KeyboardInterrupt:
             report.complete, report.problem = False, STOPPED
         except (JiyiError, OSError) as error:
             report.complete, report.problem = False, str(error)
-    if report.problem and not as_json:
+    if report.problem and not asked.as_json:
         output.notice(f"jiyi: {report.problem}")
     return report
 
 
-def _show(report: Report, compared: Compared | None, *, dropped: bool, as_json: bool) -> None:
-    if as_json:
+def _show(report: Report, compared: Compared | None, asked: Asked) -> None:
+    if asked.as_json:
         output.document({**report.model_dump(), "check": None if compared is None else compared.model_dump()})
         return
     for told in report.told[:MAX_SHOWN]:
         output.notice(f"left out: {told.where}: {told.reason}{f' ({told.detail})' if told.detail else ''}")
     if report.left_out > MAX_SHOWN:
-        output.notice(
-            f"left out: {report.left_out - min(MAX_SHOWN, len(report.told)):,} more (--json tells"
-            f" {len(report.told)})"
-        )
+        more = report.left_out - min(MAX_SHOWN, len(report.told))
+        output.notice(f"left out: {more:,} more (--json tells {len(report.told)})")
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.reasons.items()))
     left_out = f", {report.left_out:,} left out ({reasons})" if report.left_out else ""
     early = "" if report.complete else "; it ended early, run it again to go on"
     agents = f" (agent {', '.join(report.agents)})" if report.agents else ""
     output.line(f"{report.taken:,} taken, {report.already:,} there already{left_out}{agents}{early}")
     if report.without_user:
-        became = "it is being erased" if dropped else "--drop-earlier erases it"
-        output.line(
-            f"{report.without_user:,} imported before without --user, and there for whom the source says:"
-            f" {became}"
-        )
+        became = "it is being erased" if asked.drop_earlier else "--drop-earlier erases it"
+        before = f"{report.without_user:,} imported before without --user, and there for whom the source says"
+        output.line(f"{before}: {became}")
     if compared is not None:
-        table = output.table(
-            f"found among the first {compared.among_first}, of {compared.questions} questions",
-            "here",
-            "there",
-        )
+        title = f"found among the first {compared.among_first}, of {compared.questions} questions"
+        table = output.table(title, "here", "there")
         output.row(table, compared.ours, compared.theirs)
         output.show(table)
 
@@ -307,17 +270,11 @@ def _command(source: str, way: Way) -> None:
         timeout: Timeout = DEFAULT_TIMEOUT,
         as_json: Json = False,
     ) -> None:
-        target = {"agent": agent, "user": user, "split": split}
-        asked = Asked(of or [], source_key, user_at, check, drop_earlier)
-        _bring(ctx, source, where, asked, target=target, wait=wait, timeout=timeout, as_json=as_json)
+        asked = Asked(of or [], source_key, user_at, check, drop_earlier, wait, timeout, as_json)
+        _bring(ctx, source, where, asked, {"agent": agent, "user": user, "split": split})
 
-    import_app.command(
-        source,
-        help=(
-            f"{way.about} Give it: {way.given} Run again, it goes on: what is there already is not stored"
-            " twice."
-        ),
-    )(run)
+    again = "Run again, it goes on: what is there already is not stored twice."
+    import_app.command(source, help=f"{way.about} Give it: {way.given} {again}")(run)
 
 
 for name, each in WAYS.items():
