@@ -32,7 +32,7 @@ assert node  # its routes are those of memories
 
 
 def register(app: Flask) -> None:
-    frame.register(app, BLUEPRINTS)
+    frame.register(app, {pages.name: pages.entries for pages in BLUEPRINTS})
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
     forms.register(app, {blueprint.name for blueprint in BLUEPRINTS})

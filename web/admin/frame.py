@@ -6,10 +6,10 @@ checked, and PostgreSQL is told that nothing of another group is to be seen whil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flask import Flask, Response, abort, current_app, g, request
 from flask_babel import LazyString, lazy_gettext
@@ -21,9 +21,6 @@ from models.db.bounded_reads import attempt, from_database
 from models.db.scope import for_groups, whole_service
 from web.accounts.identity import Identity, Scope, identity, need, who
 from web.answers import wants_json
-
-if TYPE_CHECKING:
-    from web.admin.pages import Pages
 
 #: The menu, by what people come to do: section → entries. Pages of one entry are tabs.
 MENU: dict[LazyString, dict[str, LazyString]] = {
@@ -78,17 +75,14 @@ class Entry:
         return any(page.endpoint.partition(".")[0] == blueprint for page in self.pages)
 
 
-def register(app: Flask, blueprints: Sequence[Pages]) -> None:
-    pages = [page for blueprint in blueprints for page in blueprint.entries]
-    needed: dict[str, Scope] = {
-        blueprint.name: blueprint.entries[0].scope for blueprint in blueprints if blueprint.entries
-    }
-    admin = {blueprint.name for blueprint in blueprints}
-    app.extensions["jiyi.pages"] = pages
+def register(app: Flask, entries: Mapping[str, Sequence[Page]]) -> None:
+    """``entries``: of each blueprint, by its name."""
+    needed: dict[str, Scope] = {name: pages[0].scope for name, pages in entries.items() if pages}
+    app.extensions["jiyi.pages"] = [page for pages in entries.values() for page in pages]
     app.extensions["jiyi.groups"] = LookupCache(_all_groups, fresh_seconds=GROUPS_KEPT, max_entries=1)
 
     def enter() -> None:
-        if request.blueprint in admin:
+        if request.blueprint in entries:
             need("read")
             need(needed.get(str(request.blueprint), "read"))
             g.scope = ExitStack()
