@@ -16,16 +16,8 @@ class JiyiContextProvider(ContextProvider):
     """``Agent(client, context_providers=[JiyiContextProvider(client, "companion", user_id="mia")])``.
 
     Before a run it adds a message with what is remembered about the new messages; after it, these and the
-    answer are recorded in the session. Raises as the client's methods do, as the framework's other providers
-    do.
-
-    Args:
-        client: of the event loop of the run; its key needs ``publish`` and ``read``. It stays the caller's to
-        close.
-        agent_id: whose memory.
-        user_id: the person whom the agent talks with.
-        max_tokens: of what is recalled for a run.
-        source_id: what the framework calls the provider.
+    answer are recorded in the session. Arguments are those of :class:`jiyi.integrations.turns.Memory`, and
+    ``source_id``: what the framework calls the provider.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
 from anthropic.lib.tools._beta_functions import ToolError
@@ -23,18 +23,14 @@ from jiyi.client.steps import Steps, verb
 from jiyi.errors import JiyiError
 from jiyi.protocol import items as wire
 
-T = TypeVar("T")
-
 ROOT = "/memories"
 #: Levels of folders that are listed, and lines that are shown around a change.
 LEVELS, AROUND = 2, 2
 
 
-class JiyiMemoryTool(BetaAbstractMemoryTool):
-    """``client.beta.messages.run_tools(…, tools=[JiyiMemoryTool(jiyi)])``: what Claude writes below
-    ``/memories`` stays.
-
-    What it does wrong is told to it; so is a service that is away.
+class _Commands:
+    """What Claude writes below ``/memories`` stays. What it does wrong is told to it; so is a service that is
+    away.
 
     Args:
         client: how to reach the service; its key needs ``publish`` and ``read``. It stays the caller's to
@@ -43,75 +39,53 @@ class JiyiMemoryTool(BetaAbstractMemoryTool):
         whose memory it is.
     """
 
-    def __init__(self, client: Client, *, namespace: Sequence[str] = ("memories",), **options: Any) -> None:
-        super().__init__(**options)
-        self._files = _Files.within(client.items, namespace)
-
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return _told(lambda: self._files.view(command.path, command.view_range))
-
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return _told(lambda: self._files.create(command.path, command.file_text))
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return _told(lambda: self._files.str_replace(command.path, command.old_str, command.new_str or ""))
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return _told(lambda: self._files.insert(command.path, command.insert_line, command.insert_text))
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return _told(lambda: self._files.delete_path(command.path))
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return _told(lambda: self._files.rename(command.old_path, command.new_path))
-
-    def clear_all_memory(self) -> str:
-        return _told(self._files.clear)
-
-
-class AsyncJiyiMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for ``AsyncAnthropic``, over an :class:`AsyncClient`."""
-
     def __init__(
-        self, client: AsyncClient, *, namespace: Sequence[str] = ("memories",), **options: Any
+        self, client: Client | AsyncClient, *, namespace: Sequence[str] = ("memories",), **options: Any
     ) -> None:
         super().__init__(**options)
-        self._files = _Files.within(client.items, namespace)
+        self._files: _Files[Any] = _Files.within(client.items, namespace)
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return await _awaited(self._files.view(command.path, command.view_range))
+    def _told(self, do: Callable[..., Any], *arguments: Any) -> Any:
+        """What a command answers."""
+        try:
+            return do(*arguments)
+        except JiyiError as error:
+            raise ToolError(str(error)) from error
 
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return await _awaited(self._files.create(command.path, command.file_text))
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> Any:
+        return self._told(self._files.view, command.path, command.view_range)
 
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return await _awaited(self._files.str_replace(command.path, command.old_str, command.new_str or ""))
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> Any:
+        return self._told(self._files.create, command.path, command.file_text)
 
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return await _awaited(self._files.insert(command.path, command.insert_line, command.insert_text))
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> Any:
+        return self._told(self._files.str_replace, command.path, command.old_str, command.new_str or "")
 
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return await _awaited(self._files.delete_path(command.path))
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> Any:
+        return self._told(self._files.insert, command.path, command.insert_line, command.insert_text)
 
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return await _awaited(self._files.rename(command.old_path, command.new_path))
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> Any:
+        return self._told(self._files.delete_path, command.path)
 
-    async def clear_all_memory(self) -> str:
-        return await _awaited(self._files.clear())
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> Any:
+        return self._told(self._files.rename, command.old_path, command.new_path)
 
-
-def _told(do: Callable[[], str]) -> str:
-    try:
-        return do()
-    except JiyiError as error:
-        raise ToolError(str(error)) from error
+    def clear_all_memory(self) -> Any:
+        return self._told(self._files.clear)
 
 
-async def _awaited(do: Awaitable[str]) -> str:
-    try:
-        return await do
-    except JiyiError as error:
-        raise ToolError(str(error)) from error
+class JiyiMemoryTool(_Commands, BetaAbstractMemoryTool):
+    """``client.beta.messages.run_tools(…, tools=[JiyiMemoryTool(jiyi)])``, over a :class:`Client`."""
+
+
+class AsyncJiyiMemoryTool(_Commands, BetaAsyncAbstractMemoryTool):
+    """The same for ``AsyncAnthropic``, over an :class:`AsyncClient`."""
+
+    async def _told(self, do: Callable[..., Awaitable[str]], *arguments: Any) -> str:
+        try:
+            return await do(*arguments)
+        except JiyiError as error:
+            raise ToolError(str(error)) from error
 
 
 class _Files(Items[W]):
@@ -138,9 +112,8 @@ class _Files(Items[W]):
         files = yield from self._below(place)
         if not files and place:
             raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
-        return _listed(
-            path, {key.removeprefix(f"{place}/" if place else ""): size for key, size in files.items()}
-        )
+        above = f"{place}/" if place else ""
+        return _listed(path, {key.removeprefix(above): size for key, size in files.items()})
 
     @verb
     def create(self, path: str, text: str) -> Steps[str]:
@@ -157,11 +130,11 @@ class _Files(Items[W]):
         text = yield from self._text(path)
         if not old:
             raise ToolError("No replacement was performed, old_str is empty.")
-        if (count := text.count(old)) != 1:
-            if not count:
-                raise ToolError(
-                    f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
-                )
+        if not (count := text.count(old)):
+            raise ToolError(
+                f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
+            )
+        if count > 1:
             raise ToolError(
                 f"No replacement was performed. old_str `{old}` appears {count} times in {path}. Please"
                 " ensure it is unique"
@@ -191,9 +164,7 @@ class _Files(Items[W]):
     @verb
     def delete_path(self, path: str) -> Steps[str]:
         place = _file(path)
-        keys = [place] if (yield from self._read(place)) is not None else [*(yield from self._below(place))]
-        if not keys:
-            raise ToolError(f"The path {path} does not exist")
+        keys = yield from self._keys(place, path)
         yield from self._write(dict.fromkeys(keys))
         return f"Successfully deleted {path}"
 
@@ -204,9 +175,7 @@ class _Files(Items[W]):
             raise ToolError(f"{new} is {old} itself, or within it")
         if (yield from self._read(target)) is not None or (yield from self._below(target)):
             raise ToolError(f"The destination {new} already exists")
-        keys = [place] if (yield from self._read(place)) is not None else [*(yield from self._below(place))]
-        if not keys:
-            raise ToolError(f"The path {old} does not exist")
+        keys = yield from self._keys(place, old)
         if 2 * len(keys) > wire.MAX_ITEMS:
             raise ToolError(f"{old} has {len(keys)} files; at most {wire.MAX_ITEMS // 2} are moved at once")
         moved = {}
@@ -219,6 +188,13 @@ class _Files(Items[W]):
     def clear(self) -> Steps[str]:
         yield from self._write(dict.fromkeys((yield from self._below(""))))
         return "All memory cleared"
+
+    def _keys(self, place: str, path: str) -> Steps[list[str]]:
+        """Of the file there, or of all below the folder."""
+        keys = [place] if (yield from self._read(place)) is not None else [*(yield from self._below(place))]
+        if not keys:
+            raise ToolError(f"The path {path} does not exist")
+        return keys
 
     def _text(self, path: str) -> Steps[str]:
         text = yield from self._read(_file(path))
@@ -234,24 +210,15 @@ class _Files(Items[W]):
     def _below(self, place: str) -> Steps[dict[str, int]]:
         """Path → bytes of each file below a folder."""
         files: dict[str, int] = {}
-        offset = 0
+        offset, above = 0, f"{place}/" if place else ""
         while True:
-            page = (
-                yield from Items.search.steps(
-                    self, prefix=self.namespace, limit=wire.MAX_ITEMS, offset=offset
-                )
-            ).rows
-            files |= {
-                item.key: len(str(item.value.get("text", "")).encode())
-                for item in page
-                if item.namespace == self.namespace
-            }
+            asked = {"prefix": self.namespace, "limit": wire.MAX_ITEMS, "offset": offset}
+            page = (yield from Items.search.steps(self, **asked)).rows
+            for item in page:
+                if item.namespace == self.namespace and item.key.startswith(above):
+                    files[item.key] = len(str(item.value.get("text", "")).encode())
             if len(page) < wire.MAX_ITEMS:
-                return {
-                    key: size
-                    for key, size in sorted(files.items())
-                    if not place or key.startswith(f"{place}/")
-                }
+                return dict(sorted(files.items()))
             offset += len(page)
 
     def _write(self, files: dict[str, str | None]) -> Steps[None]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from pydantic import Field
 
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.integrations.turns import parts
+from jiyi.integrations.turns import REMEMBERED, parts
 from jiyi.protocol import memory as protocol
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.limits import MAX_FOCAL_CHARS, MAX_TOP_K
@@ -28,9 +29,7 @@ LEAST_IMPORTANCE, MOST_IMPORTANCE = 1.0, 10.0
 
 
 class QuotedMatch(MemoryMatch):
-    """A memory as it stands in a prompt: quoted, so that what somebody once said is read as what was said,
-    and orders nothing.
-    """
+    """A memory as it stands in a prompt: quoted, so that it orders nothing."""
 
     def format(self) -> str:
         return f"- (score={self.score:.2f}, {self.record.created_at:%Y-%m-%d}) {quoted(self.record.content)}"
@@ -77,24 +76,12 @@ class JiyiMemory(Memory):
         metadata: JsonObject | None = None,
         importance: float | None = None,
         source: str | None = None,
-        private: bool = False,
-        agent_role: str | None = None,
-        root_scope: str | None = None,
+        **about: Any,
     ) -> MemoryRecord | None:
         """Keep a text; returns when it can be recalled. None if the memory is read-only, or the text
         blank.
         """
-        kept = self._keep(
-            [content],
-            scope or root_scope,
-            categories,
-            metadata,
-            importance,
-            source,
-            private,
-            agent_role,
-            wait=True,
-        )
+        kept = self._keep([content], True, scope, categories, metadata, importance, source, **about)
         if not kept:
             return None
         return MemoryRecord(
@@ -105,9 +92,17 @@ class JiyiMemory(Memory):
             source=source,
         )
 
-    def remember_many(
+    def remember_many(self, contents: list[str], *about: Any, **named: Any) -> list[MemoryRecord]:
+        """Have texts kept, with the arguments of :meth:`remember`; returns at once, and as CrewAI does
+        nothing.
+        """
+        self._keep(contents, False, *about, **named)
+        return []
+
+    def _keep(
         self,
         contents: list[str],
+        wait: bool,
         scope: str | None = None,
         categories: list[str] | None = None,
         metadata: JsonObject | None = None,
@@ -116,48 +111,17 @@ class JiyiMemory(Memory):
         private: bool = False,
         agent_role: str | None = None,
         root_scope: str | None = None,
-    ) -> list[MemoryRecord]:
-        """Have texts kept; returns at once, and as CrewAI does nothing."""
-        self._keep(
-            contents,
-            scope or root_scope,
-            categories,
-            metadata,
-            importance,
-            source,
-            private,
-            agent_role,
-            wait=False,
-        )
-        return []
-
-    def _keep(
-        self,
-        contents: Sequence[str],
-        scope: str | None,
-        categories: list[str] | None,
-        metadata: JsonObject | None,
-        importance: float | None,
-        source: str | None,
-        private: bool,
-        agent_role: str | None,
-        *,
-        wait: bool,
     ) -> list[UUID]:
-        _refuse_scope(scope)
+        _refuse_scope(scope or root_scope)
         if private and self.user_id is None:
             raise InvalidRequest(["private: say whose it is: JiyiMemory(…, user_id=…)"])
         if self.read_only:
             return []
-        provenance = {
-            **(metadata or {}),
-            **({"source": source} if source else {}),
-            **({"role": agent_role} if agent_role else {}),
-        }
+        told = {"source": source, "role": agent_role}
         fields: dict[str, Any] = {
             "agent_id": self.agent_id,
             "user_id": self.user_id,
-            "provenance": provenance,
+            "provenance": (metadata or {}) | {name: value for name, value in told.items() if value},
         }
         if private:
             fields["visibility"] = "user"
@@ -241,11 +205,9 @@ class JiyiMemory(Memory):
             raise InvalidRequest(["metadata: says where a memory came from, and stays as it was"])
         try:
             if not self.read_only:
-                given = {
-                    "keywords": categories,
-                    "importance": None if importance is None else _poignancy(importance),
-                }
-                changed = {name: value for name, value in given.items() if value is not None}
+                changed: dict[str, Any] = {} if categories is None else {"keywords": categories}
+                if importance is not None:
+                    changed["importance"] = _poignancy(importance)
                 record_id = str(self.client.update(record_id, content, wait=True, **changed))
             return _record(self.client.get(record_id, user_id=self.user_id))
         except NotFound as error:
@@ -254,11 +216,7 @@ class JiyiMemory(Memory):
     def list_records(self, scope: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
         """The memories, newest first."""
         _refuse_scope(scope)
-        return [
-            _record(row)
-            for place, row in zip(range(offset + limit), self._rows(), strict=False)
-            if place >= offset
-        ]
+        return [_record(row) for row in islice(self._rows(), offset, offset + limit)]
 
     def info(self, path: str | None = None) -> ScopeInfo:
         """How many memories there are, since when and until when."""
@@ -311,9 +269,7 @@ class JiyiMemory(Memory):
     def _rows(self, **filters: Any) -> Iterator[protocol.Memory]:
         """What is in force, newest first; of a memory with a user what is that user's."""
         given = {name: value for name, value in filters.items() if value is not None}
-        for row in self.client.list(
-            self.agent_id, user_id=self.user_id, types=["event", "thought", "chat"], **given
-        ):
+        for row in self.client.list(self.agent_id, user_id=self.user_id, types=REMEMBERED, **given):
             if self.user_id is None or row.user_id == self.user_id:
                 yield row
 

@@ -13,8 +13,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from jiyi.client.client import AsyncClient
-from jiyi.integrations.turns import parts
-from jiyi.protocol.limits import MAX_FOCAL_CHARS
+from jiyi.integrations.turns import REMEMBERED, Memory, parts
 from jiyi.text.prompting import one_line
 
 if TYPE_CHECKING:
@@ -29,12 +28,10 @@ class JiyiMemoryService(BaseMemoryService):
     """``Runner(…, memory_service=JiyiMemoryService(client))``: an app is an agent, its users and sessions are
     Jiyi's.
 
-    A session may be added any number of times: each event is recorded once, at its time. Raises as the
-    client's methods do.
+    A session may be added any number of times: each event is recorded once, at its time.
 
     Args:
-        client: of the event loop of the runner; its key needs ``publish`` and ``read``, and ``admin`` to
-        delete memories.
+        client: as that of :class:`jiyi.integrations.turns.Memory`; its key needs ``admin`` to delete.
         top_k: most memories of a search.
         turns: whether a search finds what was said word for word, beside what was taken from it.
     """
@@ -81,21 +78,15 @@ class JiyiMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         for memory in memories:
-            at: dict[str, Any] = (
-                {} if memory.timestamp is None else {"occurred_at": _moment(memory.timestamp)}
-            )
+            at: dict[str, Any] = {"occurred_at": _moment(memory.timestamp)} if memory.timestamp else {}
             told = {**memory.custom_metadata, **(custom_metadata or {})}
             for text in parts(_text(memory.content)):
                 await self._client.observe(app_name, text, user_id=user_id, provenance=told, **at)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        if not query.strip():
-            return SearchMemoryResponse()
         kinds = ["memory", "preference", "knowledge", "experience", *(["session"] if self._turns else [])]
-        filters = {"types": ["event", "thought", "chat"], "kinds": kinds}
-        found = await self._client.retrieve(
-            app_name, query[-MAX_FOCAL_CHARS:], user_id=user_id, top_k=self._top_k, filters=filters
-        )
+        filters = {"types": REMEMBERED, "kinds": kinds}
+        found = await Memory(self._client, app_name, user_id).search(query, self._top_k, filters=filters)
         return SearchMemoryResponse(
             memories=[
                 MemoryEntry(
@@ -104,7 +95,7 @@ class JiyiMemoryService(BaseMemoryService):
                     timestamp=node.created_at.isoformat(),
                     custom_metadata={"score": node.score},
                 )
-                for node in found.retrieved_nodes
+                for node in found
             ]
         )
 

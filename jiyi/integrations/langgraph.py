@@ -7,8 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import datetime
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypeVar
 
 from langgraph.store.base import (
     NOT_PROVIDED,
@@ -159,9 +158,8 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         results: list[Result] = [None] * len(ops)
 
         async def do(places: Sequence[int]) -> None:
-            for place, result in zip(
-                places, await batches.do([ops[place] for place in places], self.fields), strict=True
-            ):
+            done = await batches.do([ops[place] for place in places], self.fields)
+            for place, result in zip(places, done, strict=True):
                 results[place] = result
 
         gets, puts = (
@@ -204,9 +202,7 @@ class _Batches(Items[W]):
         results: list[Result] = [None] * len(ops)
         for page in _pages([(at, op) for at, op in enumerate(ops) if isinstance(op, GetOp)]):
             asked = [
-                checked(
-                    wire.ItemReference, namespace=list(op.namespace), key=op.key, refresh_ttl=op.refresh_ttl
-                )
+                checked(wire.ItemReference, namespace=[*op.namespace], key=op.key, refresh_ttl=op.refresh_ttl)
                 for _, op in page
             ]
             found = (yield from Items.get.steps(self, items=asked)).rows
@@ -257,9 +253,8 @@ def _write(op: PutOp, fields: tuple[str, ...] | None) -> wire.ItemWrite:
     value = None if op.value is None else dict(op.value)
     try:
         texts = [] if value is None else _texts(value, op.index, fields)
-    except (
-        TypeError
-    ):  # LangGraph writes the whole value as JSON, which has no such type: refused below, by the field's name
+    except TypeError:
+        # LangGraph writes the whole value as JSON, which has no such type: refused below, with its name.
         texts = []
     return checked(
         wire.ItemWrite, namespace=list(op.namespace), key=op.key, value=value, texts=texts, ttl_minutes=op.ttl
@@ -279,24 +274,10 @@ def _texts(value: JsonMapping, index: Any, fields: tuple[str, ...] | None) -> li
     return [text[: wire.MAX_TEXT_CHARS] for text in texts if text][: wire.MAX_TEXTS]
 
 
-class _Kept(TypedDict):
+def _told(item: wire.Item) -> dict[str, Any]:
     """What LangGraph's items have."""
-
-    namespace: tuple[str, ...]
-    key: str
-    value: dict[str, Any]
-    created_at: datetime
-    updated_at: datetime
-
-
-def _told(item: wire.Item) -> _Kept:
-    return {
-        "namespace": tuple(item.namespace),
-        "key": item.key,
-        "value": item.value,
-        "created_at": item.created_at,
-        "updated_at": item.updated_at,
-    }
+    told = {name: getattr(item, name) for name in ("key", "value", "created_at", "updated_at")}
+    return {"namespace": tuple(item.namespace), **told}
 
 
 def _pages(rows: Sequence[T]) -> Iterable[Sequence[T]]:

@@ -23,7 +23,7 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
     user_id="mia")])``.
 
     What leaves the short-term memory is recorded; what is remembered about the user's latest message is put
-    into the prompt. Raises as the client's methods do, as the block of vectors does.
+    into the prompt.
     """
 
     name: str = "jiyi"

@@ -12,7 +12,7 @@ from agents.memory.session_settings import resolve_session_limit
 from uuid6 import uuid7
 
 from jiyi.client.client import AsyncClient
-from jiyi.integrations.turns import Memory
+from jiyi.integrations.turns import Memory, words_of
 from jiyi.protocol import items as wire
 from jiyi.protocol.base import Role
 
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 
 
 class JiyiSession:
-    """The SDK's ``Session``: items come back as they were put. Raises as the client's methods do, as its
-    other sessions do.
+    """The SDK's ``Session``: items come back as they were put. Raises as the client's methods do.
 
     Args:
         session_id: which conversation.
-        client: of the event loop of the run; its key needs ``publish`` and ``read``. It stays the caller's to
-        close.
+        client: as that of :class:`jiyi.integrations.turns.Memory`.
         agent_id: whose memory learns from what the user and the agent say; None: the history is kept,
         and no more.
         user_id: the person whose conversation it is: another person's session of the same name
@@ -56,11 +54,9 @@ class JiyiSession:
         rows: list[wire.Item] = []
         while most is None or len(rows) < most:
             size = wire.MAX_ITEMS if most is None else min(wire.MAX_ITEMS, most - len(rows))
-            page = (
-                await self._client.items.search(prefix=self._namespace, limit=size, offset=len(rows))
-            ).rows
-            rows += page
-            if len(page) < size:
+            found = await self._client.items.search(prefix=self._namespace, limit=size, offset=len(rows))
+            rows += found.rows
+            if len(found.rows) < size:
                 break
         return [
             row.value["item"]
@@ -76,9 +72,7 @@ class JiyiSession:
         for start in range(0, len(rows), wire.MAX_ITEMS):
             await self._client.items.put(items=rows[start : start + wire.MAX_ITEMS])
         if self._memory is not None:
-            await self._memory.record(
-                self.session_id, [turn for item in items if (turn := _turn(item)) is not None]
-            )
+            await self._memory.record(self.session_id, filter(None, map(_turn, items)))
 
     async def pop_item(self) -> TResponseInputItem | None:
         latest = await self._client.items.search(prefix=self._namespace, limit=1)
@@ -89,43 +83,18 @@ class JiyiSession:
 
     async def clear_session(self) -> None:
         while page := (await self._client.items.search(prefix=self._namespace, limit=wire.MAX_ITEMS)).rows:
-            await self._client.items.put(
-                items=[wire.ItemWrite(namespace=row.namespace, key=row.key) for row in page]
-            )
+            gone = [wire.ItemWrite(namespace=row.namespace, key=row.key) for row in page]
+            await self._client.items.put(items=gone)
 
 
 def memory_tools(client: AsyncClient, agent_id: str, *, user_id: str | None = None) -> list[FunctionTool]:
-    """``Agent(tools=memory_tools(client, "companion"))``: tools with which the model itself recalls and
-    remembers.
-    """
-    memory = Memory(client, agent_id, user_id)
-
-    async def memory_recall(query: str) -> str:
-        """What is remembered that matters for a question, or for what is going on. Call it when earlier talks
-        may matter.
-        """
-        return await memory.recall(query) or "Nothing is remembered about this."
-
-    async def memory_remember(statement: str) -> str:
-        """Remember one statement that will matter in later conversations, in the language of this one."""
-        await memory.remember(statement)
-        return "Remembered."
-
-    return [function_tool(memory_recall), function_tool(memory_remember)]
+    """``Agent(tools=memory_tools(client, "companion"))``: the model itself recalls and remembers."""
+    return [function_tool(tool) for tool in Memory(client, agent_id, user_id).tools()]
 
 
 def _turn(item: Any) -> tuple[Role, str] | None:
     """What a user or the agent said; None for calls of tools, reasoning and the like."""
-    role = (
-        item.get("role") if isinstance(item, Mapping) and item.get("type", "message") == "message" else None
-    )
-    if role not in ("user", "assistant"):
+    if not isinstance(item, Mapping) or item.get("type", "message") != "message":
         return None
-    content = item.get("content")
-    if not isinstance(content, str):
-        content = "\n".join(
-            part["text"]
-            for part in content or []
-            if isinstance(part, Mapping) and isinstance(part.get("text"), str)
-        )
-    return role, content
+    role = item.get("role")
+    return (role, words_of(item.get("content"))) if role in ("user", "assistant") else None

@@ -16,24 +16,19 @@ from pydantic_ai.tools import AgentDepsT
 from pydantic_ai.toolsets import FunctionToolset
 
 from jiyi.client.client import AsyncClient
-from jiyi.integrations.turns import Memory
+from jiyi.integrations.turns import Memory, words_of
+from jiyi.protocol.base import Role
 from jiyi.protocol.recall import BUDGET
 
 
 @dataclass
 class JiyiMemory(AbstractCapability[AgentDepsT]):
-    """``Agent(model, capabilities=[JiyiMemory(client, "companion", user_id="mia")])``. Raises as the client's
-    methods do.
+    """``Agent(model, capabilities=[JiyiMemory(client, "companion", user_id="mia")])``.
 
     What is recalled for the user's prompt stands before it in the request, and not in the message history.
-    The conversation's id is the session.
+    The conversation's id is the session. Arguments are those of :class:`jiyi.integrations.turns.Memory`, and:
 
     Args:
-        client: of the event loop of the run; its key needs ``publish`` and ``read``. It stays the caller's to
-        close.
-        agent_id: whose memory.
-        user_id: the person whom the agent talks with.
-        max_tokens: of what is recalled for a prompt.
         recall: whether something is recalled for each prompt.
         record: whether prompts and answers are recorded.
         tools: whether the model may recall and remember by itself.
@@ -56,24 +51,12 @@ class JiyiMemory(AbstractCapability[AgentDepsT]):
         return replace(self)
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
-        if not self.tools:
-            return None
-
-        async def memory_recall(query: str) -> str:
-            """What is remembered that matters for a question, or for what is going on."""
-            return await self._memory.recall(query) or "Nothing is remembered about this."
-
-        async def memory_remember(statement: str) -> str:
-            """Remember one statement that will matter in later conversations, in the language of this one."""
-            await self._memory.remember(statement)
-            return "Remembered."
-
-        return FunctionToolset([memory_recall, memory_remember])
+        return FunctionToolset(self._memory.tools()) if self.tools else None
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        prompt = _text(ctx.prompt)
+        prompt = words_of(ctx.prompt)
         if not self.recall or not prompt.strip():
             return request_context
         if self._recalled[0] != prompt:
@@ -87,9 +70,8 @@ class JiyiMemory(AbstractCapability[AgentDepsT]):
     ) -> AgentRunResult[Any]:
         if self.record:
             answer = result.output if isinstance(result.output, str) else result.response.text or ""
-            await self._memory.record(
-                ctx.conversation_id or str(ctx.run_id), [("user", _text(ctx.prompt)), ("assistant", answer)]
-            )
+            said: list[tuple[Role, str]] = [("user", words_of(ctx.prompt)), ("assistant", answer)]
+            await self._memory.record(ctx.conversation_id or str(ctx.run_id), said)
         return result
 
     @classmethod
@@ -100,22 +82,11 @@ class JiyiMemory(AbstractCapability[AgentDepsT]):
 def _before_the_prompt(messages: Sequence[Any], recalled: str) -> list[Any]:
     """The messages with what was recalled before the latest prompt of the user."""
     changed = list(messages)
-    for place in range(len(changed) - 1, -1, -1):
-        message = changed[place]
-        if isinstance(message, ModelRequest) and any(
-            isinstance(part, UserPromptPart) for part in message.parts
-        ):
-            at = next(number for number, part in enumerate(message.parts) if isinstance(part, UserPromptPart))
-            changed[place] = replace(
-                message, parts=[*message.parts[:at], UserPromptPart(recalled), *message.parts[at:]]
-            )
+    for place, message in reversed(list(enumerate(messages))):
+        prompts = [at for at, part in enumerate(message.parts) if isinstance(part, UserPromptPart)]
+        if isinstance(message, ModelRequest) and prompts:
+            parts = list(message.parts)
+            parts.insert(prompts[0], UserPromptPart(recalled))
+            changed[place] = replace(message, parts=parts)
             break
     return changed
-
-
-def _text(prompt: str | Sequence[Any] | None) -> str:
-    return (
-        prompt
-        if isinstance(prompt, str)
-        else "\n".join(part for part in prompt or [] if isinstance(part, str))
-    )

@@ -1,26 +1,29 @@
-"""What the adapters of frameworks have in common: whose memory it is, what belongs before an answer, and what
-was said.
-"""
+"""What the adapters of frameworks share: whose memory it is, what is recalled, and what was said."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jiyi.client.client import AsyncClient
-from jiyi.protocol.base import Role
+from jiyi.protocol.base import NodeType, Role
 from jiyi.protocol.limits import MAX_DESCRIPTION_CHARS, MAX_FOCAL_CHARS
 from jiyi.protocol.recall import BUDGET
+from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.text.words import storable
+
+#: Types of memories that are searched and listed: all, while the service leaves out chats unless asked.
+REMEMBERED: list[NodeType] = ["event", "thought", "chat"]
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An agent's memory through an :class:`AsyncClient`, which stays the caller's to close. Raises as the
-    client's methods do.
+    """An agent's memory. The adapters take the same arguments, and raise as the client's methods do.
 
     Args:
-        client: of the event loop that the framework runs in; its key needs ``publish`` and ``read``.
+        client: of the event loop that the framework runs in; its key needs ``publish`` and ``read``. It stays
+        the caller's to close.
         agent_id: whose memory.
         user_id: the person whom the agent talks with. What is told in private is recalled for that person
         alone.
@@ -33,9 +36,7 @@ class Memory:
     max_tokens: int = BUDGET
 
     async def recall(self, query: str) -> str:
-        """What is remembered about a text, quoted for a prompt; empty if that is nothing. Of long texts the
-        end counts.
-        """
+        """What is remembered about a text, quoted for a prompt; or "". Of long texts the end counts."""
         query = storable(query[-MAX_FOCAL_CHARS:]).strip()
         if not query:
             return ""
@@ -43,6 +44,13 @@ class Memory:
             self.agent_id, query, user_id=self.user_id, max_tokens=self.max_tokens
         )
         return found.text
+
+    async def search(self, query: str, top_k: int, **options: Any) -> Sequence[ScoredMemory]:
+        """The best memories, most important first; ``options`` are the client's of ``retrieve``."""
+        if not query.strip():
+            return []
+        given = {"user_id": self.user_id, "top_k": top_k, **options}
+        return (await self.client.retrieve(self.agent_id, query[-MAX_FOCAL_CHARS:], **given)).retrieved_nodes
 
     async def remember(self, statement: str) -> str:
         """Keep one statement; its id."""
@@ -53,18 +61,38 @@ class Memory:
         )
 
     async def record(self, session_id: str, said: Iterable[tuple[Role, str]]) -> None:
-        """Record what was said in a session, in its order; what it tells is extracted by the service. Blank
-        texts are left out.
-        """
+        """Record what was said in a session, in its order, without blank texts."""
         for role, text in said:
             for part in parts(text):
                 await self.client.add_turn(self.agent_id, role, part, session_id, user_id=self.user_id)
 
+    def tools(self) -> list[Callable[[str], Awaitable[str]]]:
+        """Functions with which a model itself recalls and remembers."""
+
+        async def memory_recall(query: str) -> str:
+            """What is remembered that matters for a question, or for what is going on. Call it when earlier
+            talks may matter.
+            """
+            return await self.recall(query) or "Nothing is remembered about this."
+
+        async def memory_remember(statement: str) -> str:
+            """Remember one statement that will matter in later conversations, in the language of this one."""
+            await self.remember(statement)
+            return "Remembered."
+
+        return [memory_recall, memory_remember]
+
+
+def words_of(content: Any) -> str:
+    """A message's content: a text, or the texts among its parts."""
+    if isinstance(content, str):
+        return content
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content or []]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
 
 def parts(text: str) -> Sequence[str]:
-    """A text in pieces that an event takes, without what cannot be stored (NUL, halves of surrogate
-    pairs).
-    """
+    """A text in pieces that an event takes, without NUL and halves of surrogate pairs."""
     text = storable(text)
     pieces = [
         text[start : start + MAX_DESCRIPTION_CHARS] for start in range(0, len(text), MAX_DESCRIPTION_CHARS)

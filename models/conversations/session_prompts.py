@@ -1,7 +1,6 @@
 """What stays the same of a session's prompts, for every process the same bytes, and what was recalled.
 
-Subjects add to prompts with :func:`stable_source` (sections of the stable part) and :func:`recalled_source`
-(texts that fit a message); ``models.wiring`` lists their modules.
+Subjects add to prompts with :func:`prompt_source`; ``models.wiring`` lists their modules.
 """
 
 from __future__ import annotations
@@ -46,40 +45,36 @@ PREFERENCES_SHARE, PROFILE_SHARE = 0.3, 0.2
 KEPT_DAYS = 7
 
 
-#: Gives sections of the stable part, for a user (None: the agent's one user), in a language.
-StableSource = Callable[[Connection, AgentName, str | None, Language], list[Section]]
-#: Gives sections of what fits a message.
-RecalledSource = Callable[[Connection, AgentName, str | None, str], list[Section]]
-_STABLE: list[StableSource] = []
-_RECALLED: list[RecalledSource] = []
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """What subjects add to a prompt: sections of its stable part, and those that fit a user's message."""
+
+    stable: Sequence[Section] = ()
+    fitting: Callable[[str], list[Section]] = lambda _query: []
 
 
-def stable_source(function: StableSource) -> StableSource:
-    """Have a function's sections put into the stable part."""
-    _STABLE.append(function)
+#: Reads what a subject adds, for a user (None: the agent's one user), in a language.
+PromptSource = Callable[[Connection, AgentName, str | None, Language], Grown]
+_SOURCES: list[PromptSource] = []
+
+
+def prompt_source(function: PromptSource) -> PromptSource:
+    """Have what a function reads put into prompts."""
+    _SOURCES.append(function)
     return function
 
 
-def recalled_source(function: RecalledSource) -> RecalledSource:
-    """Have what a function finds for a message put into its prompt."""
-    _RECALLED.append(function)
-    return function
-
-
-def grown(
-    connection: Connection, name: AgentName, user_id: str | None, most: int, language: Language
-) -> Stable:
-    """What other subjects have to say whatever the message is, within so many tokens."""
-    return _composed(_grown(connection, name, user_id, language), most, language)
-
-
-def fitting(connection: Connection, name: AgentName, user_id: str | None, query: str) -> list[Section]:
-    """What other subjects have to say on a user's message."""
+def grown_of(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> Grown:
+    """What all other subjects add."""
     subjects.need_all()
-    return [section for source in _RECALLED for section in source(connection, name, user_id, query)]
+    sources = [source(connection, name, user_id, language) for source in _SOURCES]
+    return Grown(
+        [section for source in sources for section in source.stable],
+        lambda query: [section for source in sources for section in source.fitting(query)],
+    )
 
 
-def _composed(sections: Sequence[Section], most: int, language: Language) -> Stable:
+def composed(sections: Sequence[Section], most: int, language: Language) -> Stable:
     return stable_of(compose(sections, most, Style(language)))
 
 
@@ -114,16 +109,18 @@ class Prepared:
         return {*self.stable.node_ids, *earlier}
 
 
-def prepare(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Prepared:
+def prepare(
+    connection: Connection, name: AgentName, request: ContextRequest, language: Language, grown: Grown
+) -> Prepared:
     """The session's prompt as it was; made again where asked for, out of date, or over the budget.
 
     The first of several processes makes it, in a transaction: the others wait for that, and find it.
     """
     most = int(request.max_tokens * STABLE_SHARE)
     if request.session_id is None:
-        return Prepared(_made(connection, name, request, language, most))
+        return Prepared(_made(connection, name, request, language, grown, most))
     whose = _whose(name, request)
-    known = _kept(connection, name, request, language, connection.execute(_READ, whose).one_or_none())
+    known = _kept(connection, name, request, language, grown, connection.execute(_READ, whose).one_or_none())
     if known is not None:
         return known
     with unit_of_work() as writing:
@@ -131,16 +128,22 @@ def prepare(connection: Connection, name: AgentName, request: ContextRequest, la
         if row is None:
             writing.execute(_BEGIN, whose)
             row = writing.execute(_LOCK, whose).one()
-        known = _kept(writing, name, request, language, row)
+        grown = grown_of(writing, name, request.user_id, language) if request.grown else grown
+        known = _kept(writing, name, request, language, grown, row)
         if known is None:
-            stable = _made(writing, name, request, language, most)
+            stable = _made(writing, name, request, language, grown, most)
             writing.execute(_CHANGE.values(**asdict(stable), recalled=[], made_at=func.now()), whose)
             known = Prepared(stable)
     return known
 
 
 def _kept(
-    connection: Connection, name: AgentName, request: ContextRequest, language: Language, row: Any
+    connection: Connection,
+    name: AgentName,
+    request: ContextRequest,
+    language: Language,
+    grown: Grown,
+    row: Any,
 ) -> Prepared | None:
     """What a row says, if it still holds."""
     if row is None or row.made_at is None or request.renew:
@@ -149,7 +152,7 @@ def _kept(
     if stable.tokens > request.max_tokens * STABLE_SHARE:
         return None
     vital = vital_fact(_vital(connection, name, request, language))
-    in_force = _in_force(connection, name, request, language, stable.facts)
+    in_force = _in_force(connection, name, request, language, grown, stable.facts)
     if vital not in stable.facts or not {vital, *in_force}.issuperset(stable.facts):
         return None
     return _prepared(stable, [Recalled(**entry) for entry in row.recalled], request)
@@ -186,7 +189,12 @@ def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequ
 
 
 def _made(
-    connection: Connection, name: AgentName, request: ContextRequest, language: Language, most: int
+    connection: Connection,
+    name: AgentName,
+    request: ContextRequest,
+    language: Language,
+    grown: Grown,
+    most: int,
 ) -> Stable:
     vital = _vital(connection, name, request, language)
     shown = {node_id for line in vital.lines for node_id in line.item.node_ids}
@@ -199,8 +207,8 @@ def _made(
         if known.node_id not in shown
     ]
     of_memory = Section(f"## {HEADINGS[language][STANDING]}", lines, share=PREFERENCES_SHARE)
-    beside = _beside_memories(connection, name, request, language)
-    stable = _composed([*beside, vital, of_memory], most, language)
+    beside = _beside_memories(connection, name, request, language, grown)
+    stable = composed([*beside, vital, of_memory], most, language)
     return replace(stable, facts=[*stable.facts, vital_fact(vital)])
 
 
@@ -209,10 +217,15 @@ def _vital(connection: Connection, name: AgentName, request: ContextRequest, lan
 
 
 def _in_force(
-    connection: Connection, name: AgentName, request: ContextRequest, language: Language, facts: Sequence[str]
+    connection: Connection,
+    name: AgentName,
+    request: ContextRequest,
+    language: Language,
+    grown: Grown,
+    facts: Sequence[str],
 ) -> set[str]:
     """Of these facts those that still hold: to look up each memory is far less than to choose all again."""
-    sections = _beside_memories(connection, name, request, language)
+    sections = _beside_memories(connection, name, request, language, grown)
     memories = [UUID(fact.removeprefix(MEMORY)) for fact in facts if fact.startswith(MEMORY)]
     still = injections.in_force(connection, name, request, [STANDING], memories) if memories else ()
     told = {fact for section in sections for line in section.lines for fact in line.item.facts}
@@ -220,19 +233,14 @@ def _in_force(
 
 
 def _beside_memories(
-    connection: Connection, name: AgentName, request: ContextRequest, language: Language
+    connection: Connection, name: AgentName, request: ContextRequest, language: Language, grown: Grown
 ) -> list[Section]:
-    sections = _grown(connection, name, request.user_id, language) if request.grown else []
+    sections = list(grown.stable)
     profile = injections.find_profile(connection, name, request.user_id)
     if profile is not None:
         lines = profile_lines(profile, language)
         sections.append(Section(f"## {PROFILE[language]}", lines, share=PROFILE_SHARE))
     return sections
-
-
-def _grown(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> list[Section]:
-    subjects.need_all()
-    return [section for source in _STABLE for section in source(connection, name, user_id, language)]
 
 
 def _whose(name: AgentName, request: ContextRequest) -> dict[str, Any]:

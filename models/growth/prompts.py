@@ -16,7 +16,7 @@ from jiyi.protocol.conversations import InjectedSkill
 from jiyi.protocol.identity import File
 from jiyi.text.prompt import Line, Section
 from jiyi.text.words import Language
-from models.conversations.session_prompts import recalled_source, stable_source
+from models.conversations.session_prompts import Grown, prompt_source
 from models.growth import identity
 from models.growth.tables import ProposalRow
 from models.memory.agents import AgentName
@@ -37,12 +37,13 @@ _SAYS = (
 )
 
 
-@stable_source
-def sections(
-    connection: Connection, name: AgentName, user_id: str | None, language: Language
-) -> list[Section]:
-    """SOUL and AGENTS, people's notes on the agent's one user, and names and triggers of enabled skills."""
+@prompt_source
+def grown(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> Grown:
+    """SOUL and AGENTS, people's notes on the agent's one user, names and triggers of enabled skills; and the
+    texts of skills whose triggers fit a message, the best first.
+    """
     files = identity.current_files(connection, name)
+    skills = _enabled(connection, name, user_id)
     opening = [
         file_section(file, files[file].content, Basis((f"identity:{file}:{files[file].version}",)))
         for file in _INSTRUCTIONS
@@ -50,22 +51,17 @@ def sections(
     notes_heading, skills_heading = _HEADINGS[language]
     of_user = notes_of(files["USER"].content) if user_id is None else ""
     notes = [Line(line, item=Basis((f"identity:USER:{line}",))) for line in of_user.splitlines()]
-    skills = [
-        index_line(row.name, row.triggers, Basis((f"skill:{row.proposal_id}",)))
-        for row in _enabled(connection, name, user_id)
-    ]
-    return [*opening, Section(notes_heading, notes), Section(skills_heading, skills)]
+    index = [index_line(row.name, row.triggers, Basis((f"skill:{row.proposal_id}",))) for row in skills]
 
+    def fitting(query: str) -> list[Section]:
+        fits = [(fit(row.triggers, query), row) for row in skills]
+        return [
+            skill_section(row.name, row.body, InjectedSkill(id=row.proposal_id, name=row.name))
+            for fitted, row in sorted(fits, key=lambda pair: -pair[0])
+            if fitted
+        ]
 
-@recalled_source
-def fitting(connection: Connection, name: AgentName, user_id: str | None, query: str) -> list[Section]:
-    """The texts of enabled skills whose triggers fit the message, the best first."""
-    fits = [(fit(row.triggers, query), row) for row in _enabled(connection, name, user_id)]
-    return [
-        skill_section(row.name, row.body, InjectedSkill(id=row.proposal_id, name=row.name))
-        for fitted, row in sorted(fits, key=lambda pair: -pair[0])
-        if fitted
-    ]
+    return Grown([*opening, Section(notes_heading, notes), Section(skills_heading, index)], fitting)
 
 
 def _enabled(connection: Connection, name: AgentName, user_id: str | None) -> Sequence[Any]:

@@ -40,7 +40,7 @@ from jiyi.text.words import Language, language_of
 from jiyi.zones import by_clock
 from models.conversations import injections, session_prompts
 from models.conversations.actions import build_context
-from models.conversations.session_prompts import Prepared, Recalled, digest_of
+from models.conversations.session_prompts import Grown, Prepared, Recalled, digest_of
 from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
 from models.memory.agents import AgentName
@@ -100,11 +100,13 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         retrieving = None
         if looks:  # while the question is embedded and searched for, the stable part is read
             retrieving = _beside().submit(copy_context().run, _retrieve, name, request, analysis, now)
-        prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
+        grows = there and request.grown and (request.split or _in_prose(request))
+        grown = session_prompts.grown_of(connection, name, request.user_id, language) if grows else Grown()
+        prepared = _prepared(connection, name, request, language, grown) if there else Prepared(Stable())
         room = request.max_tokens - prepared.stable.tokens
         searched = looks and prepared.same is None
         asked = searched and _in_prose(request)
-        sections = session_prompts.fitting(connection, name, request.user_id, query) if asked else []
+        sections = grown.fitting(query) if asked else []
     if request.split and request.turn is not None:
         tells = _tells(analysis, prepared)
         room = recall_room(request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, tells=tells)
@@ -149,14 +151,12 @@ def _choices(prompt: Prompt) -> list[Chosen]:
 
 
 def _prepared(
-    connection: Connection, name: AgentName, request: ContextRequest, language: Language
+    connection: Connection, name: AgentName, request: ContextRequest, language: Language, grown: Grown
 ) -> Prepared:
     if request.split:
-        return session_prompts.prepare(connection, name, request, language)
-    if not _in_prose(request):
-        return Prepared(Stable())
+        return session_prompts.prepare(connection, name, request, language, grown)
     most = int(request.max_tokens * STABLE_SHARE)
-    return Prepared(session_prompts.grown(connection, name, request.user_id, most, language))
+    return Prepared(session_prompts.composed(grown.stable, most, language))
 
 
 def _in_prose(request: ContextRequest) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -21,7 +22,7 @@ from jiyi.text.prompting import PREFACE
 from models.appointments import heartbeat_actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth import identity_actions
+from models.growth import identity_actions, prompts
 from models.growth.artifacts import pending_hint, votes_on
 from models.growth.proposal_actions import decide_proposal
 from tasks.conversations import injection
@@ -100,7 +101,10 @@ def test_a_skill_in_chinese_fits_a_message_in_chinese(group: str) -> None:
     skill_id = skill(
         group, pain="打印机第二个纸盒卡纸", solution_steps=["打开纸盒", "慢慢抽出纸张", "合上纸盒"]
     )
-    assert [used.id for used in ask(group, "打印机又卡纸了怎么办？").skills] == [skill_id]
+    ask(group, "打印机又卡纸了怎么办？")
+    with patch.object(prompts, "_enabled", wraps=prompts._enabled) as read:
+        again = ask(group, "打印机又卡纸了怎么办？")
+    assert ([used.id for used in again.skills], read.call_count) == ([skill_id], 1)
 
 
 def test_a_skill_of_any_length_takes_400_tokens_at_most_and_is_data(group: str) -> None:

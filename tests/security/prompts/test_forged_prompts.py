@@ -356,7 +356,7 @@ def _preferences(texts: Sequence[str]) -> str:
         patch.object(stored, "most_important", return_value=known),
         patch.object(stored, "of_health", return_value=[]),
     ):
-        return session_prompts.prepare(Mock(), ("g", "a"), request, "en").stable.text
+        return session_prompts.prepare(Mock(), ("g", "a"), request, "en", session_prompts.Grown()).stable.text
 
 
 def _vital(texts: Sequence[str]) -> str:
@@ -371,7 +371,7 @@ def _skills(texts: Sequence[str]) -> str:
         patch.object(prompts.identity, "current_files", return_value=files),
         patch.object(prompts, "_enabled", return_value=skills),
     ):
-        return compose(prompts.sections(Mock(), ("g", "a"), None, "en"), MAX_BUDGET).text
+        return compose(prompts.grown(Mock(), ("g", "a"), None, "en").stable, MAX_BUDGET).text
 
 
 def _mcp(texts: Sequence[str]) -> str:
