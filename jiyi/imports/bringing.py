@@ -126,19 +126,15 @@ class Bringing:
         there: set[UUID] = set()
         for page in chunks([event_id for ids, _ in self._earlier for event_id in ids], STATES_A_CALL):
             states = self._client.events.states(ids=page).rows
-            there |= {
-                state.event_id for state in states if state.state in ("stored", "retrievable", "duplicate")
-            }
+            kept = ("stored", "retrievable", "duplicate")
+            there |= {state.event_id for state in states if state.state in kept}
         for ids, what in self._earlier:
             found = not there.isdisjoint(ids)
             if what is None:
                 self.report.without_user += found
             elif found:
-                became = (
-                    "it is being erased"
-                    if self._drop_earlier
-                    else "it is still there: --drop-earlier erases it"
-                )
+                still = "it is still there: --drop-earlier erases it"
+                became = "it is being erased" if self._drop_earlier else still
                 detail = f"imported before, and not of the branch that is shown now; {became}"
                 self.report.leave_out(LeftOut(what.where, "earlier branch", detail))
             else:
@@ -161,16 +157,12 @@ class Bringing:
             if any(digest(content_of(event)) != digests[event.event_id] for event in events):
                 states |= {events[0].event_id: "id_reused"}  # twice in this batch, with other words
             became = {states.get(event.event_id, "unknown") for event in events}
+            where = str(events[0].event_id)
             if "id_reused" in became:
-                self.report.leave_out(
-                    LeftOut(
-                        str(events[0].event_id), "changed since", "it was imported before with other words"
-                    )
-                )
+                why = "it was imported before with other words"
+                self.report.leave_out(LeftOut(where, "changed since", why))
             elif became == {"erased"}:
-                self.report.leave_out(
-                    LeftOut(str(events[0].event_id), "erased", "somebody has erased it here")
-                )
+                self.report.leave_out(LeftOut(where, "erased", "somebody has erased it here"))
             elif "unknown" in became and events[0].event_id not in new:
                 new |= {event.event_id: event for event in events}
                 taken, split = taken + 1, split + (len(events) > 1)

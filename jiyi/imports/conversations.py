@@ -10,15 +10,16 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.imports.drafts import (
-    BadTimeError,
     Draft,
     Drafts,
     LeftOut,
+    beginning_of,
+    dated,
     listing,
     mapping,
     role_of,
+    text_of,
     text_or_none,
-    time_of,
 )
 from jiyi.protocol.base import JsonMapping, JsonObject
 
@@ -31,9 +32,8 @@ def chatgpt(conversation: Any) -> Drafts:
     is in force.
     """
     nodes = mapping(mapping(conversation).get("mapping"))
-    name = text_or_none(mapping(conversation).get("conversation_id")) or text_or_none(
-        mapping(conversation).get("id")
-    )
+    ids = (mapping(conversation).get("conversation_id"), mapping(conversation).get("id"))
+    name = next(filter(None, map(text_or_none, ids)), None)
     if name is None or not nodes:
         yield LeftOut(name or "a conversation", "malformed", "a conversation needs an id and a mapping")
         return
@@ -55,9 +55,8 @@ def chatgpt(conversation: Any) -> Drafts:
         text = "" if hidden else _chatgpt_text(content)
         if text is None:
             return LeftOut(" ".join(key), "no text", f"content of the type {content.get('content_type')}")
-        return _turn(
-            key, mapping(message.get("author")).get("role"), text, message.get("create_time"), at, about
-        )
+        role = mapping(message.get("author")).get("role")
+        return turn(key, role, text, message.get("create_time"), began=at, about=about)
 
     yield from _of_tree(name, nodes, path, said)
 
@@ -82,10 +81,7 @@ def _branch(
     """
 
     def written(numbered: tuple[int, str]) -> tuple[float, int]:
-        try:
-            at = time_of(time(mapping(nodes[numbered[1]])))
-        except BadTimeError:
-            at = None
+        at = beginning_of(time(mapping(nodes[numbered[1]])))
         return at.timestamp() if at else 0.0, numbered[0]
 
     node = current
@@ -127,19 +123,14 @@ def claude(conversation: Any) -> Drafts:
         message = mapping(value)
         key = (name, text_or_none(message.get("uuid")) or f"message {number}")
         blocks = [mapping(block) for block in listing(message.get("content"))]
-        words = [
-            block["text"]
-            for block in blocks
-            if block.get("type") == "text" and isinstance(block.get("text"), str)
-        ]
-        text = "\n".join(words) or message.get("text") or ""
+        text = text_of(message.get("content")) or message.get("text") or ""
         attached = [mapping(attachment) for attachment in listing(message.get("attachments"))]
         if not isinstance(text, str):
             yield LeftOut(" ".join(key), "malformed", "its text is no text")
         elif not text.strip() and any(block.get("type") != "text" for block in blocks):
             yield LeftOut(" ".join(key), "no text", "only calls of tools, or what is not written")
         elif text.strip() or not attached:
-            yield _turn(key, message.get("sender"), text, message.get("created_at"), at, about)
+            yield turn(key, message.get("sender"), text, message.get("created_at"), began=at, about=about)
         for place, attachment in enumerate(attached):
             yield _claude_attachment((*key, f"attachment {place}"), message, attachment, at, about)
 
@@ -156,12 +147,9 @@ def _claude_attachment(
     """
     file, text = str(attachment.get("file_name") or ""), attachment.get("extracted_content")
     if not isinstance(text, str) or not text.strip():
-        return LeftOut(
-            f"{' '.join(key[:2])} {file}", "no text", "an attachment whose text is not in the export"
-        )
-    said = turn(
-        key, message.get("sender"), text, message.get("created_at"), session=key[0], began=began, about=about
-    )
+        where = f"{' '.join(key[:2])} {file}"
+        return LeftOut(where, "no text", "an attachment whose text is not in the export")
+    said = turn(key, message.get("sender"), text, message.get("created_at"), began=began, about=about)
     if isinstance(said, LeftOut) or not file or file.startswith("paste"):
         return said
     return replace(said, origin="document", provenance={**about, "file": file[:MAX_TITLE_CHARS]})
@@ -174,10 +162,8 @@ def open_webui(value: Any) -> Drafts:
     row = mapping(value)
     chat = mapping(row.get("chat"))
     history = mapping(chat.get("history"))
-    nodes, name = (
-        mapping(history.get("messages")),
-        text_or_none(row.get("id")) or text_or_none(chat.get("id")),
-    )
+    nodes = mapping(history.get("messages"))
+    name = text_or_none(row.get("id")) or text_or_none(chat.get("id"))
     if name is None or "history" not in chat:
         yield LeftOut(name or "a chat", "malformed", "a chat needs an id, and chat with its history")
         return
@@ -191,41 +177,17 @@ def open_webui(value: Any) -> Drafts:
 
     def said(node: str) -> Draft | LeftOut:
         message = mapping(nodes[node])
-        key, content = (name, text_or_none(message.get("id")) or node), message.get("content")
-        parts = (
-            [content]
-            if isinstance(content, str)
-            else [mapping(part).get("text") for part in listing(content)]
-        )
-        text = "\n".join(part for part in parts if isinstance(part, str))
-        return turn(
-            key,
-            message.get("role"),
-            text,
-            message.get("timestamp"),
-            session=name,
-            began=at,
-            about=about,
-            user=user,
-        )
+        key, text = (name, text_or_none(message.get("id")) or node), text_of(message.get("content"))
+        when = {"at": message.get("timestamp"), "began": at}
+        return turn(key, message.get("role"), text, **when, about=about, user=user)
 
     yield from _of_tree(name, nodes, path, said)
 
 
 def _beginning(conversation: Mapping[str, Any], time: str, title: str) -> tuple[datetime | None, JsonObject]:
     """When it began, and what it is called."""
-    try:
-        at = time_of(conversation.get(time))
-    except BadTimeError:
-        at = None
     name = text_or_none(conversation.get(title))
-    return at, {"title": name[:MAX_TITLE_CHARS]} if name else {}
-
-
-def _turn(
-    key: tuple[str, str], role: Any, text: str, at: Any, began: datetime | None, about: JsonObject
-) -> Draft | LeftOut:
-    return turn(key, role, text, at, session=key[0], began=began, about=about)
+    return beginning_of(conversation.get(time)), {"title": name[:MAX_TITLE_CHARS]} if name else {}
 
 
 def turn(
@@ -234,29 +196,22 @@ def turn(
     text: str,
     at: Any,
     *,
-    session: str,
+    session: str | None = None,
     began: datetime | None = None,
     about: JsonMapping | None = None,
     agent: str | None = None,
     user: str | None = None,
 ) -> Draft | LeftOut:
-    """A message as a turn; its time is the conversation's unless it has one of its own."""
+    """A message as a turn of a session, which ``key`` begins with unless another is given; its time is the
+    conversation's unless it has one of its own.
+    """
     where = " ".join(key)
     if not text.strip():
         return LeftOut(where, "empty")
     if (known := role_of(role)) is None:
         return LeftOut(where, "unknown role", str(role)[:40])
-    try:
-        moment = time_of(at) or began
-    except BadTimeError as error:
-        return LeftOut(where, "bad time", str(error))
-    return Draft(
-        key=key,
-        text=text,
-        at=moment,
-        role=known,
-        agent=agent,
-        user=user,
-        session=session,
-        provenance=dict(about or {}),
-    )
+    whose = {"agent": agent, "user": user, "session": session or key[0]}
+    draft = dated(key, text, at, role=known, provenance=dict(about or {}), **whose)
+    if isinstance(draft, Draft) and draft.at is None:
+        return replace(draft, at=began)
+    return draft

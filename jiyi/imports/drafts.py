@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -110,18 +111,11 @@ class Target:
         where = " ".join(draft.key)[:MAX_ID_CHARS]
         if not draft.text.strip():
             return LeftOut(where, "empty")
-        if len(draft.text) > limits.MAX_DESCRIPTION_CHARS and not self.split:
-            return LeftOut(
-                where,
-                "too long",
-                f"{len(draft.text):,} characters are more than {limits.MAX_DESCRIPTION_CHARS:,}",
-            )
+        if (size := len(draft.text)) > (most := limits.MAX_DESCRIPTION_CHARS) and not self.split:
+            return LeftOut(where, "too long", f"{size:,} characters are more than {most:,}")
         agent, user = self.agent or draft.agent or self.default_agent, self.user or draft.user
-        known_by = (
-            "\n".join((self.source, agent, composed(user or ""), *draft.key))
-            .encode(errors="backslashreplace")
-            .decode()
-        )
+        ids = "\n".join((self.source, agent, composed(user or ""), *draft.key))
+        known_by = ids.encode(errors="backslashreplace").decode()
         provenance = {"source": self.source, "id": draft.key[-1][:MAX_ID_CHARS], **draft.provenance}
         event: JsonObject = {
             "event_id": str(uuid5(NAMESPACE, known_by)),
@@ -184,12 +178,10 @@ def time_of(value: Any) -> datetime | None:
     """
     if value is None or value == "":
         return None
-    try:
-        number = (
-            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
-        )
-    except ValueError:
-        number = math.nan
+    number = math.nan
+    with suppress(ValueError):
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            number = float(value)
     try:
         if math.isfinite(number):
             return datetime.fromtimestamp(number / 1_000 if abs(number) > MILLISECONDS else number, UTC)
@@ -199,15 +191,39 @@ def time_of(value: Any) -> datetime | None:
         raise BadTimeError(f"{str(value)[:40]!r} is no time") from None
 
 
+def dated(
+    key: tuple[str, ...], text: str, *times: Any, expires_at: Any = None, **fields: Any
+) -> Draft | LeftOut:
+    """A draft of the first of these times that there is; left out if what stands there is none."""
+    try:
+        at = next(filter(None, map(time_of, times)), None)
+        return Draft(key=key, text=text, at=at, expires_at=time_of(expires_at), **fields)
+    except BadTimeError as error:
+        return LeftOut(" ".join(key), "bad time", str(error))
+
+
+def beginning_of(time: Any) -> datetime | None:
+    """When a conversation began; None if what stands there is no time."""
+    try:
+        return time_of(time)
+    except BadTimeError:
+        return None
+
+
 def text_or_none(value: Any) -> str | None:
     """A name, if it is one."""
-    return (
-        value
-        if isinstance(value, str) and value.strip()
-        else str(value)
-        if isinstance(value, int) and value is not True
-        else None
-    )
+    if isinstance(value, int) and value is not True:
+        return str(value)
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def text_of(content: Any) -> str:
+    """What a message says: its content, or the texts among its parts."""
+    if isinstance(content, str):
+        return content
+    parts = [mapping(part) for part in listing(content)]
+    texts = [part.get("text") for part in parts if part.get("type", "text") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from typing import IO, Any, NamedTuple
 
 from jiyi.errors import JiyiError
 from jiyi.imports.conversations import turn
-from jiyi.imports.drafts import Draft, Drafts, LeftOut, listing, mapping, text_or_none
+from jiyi.imports.drafts import Draft, Drafts, LeftOut, mapping, text_of, text_or_none
 from jiyi.protocol.base import JsonObject
 
 #: Characters of one piece: a conversation, a memory, a whole agent file.
@@ -67,11 +67,8 @@ class Text:
         """The next character, which must be one of those."""
         character = self.next_character()
         if not character or character not in expected:
-            what = (
-                f"{character!r} stands where one of {expected!r} is expected"
-                if character
-                else "it ends too early"
-            )
+            stands = f"{character!r} stands where one of {expected!r} is expected"
+            what = stands if character else "it ends too early"
             raise Unreadable(f"{self._name}: no whole JSON: {what}; export it again")
         self._at += 1
         return character
@@ -212,12 +209,6 @@ def lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, Any]]:
             yield number, LeftOut(f"line {number}", "malformed", f"no JSON: {error}"[:100])
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as stream:
-        yield stream
-
-
 def conversations(path: Path) -> Iterator[Any]:
     """The conversations of an export: a zip as it was downloaded, its folder, or ``conversations.json``
     itself.
@@ -230,8 +221,8 @@ def conversations(path: Path) -> Iterator[Any]:
             yield from conversations(file)
         return
     if not zipfile.is_zipfile(path):
-        with _opened(path) as stream:
-            yield from _of(stream, str(path))
+        with path.open("rb") as stream:
+            yield from _objects(stream, str(path), ("conversations",))
         return
     with _archive(path) as archive:
         names = [entry for entry in archive.infolist() if _CONVERSATIONS.search(entry.filename)]
@@ -251,11 +242,7 @@ def conversations(path: Path) -> Iterator[Any]:
             except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
                 raise Unreadable(f"{name}: cannot be unpacked: {error}; download it again") from None
             with stream:
-                yield from _of(stream, name)
-
-
-def _of(stream: IO[bytes], name: str) -> Iterator[Any]:
-    return _objects(stream, name, ("conversations",))
+                yield from _objects(stream, name, ("conversations",))
 
 
 @contextmanager
@@ -275,7 +262,7 @@ def objects(path: Path, *fields: str) -> Iterator[Any]:
     the file's one object.
     """
     name = str(path)
-    with _opened(path) as stream:
+    with path.open("rb") as stream:
         if path.suffix in (".jsonl", ".ndjson"):
             yield from (value for _, value in lines(stream, name))
         else:
@@ -301,7 +288,7 @@ def _objects(stream: IO[bytes], name: str, fields: Sequence[str]) -> Iterator[An
 
 def agent_file(path: Path) -> Any:
     """A whole agent file."""
-    with _opened(path) as stream:
+    with path.open("rb") as stream:
         return whole(stream, str(path))
 
 
@@ -316,11 +303,9 @@ def workspace(root: Path) -> Drafts:
     notes += [note for home in homes for note in sorted((home / "memory").glob("*.md"))]
     folders = [root / "sessions", *sorted(root.glob("agents/*/sessions"))]
     sessions = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
-    inside = [
-        file
-        for file in (*notes, *sessions)
-        if file.is_file() and file.resolve().is_relative_to(root.resolve())
-    ]
+    home = root.resolve()
+    files = [file for file in (*notes, *sessions) if file.is_file()]
+    inside = [file for file in files if file.resolve().is_relative_to(home)]
     if not inside:
         raise Unreadable(f"{root}: has neither MEMORY.md, nor memory/*.md, nor sessions/*.jsonl")
     if len(inside) > MAX_ENTRIES:
@@ -334,7 +319,7 @@ def workspace(root: Path) -> Drafts:
 
 def _note(root: Path, file: Path) -> Drafts:
     name = file.relative_to(root).as_posix().removeprefix("workspace/")
-    with _opened(file) as stream:
+    with file.open("rb") as stream:
         read = stream.read(MAX_TEXT_BYTES + 1)
     if len(read) > MAX_TEXT_BYTES:
         yield LeftOut(name, "too long", f"more than {MAX_TEXT_BYTES:,} bytes")
@@ -349,7 +334,7 @@ def _note(root: Path, file: Path) -> Drafts:
 
 def _session(file: Path) -> Drafts:
     session = file.stem
-    with _opened(file) as stream:
+    with file.open("rb") as stream:
         for number, value in lines(stream, str(file)):
             if isinstance(value, LeftOut):
                 yield value
@@ -385,12 +370,11 @@ def markdown(path: str, text: str, changed_at: datetime) -> Drafts:
         seen[digest] += 1
         # Entries have no ids: their words are, and how often they stood there before.
         key = (path, digest if seen[digest] == 1 else f"{digest} {seen[digest]}")
-        about: JsonObject = (
-            {"file": path, "heading": heading[:MAX_HEADING_CHARS]} if heading else {"file": path}
-        )
-        yield Draft(
-            key=key, text=entry, at=at, found_by=f"{heading}: {entry}" if heading else None, provenance=about
-        )
+        about: JsonObject = {"file": path}
+        if heading:
+            about["heading"] = heading[:MAX_HEADING_CHARS]
+        found_by = f"{heading}: {entry}" if heading else None
+        yield Draft(key=key, text=entry, at=at, found_by=found_by, provenance=about)
 
 
 def entries(text: str) -> Iterator[tuple[str, str]]:
@@ -427,23 +411,11 @@ def session_line(session: str, number: int, value: Any) -> Drafts:
         return
     message = mapping(line.get("message"))
     key = (session, text_or_none(line.get("id")) or f"line {number}")
-    content = message.get("content")
-    parts = (
-        [content]
-        if isinstance(content, str)
-        else [mapping(part).get("text") for part in listing(content) if _is_text(part)]
-    )
-    text = "\n".join(part for part in parts if isinstance(part, str))
+    text = text_of(message.get("content"))
     if not text.strip():
         yield LeftOut(" ".join(key), "no text", "a call of a tool, or thoughts")
         return
-    yield turn(
-        key, message.get("role"), text, line.get("timestamp") or message.get("timestamp"), session=session
-    )
-
-
-def _is_text(part: Any) -> bool:
-    return mapping(part).get("type") == "text"
+    yield turn(key, message.get("role"), text, line.get("timestamp") or message.get("timestamp"))
 
 
 def session_start(value: Any) -> str | None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jiyi.imports.conversations import turn
 from jiyi.imports.drafts import (
-    BadTimeError,
     Draft,
     Drafts,
     LeftOut,
+    beginning_of,
+    dated,
     listing,
     mapping,
     role_of,
+    text_of,
     text_or_none,
-    time_of,
 )
 
 #: Where a stored value may say what it says in words.
@@ -37,26 +38,17 @@ def mem0(value: Any) -> Drafts:
     if name is None or text is None:
         yield LeftOut(name or "a memory", "malformed", "a memory needs an id and a text (memory)")
         return
-    try:
-        at = time_of(memory.get("created_at")) or time_of(memory.get("updated_at"))
-        expires_at = time_of(memory.get("expiration_date"))
-    except BadTimeError as error:
-        yield LeftOut(name, "bad time", str(error))
-        return
-    kept = {
-        field: memory[field]
-        for field in ("app_id", "actor_id", "categories", "metadata")
-        if memory.get(field)
-    }
-    yield Draft(
-        key=(name,),
-        text=text,
-        at=at,
-        expires_at=expires_at,
+    fields = ("app_id", "actor_id", "categories", "metadata")
+    yield dated(
+        (name,),
+        text,
+        memory.get("created_at"),
+        memory.get("updated_at"),
+        expires_at=memory.get("expiration_date"),
         agent=text_or_none(memory.get("agent_id")),
         user=text_or_none(memory.get("user_id")),
         session=text_or_none(memory.get("run_id")),
-        provenance=kept,
+        provenance={field: memory[field] for field in fields if memory.get(field)},
     )
 
 
@@ -69,28 +61,15 @@ def langmem(value: Any, user_at: int | None = None) -> Drafts:
     if isinstance(namespace, str):
         namespace = namespace.split(".")  # as PostgreSQL has it
     key, stored = text_or_none(item.get("key")), item.get("value")
-    if (
-        not listing(namespace)
-        or not all(isinstance(part, str) for part in listing(namespace))
-        or key is None
-        or not stored
-    ):
+    parts = listing(namespace)
+    if not parts or not all(isinstance(part, str) for part in parts) or key is None or not stored:
         yield LeftOut(key or "an item", "malformed", "an item needs namespace, key and value")
         return
-    where = [*listing(namespace), key]
-    try:
-        at = time_of(item.get("created_at")) or time_of(item.get("updated_at"))
-    except BadTimeError as error:
-        yield LeftOut("/".join(where), "bad time", str(error))
-        return
-    user = namespace[user_at] if user_at is not None and -len(namespace) <= user_at < len(namespace) else None
-    yield Draft(
-        key=tuple(where),
-        text=words_of(stored),
-        at=at,
-        user=user,
-        provenance={"namespace": namespace, "key": key, **_kind(stored)},
-    )
+    user = parts[user_at] if user_at is not None and -len(parts) <= user_at < len(parts) else None
+    kind = mapping(stored).get("kind")
+    about = {"namespace": parts, "key": key, **({"kind": kind} if isinstance(kind, str) else {})}
+    times = (item.get("created_at"), item.get("updated_at"))
+    yield dated((*parts, key), words_of(stored), *times, user=user, provenance=about)
 
 
 def words_of(value: Any) -> str:
@@ -103,11 +82,6 @@ def words_of(value: Any) -> str:
     return inner if isinstance(inner, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _kind(value: Any) -> Mapping[str, str]:
-    kind = mapping(value).get("kind")
-    return {"kind": kind} if isinstance(kind, str) else {}
-
-
 def zep(value: Any) -> Drafts:
     """A session (later called thread) of Zep's, as its API returns it: its ``messages`` become turns, its
     ``facts`` memories.
@@ -118,10 +92,7 @@ def zep(value: Any) -> Drafts:
         yield LeftOut("a session", "malformed", "a session needs a session_id or thread_id")
         return
     user = text_or_none(session.get("user_id"))
-    try:
-        began = time_of(session.get("created_at"))
-    except BadTimeError:
-        began = None
+    began = beginning_of(session.get("created_at"))
     for number, each in enumerate(listing(session.get("messages"))):
         message = mapping(each)
         key = (name, text_or_none(message.get("uuid")) or f"message {number}")
@@ -151,14 +122,10 @@ def _zep_fact(session: str, number: int, fact: Any, user: str | None) -> Draft |
     )
     if not isinstance(text, str):
         return LeftOut(" ".join(key), "malformed", "fact: must be a text")
-    try:
-        at = time_of(fact.get("valid_at")) or time_of(fact.get("created_at"))
-    except BadTimeError as error:
-        return LeftOut(" ".join(key), "bad time", str(error))
-    ended = {
-        field: fact[field] for field in ("invalid_at", "expired_at", "rating", "name") if fact.get(field)
-    }
-    return Draft(key=key, text=text, at=at, user=user, session=session, provenance=ended)
+    fields = ("invalid_at", "expired_at", "rating", "name")
+    ended = {field: fact[field] for field in fields if fact.get(field)}
+    times = (fact.get("valid_at"), fact.get("created_at"))
+    return dated(key, text, *times, user=user, session=session, provenance=ended)
 
 
 def letta(value: Any) -> Drafts:
@@ -172,35 +139,21 @@ def letta(value: Any) -> Drafts:
     )
     if not agents:
         yield LeftOut("the file", "malformed", "an agent file needs agents with their messages and blocks")
-    blocks = {
-        mapping(block).get("id"): mapping(block)
-        for block in listing(file.get("blocks"))
-        if text_or_none(mapping(block).get("id"))
-    }
+    listed = map(mapping, listing(file.get("blocks")))
+    blocks = {block["id"]: block for block in listed if text_or_none(block.get("id"))}
     for agent in agents:
         name = text_or_none(agent.get("name")) or text_or_none(agent.get("id")) or "letta"
-        own = [
-            blocks[key] for key in listing(agent.get("block_ids")) if isinstance(key, str) and key in blocks
-        ]
+        named = [key for key in listing(agent.get("block_ids")) if isinstance(key, str) and key in blocks]
+        own = [blocks[key] for key in named]
         for block in [*own, *map(mapping, listing(agent.get("core_memory")))]:
-            yield from _letta_memory(
-                name, ("block", text_or_none(block.get("label")) or "block"), block.get("value"), block, file
-            )
-        passages = next(
-            (
-                listing(holder.get(field))
-                for holder in (agent, file)
-                for field in PASSAGES
-                if holder.get(field)
-            ),
-            [],
-        )
-        for number, each in enumerate(passages):
+            label = text_or_none(block.get("label")) or "block"
+            yield from _letta_memory(name, ("block", label), block.get("value"), block, file)
+        found = (holder[field] for holder in (agent, file) for field in PASSAGES if holder.get(field))
+        for number, each in enumerate(listing(next(found, None))):
             passage = mapping(each)
             key = text_or_none(passage.get("id")) or str(number)
-            yield from _letta_memory(
-                name, ("passage", key), passage.get("text") or passage.get("content"), passage, file
-            )
+            text = passage.get("text") or passage.get("content")
+            yield from _letta_memory(name, ("passage", key), text, passage, file)
         for number, each in enumerate(listing(agent.get("messages"))):
             yield _letta_message(name, number, mapping(each))
 
@@ -212,13 +165,8 @@ def _letta_memory(
     if not isinstance(text, str):
         yield LeftOut(" ".join(where), "malformed", "its text is no text")
         return
-    try:
-        at = time_of(holder.get("created_at")) or time_of(file.get("created_at"))
-    except BadTimeError as error:
-        yield LeftOut(" ".join(where), "bad time", str(error))
-        return
-    kind, label = key
-    yield Draft(key=where, text=text.strip(), at=at, agent=agent, provenance={kind: label})
+    times = (holder.get("created_at"), file.get("created_at"))
+    yield dated(where, text.strip(), *times, agent=agent, provenance=dict([key]))
 
 
 def _letta_message(agent: str, number: int, message: Mapping[str, Any]) -> Draft | LeftOut:
@@ -226,7 +174,7 @@ def _letta_message(agent: str, number: int, message: Mapping[str, Any]) -> Draft
     role = role_of(message.get("role"))
     if role == "system":
         return LeftOut(" ".join(key), "no text", "the program's instructions, which hold the blocks")
-    text = "\n".join(_letta_words(message))
+    text = _letta_text(message)
     if role == "user":
         text = _letta_unwrapped(text)
     if not text.strip():
@@ -236,23 +184,17 @@ def _letta_message(agent: str, number: int, message: Mapping[str, Any]) -> Draft
     )
 
 
-def _letta_words(message: Mapping[str, Any]) -> Iterator[str]:
-    """Its texts; of agents that speak through a tool, what they sent by it."""
-    content = message.get("content", message.get("text"))
+def _letta_text(message: Mapping[str, Any]) -> str:
+    """What it says; of agents that speak through a tool, what they sent by it: beside that stand only their
+    thoughts.
+    """
     calls = [mapping(mapping(call).get("function")) for call in listing(message.get("tool_calls"))]
-    sent = [_letta_sent(call) for call in calls if call.get("name") == "send_message"]
-    if any(sent):
-        yield from filter(None, sent)  # beside it stand only the agent's thoughts
-    elif isinstance(content, str):
-        yield content
-    else:
-        for part in listing(content):
-            if mapping(part).get("type", "text") == "text" and isinstance(mapping(part).get("text"), str):
-                yield mapping(part)["text"]
-
-
-def _letta_sent(call: Mapping[str, Any]) -> str | None:
-    return text_or_none(_json_object(call.get("arguments")).get("message"))
+    sent = [
+        text_or_none(_json_object(call.get("arguments")).get("message"))
+        for call in calls
+        if call.get("name") == "send_message"
+    ]
+    return "\n".join(filter(None, sent)) or text_of(message.get("content", message.get("text")))
 
 
 def _letta_unwrapped(text: str) -> str:

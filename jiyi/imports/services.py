@@ -99,10 +99,8 @@ class Mem0:
     def _of(self, user: str) -> Iterator[Any]:
         for version in ("v3", "v2"):
             for number in range(1, MAX_PAGES):
-                query = {"page": number, "page_size": PAGE}
-                page = self.source.ask(
-                    "POST", f"/{version}/memories/", {"filters": {"user_id": user}}, **query
-                )
+                query, wanted = {"page": number, "page_size": PAGE}, {"filters": {"user_id": user}}
+                page = self.source.ask("POST", f"/{version}/memories/", wanted, **query)
                 if page is None:
                     break
                 rows = _rows(page)
@@ -122,14 +120,12 @@ class Mem0:
         who = user or next(iter(self._users), None)
         named = {"user_id": who} if who else {}
         for version in ("v3", "v2"):
-            answer = self.source.ask(
-                "POST", f"/{version}/memories/search/", {"query": question, "top_k": limit, "filters": named}
-            )
+            wanted = {"query": question, "top_k": limit, "filters": named}
+            answer = self.source.ask("POST", f"/{version}/memories/search/", wanted)
             if answer is not None:
                 return _texts(_rows(answer), limit)
-        return _texts(
-            _rows(self.source.ask("POST", "/search", {"query": question, "limit": limit, **named})), limit
-        )
+        answer = self.source.ask("POST", "/search", {"query": question, "limit": limit, **named})
+        return _texts(_rows(answer), limit)
 
 
 class Zep:
@@ -137,10 +133,8 @@ class Zep:
 
     def __init__(self, url: str, key: str | None, users: Sequence[str]) -> None:
         base = url.rstrip("/")
-        self.source, self._users = (
-            Source(base if base.endswith(("/v2", "/v1")) else f"{base}/api/v2", key, "Api-Key"),
-            list(users),
-        )
+        address = base if base.endswith(("/v2", "/v1")) else f"{base}/api/v2"
+        self.source, self._users = Source(address, key, "Api-Key"), list(users)
 
     def __iter__(self) -> Iterator[Any]:
         for path, field, name in (
@@ -166,11 +160,8 @@ class Zep:
     def _said(self, address: str) -> dict[str, Any]:
         messages: list[Any] = []
         for _ in range(MAX_PAGES):
-            page = listing(
-                mapping(self.source.ask("GET", f"{address}/messages", limit=PAGE, cursor=len(messages))).get(
-                    "messages"
-                )
-            )
+            answer = self.source.ask("GET", f"{address}/messages", limit=PAGE, cursor=len(messages))
+            page = listing(mapping(answer).get("messages"))
             messages += page
             if len(page) < PAGE:
                 break
@@ -196,25 +187,15 @@ Service = Mem0 | Zep
 
 
 def _rows(page: Any) -> list[Any]:
-    return (
-        page
-        if isinstance(page, list)
-        else listing(mapping(page).get("results", mapping(page).get("memories")))
-    )
+    if isinstance(page, list):
+        return page
+    return listing(mapping(page).get("results", mapping(page).get("memories")))
 
 
 def _texts(rows: Sequence[Any], limit: int) -> list[str]:
     texts = []
     for row in map(mapping, rows):
         inner = mapping(row.get("message")) or (row["fact"] if isinstance(row.get("fact"), dict) else row)
-        text = next(
-            (
-                inner[name]
-                for name in ("memory", "fact", "content", "text")
-                if isinstance(inner.get(name), str)
-            ),
-            None,
-        )
-        if text:
-            texts.append(text)
-    return texts[:limit]
+        named = [inner.get(name) for name in ("memory", "fact", "content", "text")]
+        texts += [text for text in named if isinstance(text, str)][:1]
+    return list(filter(None, texts))[:limit]
