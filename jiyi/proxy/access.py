@@ -32,6 +32,11 @@ class Refusal(Exception):  # noqa: N818 – its name says what it is
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
+def invalid(message: str, status: int = 400) -> Refusal:
+    """What is wrong with a request."""
+    return Refusal(status, "invalid_request_error", message)
+
+
 #: Requests with JSON that ask a model, and for which the deployment's key is lent.
 ASKING = frozenset({"chat/completions", "messages", "responses", "embeddings"})
 #: The list of models, and one model by its name.
@@ -83,13 +88,9 @@ def checked_path(path: str) -> str:
     mean another path.
     """
     if {".", ".."} & set(path.split("/")):
-        raise Refusal(400, "invalid_request_error", "the path must not leave /v1")
+        raise invalid("the path must not leave /v1")
     if PATH.fullmatch(path) is None:
-        raise Refusal(
-            400,
-            "invalid_request_error",
-            "the path: letters, digits and _ . : @ ~ + = , - between single slashes, please",
-        )
+        raise invalid("the path: letters, digits and _ . : @ ~ + = , - between single slashes, please")
     return path
 
 
@@ -113,22 +114,15 @@ def is_asking(request: Request, path: str) -> bool:
         return False
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != CONTENT_TYPE or "content-encoding" in request.headers:
-        raise Refusal(
-            415,
-            "invalid_request_error",
-            f"the header Content-Type must be {CONTENT_TYPE}, without Content-Encoding",
-        )
+        raise invalid(f"the header Content-Type must be {CONTENT_TYPE}, without Content-Encoding", 415)
     return True
 
 
 def refuse_unless_lent(request: Request, path: str) -> None:
     """Raises :class:`Refusal` for what the deployment's key of the upstream is not lent for."""
     if not (is_asking(request, path) or (request.method == "GET" and MODELS.fullmatch(path))):
-        raise Refusal(
-            403,
-            "permission_error",
-            f"{request.method} /v1/{path[:100]} needs a key of your own for the upstream",
-        )
+        needs = f"{request.method} /v1/{path[:100]} needs a key of your own for the upstream"
+        raise Refusal(403, "permission_error", needs)
 
 
 def keys_sent(headers: Headers) -> tuple[str, dict[str, str]]:
@@ -161,9 +155,8 @@ def passed_headers(headers: Headers, theirs: Mapping[str, str]) -> httpx2.Header
         betas = [beta for beta in betas if beta and not beta.startswith(STORING_BETAS)]
         passed = [(name, value) for name, value in passed if name in LENT_HEADERS]
         passed += [("anthropic-beta", ",".join(betas))] if betas else []
-    return httpx2.Headers(
-        [*passed, *theirs.items(), ("accept-encoding", "identity")]
-    )  # what passes is read, too
+    # What passes is read, too.
+    return httpx2.Headers([*passed, *theirs.items(), ("accept-encoding", "identity")])
 
 
 def passed_query(request: Request, *, lent: bool) -> str:
@@ -180,29 +173,23 @@ def refuse_stored(content: bytes, body: Mapping[str, Any]) -> None:
     read something else.
     """
     if names_in(content) != keys_in(body) and (repeated := repeated_key(content)) is not None:
-        raise Refusal(400, "invalid_request_error", sentence(repeated))
+        raise invalid(sentence(repeated))
     place = next(_stored(body), None)
     if place is not None:
-        raise Refusal(
-            403,
-            "permission_error",
-            f"{place}: names what the account behind this proxy stores; leave it out, or send a key of your"
-            " own for the upstream",
-        )
+        stored = f"{place}: names what the account behind this proxy stores"
+        instead = "leave it out, or send a key of your own for the upstream"
+        raise Refusal(403, "permission_error", f"{stored}; {instead}")
 
 
 def _stored(body: Mapping[str, Any]) -> Iterator[str]:
-    waiting: list[tuple[Any, str]] = [
-        (body, "")
-    ]  # no recursion: how deep it is nested is somebody else's choice
+    # No recursion: how deep it is nested is somebody else's choice.
+    waiting: list[tuple[Any, str]] = [(body, "")]
     while waiting:
         value, path = waiting.pop()
         if isinstance(value, list):
-            waiting += [
-                (part, f"{path}{place}.")
-                for place, part in enumerate(value)
-                if isinstance(part, (dict, list))
-            ]
+            waiting += [(part, f"{path}{place}.") for place, part in enumerate(value)]
+            continue
+        if not isinstance(value, dict):
             continue
         kind = value.get("type")
         given = {name for name, part in value.items() if part not in (None, "", [], {})}
@@ -212,5 +199,5 @@ def _stored(body: Mapping[str, Any]) -> Iterator[str]:
             if part and (name in STORED or (name.endswith(ID_ENDINGS) and name not in IDS_WITHIN)):
                 yield f"{path}{name}"
             own = name in OWN_DATA or (name == "input" and isinstance(kind, str) and kind in CALLS_OF_TOOLS)
-            if isinstance(part, (dict, list)) and not own:
+            if not own:
                 waiting.append((part, f"{path}{name}."))

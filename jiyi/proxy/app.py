@@ -108,13 +108,10 @@ def upstreams_of(text: str) -> dict[str, dict[str, Upstream]]:
     try:
         return _UPSTREAMS.validate_json(text)
     except ValidationError as error:
-        wrong = [
-            (".".join(map(str, problem["loc"])), problem["msg"])
-            for problem in error.errors(include_input=False, include_url=False)
-        ]
-        raise InvalidRequest(
-            [f"{place}: {message}" if place else message for place, message in wrong]
-        ) from None
+        problems = error.errors(include_input=False, include_url=False)
+        places = [".".join(map(str, problem["loc"])) for problem in problems]
+        wrong = [f"{at}: {one['msg']}".removeprefix(": ") for at, one in zip(places, problems, strict=True)]
+        raise InvalidRequest(wrong) from None
 
 
 _UPSTREAMS = TypeAdapter(
@@ -209,8 +206,8 @@ class Proxy:
         access.is_asking(request, path)
         _mode(request)
         caller = await self._caller(request, path, dialect)
-        with self._room.held() as held:
-            asked = _Asked(await bodies.read(request, held))
+        with self._room.held() as take:
+            asked = _Asked(await bodies.read(request, take))
             response, pieces = await _while_there(request, self._asked(request, path, dialect, caller, asked))
         asked.content, asked.plain = b"", None  # the upstream has it
         headers = [
@@ -219,41 +216,29 @@ class Proxy:
             if name.lower() not in OF_CONNECTION - {"content-length"}
         ]
         streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-        told, conversation, remembered, memory = (
-            asked.told,
-            asked.conversation,
-            asked.remembered,
-            caller.memory,
-        )
-        reader = (
-            AnswerReader(dialect, streamed)
-            if response.is_success and asked.records and memory is not None
-            else None
-        )
+        memory = caller.memory if response.is_success and asked.records else None
+        reader = AnswerReader(dialect, streamed)
 
         async def passing() -> AsyncIterator[bytes]:
             try:
                 async for chunk in pieces:
-                    if reader is not None:
+                    if memory is not None:
                         reader.feed(chunk)
                     yield chunk
             except httpx2.HTTPError as error:
                 log.warning("the upstream's answer broke off: %s", words_of(error))
                 raise
             finally:
-                if (
-                    reader is not None and conversation is not None and memory is not None
-                ):  # also of an answer that broke off
+                if memory is not None and asked.conversation is not None:  # also of an answer that broke off
                     text = reader.text()
-                    memory.record(
-                        conversation, told, "" if remembered.is_echoed_by(text) else text, reader.id
-                    )
+                    answer = "" if asked.remembered.is_echoed_by(text) else text
+                    memory.record(asked.conversation, asked.told, answer, reader.id)
                 with CancelScope(shield=True):
                     await response.aclose()
 
-        answer = StreamingResponse(passing(), response.status_code)
-        answer.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        return answer
+        passed = StreamingResponse(passing(), response.status_code)
+        passed.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        return passed
 
     async def _caller(self, request: Request, path: str, dialect: Dialect) -> _Caller:
         """Raises :class:`Refusal` for who has no good key of Jiyi's, and for what the deployment's key is not
@@ -264,20 +249,15 @@ class Proxy:
         key = own or ours or self._config.key
         parsed = parse_key(key)
         if parsed is None:
-            wrong = (
-                "X-Jiyi-Key is not in the form of a key (jiyi_…)"
-                if own
-                else "this proxy has no key of its own"
-            )
-            raise Refusal(
-                401, "authentication_error", f"{wrong}: send a key of Jiyi's in X-Jiyi-Key, or as the API key"
-            )
+            malformed = "X-Jiyi-Key is not in the form of a key (jiyi_…)"
+            wrong = malformed if own else "this proxy has no key of its own"
+            send = "send a key of Jiyi's in X-Jiyi-Key, or as the API key"
+            raise Refusal(401, "authentication_error", f"{wrong}: {send}")
         lent, address = not theirs, request.client.host if request.client else ""
         memory = None
+        seconds = CHECK_SECONDS if lent else self._config.recall_seconds
         try:
-            known = await self._keys.check(
-                key, address, CHECK_SECONDS if lent else self._config.recall_seconds
-            )
+            known = await self._keys.check(key, address, seconds)
         except WrongKey as error:
             self._memories.drop(key)
             raise Refusal(401, "authentication_error", str(error)) from None
@@ -294,14 +274,12 @@ class Proxy:
         headers = access.passed_headers(request.headers, theirs)
         if lent and upstream.key:  # which is for those alone whom the service knows
             if known is None:
-                raise Refusal(
-                    503, "memory_unavailable", "the memory service cannot be asked whether this key is good"
-                )
-            headers.update(
-                {"x-api-key": upstream.key}
-                if dialect.name == "anthropic"
-                else {"authorization": f"Bearer {upstream.key}"}
-            )
+                away = "the memory service cannot be asked whether this key is good"
+                raise Refusal(503, "memory_unavailable", away)
+            if dialect.name == "anthropic":
+                headers["x-api-key"] = upstream.key
+            else:
+                headers["authorization"] = f"Bearer {upstream.key}"
         return _Caller(memory, upstream, headers, lent)
 
     async def _asked(
@@ -342,7 +320,7 @@ class Proxy:
             """What was said, and whose it is; None where nothing is remembered."""
             body = bodies.parsed(asked.content)
             if body is None and caller.lent:
-                raise Refusal(400, "invalid_request_error", "the request must be a JSON object in UTF-8")
+                raise access.invalid("the request must be a JSON object in UTF-8")
             if body is None:
                 return None  # what is wrong with it is for the upstream to say
             if caller.lent:
@@ -361,43 +339,32 @@ class Proxy:
         if reads and asked.told:
             asked.remembered = await caller.memory.recall(asked.conversation, asked.told)
         if asked.remembered:
-            more = await bodies.elsewhere(
-                size, with_memory, dialect, asked.content, asked.remembered, self._config.where
-            )
-            asked.plain, asked.content = asked.content, more
+            given = (dialect, asked.content, asked.remembered, self._config.where)
+            asked.plain, asked.content = asked.content, await bodies.elsewhere(size, with_memory, *given)
 
     def _conversation(self, request: Request, dialect: Dialect, body: Mapping[str, Any]) -> Conversation:
         """Whose it is: headers, then what the API itself has for it."""
         in_body = body.get("user")  # Anthropic's ``metadata.user_id`` may be another one in each session
-        user = _named(request, USER_HEADERS) or (
-            in_body if isinstance(in_body, str) and NAME.fullmatch(in_body) else None
-        )
-        agent = _named(request, ("x-jiyi-agent",)) or self._config.agent
-        return Conversation(
-            agent, user and composed(user), _named(request, SESSION_HEADERS), *dialect.kept(body)
-        )
+        in_body = in_body if isinstance(in_body, str) and NAME.fullmatch(in_body) else None
+        user = _named(request, USER_HEADERS) or in_body
+        agent, session = _named(request, ("x-jiyi-agent",)), _named(request, SESSION_HEADERS)
+        whose = (agent or self._config.agent, user and composed(user), session)
+        return Conversation(*whose, *dialect.kept(body))
 
     async def _send(self, method: str, url: str, headers: httpx2.Headers, content: bytes) -> httpx2.Response:
-        sized = (
-            httpx2.Headers(headers)
-            if not content
-            else httpx2.Headers({**headers, "content-length": str(len(content))})
-        )
+        sized, body = httpx2.Headers(headers), None
+        if content:
+            sized["content-length"], body = str(len(content)), _pieces(content)
         try:
-            outgoing = self._http.build_request(
-                method, url, headers=sized, content=_pieces(content) if content else None
-            )
+            outgoing = self._http.build_request(method, url, headers=sized, content=body)
             return await self._http.send(outgoing, stream=True)
         except httpx2.InvalidURL as error:
-            raise Refusal(
-                400, "invalid_request_error", f"the address cannot be sent on: {words_of(error)}"
-            ) from None
+            raise access.invalid(f"the address cannot be sent on: {words_of(error)}") from None
         except httpx2.TimeoutException:
             raise Refusal(504, "upstream_timeout", f"no answer from {outgoing.url.host} in time") from None
         except httpx2.HTTPError as error:
-            raise Refusal(
-                502, "upstream_unavailable", f"cannot reach {outgoing.url.host}: {words_of(error)}"
-            ) from None
+            unreachable = f"cannot reach {outgoing.url.host}: {words_of(error)}"
+            raise Refusal(502, "upstream_unavailable", unreachable) from None
 
     async def close(self) -> None:
         """Publish what waits, and release the connections."""
@@ -413,9 +380,8 @@ async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
         Refusal: the caller has left.
     """
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(
-        request.receive()
-    )  # the body has been read: there is nothing else to come
+    # The body has been read: there is nothing else to come.
+    leaving = asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -462,9 +428,7 @@ def _mode(request: Request) -> tuple[bool, bool]:
     """Whether memories are put in, and whether what is said is recorded."""
     mode = request.headers.get("x-jiyi-memory", "on").strip().lower()
     if mode not in MODES:
-        raise Refusal(
-            400, "invalid_request_error", f"X-Jiyi-Memory: {mode[:50]!r} is none of {', '.join(MODES)}"
-        )
+        raise access.invalid(f"X-Jiyi-Memory: {mode[:50]!r} is none of {', '.join(MODES)}")
     return MODES[mode]
 
 
@@ -472,15 +436,10 @@ def _named(request: Request, headers: tuple[str, ...]) -> str | None:
     """What the first of these headers says that is there."""
     for name in headers:
         if value := request.headers.get(name, "").strip():
-            text = value.encode("latin-1").decode(
-                "utf-8", errors="replace"
-            )  # as browsers and Python programs send other letters
+            # As browsers and Python programs send other letters.
+            text = value.encode("latin-1").decode("utf-8", errors="replace")
             if NAME.fullmatch(text) is None:
-                raise Refusal(
-                    400,
-                    "invalid_request_error",
-                    f"{name}: at most 200 characters, none of them a control character",
-                )
+                raise access.invalid(f"{name}: at most 200 characters, none of them a control character")
             return text
     return None
 

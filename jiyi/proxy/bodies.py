@@ -45,54 +45,36 @@ THREADS = 1
 RETRY_SECONDS = "5"
 
 
+#: Takes so many more bytes; raises :class:`Refusal` if there is no room for them.
+Take = Callable[[int], None]
+
+
 class Room:
-    """Bytes that one request has in hand, out of what there is for all. Of one event loop."""
+    """Bytes that requests have in hand, out of what there is for all. Of one event loop."""
 
     def __init__(self, most: int = BODIES_BYTES) -> None:
         self._most, self._taken = most, 0
 
     @contextmanager
-    def held(self) -> Iterator[Held]:
-        """To the end of the block, unless it is given back before."""
-        held = Held(self)
+    def held(self) -> Iterator[Take]:
+        """What one request takes is given back at the end of the block."""
+        held = 0
+
+        def take(size: int) -> None:
+            nonlocal held
+            if self._taken + size > self._most:
+                busy = "other large requests are on their way; try again in a moment"
+                raise Refusal(503, "overloaded_error", busy, Retry_After=RETRY_SECONDS)
+            held += size
+            self._taken += size
+
         try:
-            yield held
+            yield take
         finally:
-            held.give_back()
-
-    def take(self, size: int) -> None:
-        """Raises :class:`Refusal` if there is no room for so many bytes."""
-        if self._taken + size > self._most:
-            raise Refusal(
-                503,
-                "overloaded_error",
-                "other large requests are on their way; try again in a moment",
-                Retry_After=RETRY_SECONDS,
-            )
-        self._taken += size
-
-    def give_back(self, size: int) -> None:
-        self._taken -= size
+            self._taken -= held
 
 
-class Held:
-    """What one request has of the room."""
-
-    def __init__(self, room: Room) -> None:
-        self._room, self._size = room, 0
-
-    def take(self, size: int) -> None:
-        """More of it. Raises as :meth:`Room.take`."""
-        self._room.take(size)
-        self._size += size
-
-    def give_back(self) -> None:
-        """All of it. A second time it does nothing."""
-        self._room.give_back(self._size)
-        self._size = 0
-
-
-async def read(request: Request, held: Held) -> bytes:
+async def read(request: Request, take: Take) -> bytes:
     """The body. Raises :class:`Refusal` if it is too large, too slow, or breaks off."""
     parts, size = [], 0
     try:
@@ -100,18 +82,13 @@ async def read(request: Request, held: Held) -> bytes:
             async for part in request.stream():
                 size += len(part)
                 if size > MAX_BODY_BYTES:
-                    raise Refusal(
-                        413, "request_too_large", f"the request has more than {MAX_BODY_BYTES:,} bytes"
-                    )
-                held.take(len(part))
+                    large = f"the request has more than {MAX_BODY_BYTES:,} bytes"
+                    raise Refusal(413, "request_too_large", large)
+                take(len(part))
                 parts.append(part)
     except TimeoutError:
-        raise Refusal(
-            408,
-            "request_timeout",
-            f"the request did not arrive within {BODY_SECONDS:g} s",
-            Connection="close",
-        ) from None
+        late = f"the request did not arrive within {BODY_SECONDS:g} s"
+        raise Refusal(408, "request_timeout", late, Connection="close") from None
     except ClientDisconnect:
         raise Refusal(400, "invalid_request_error", "the request broke off") from None
     return await elsewhere(size, b"".join, parts)

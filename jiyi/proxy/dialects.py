@@ -10,9 +10,10 @@ import codecs
 import io
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic_core import from_json
 
@@ -78,49 +79,54 @@ class Said(NamedTuple):
     latest: bool = False
 
 
-class Dialect(Protocol):
+class Dialect(ABC):
     """One API."""
 
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[str]
+    #: Where a request has its messages.
+    listed: ClassVar[str] = "messages"
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
-        """Role and content of each message, oldest first, and where the content is."""
-        ...
+        """Role and content of each message, oldest first, and where the content is; nothing of a list in
+        another form than the API's.
+        """
+        messages = body.get(self.listed)
+        if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
+            for place, message in enumerate(messages):
+                if message.get("type") in (None, "message") and isinstance(message.get("role"), str):
+                    yield message["role"], message.get("content"), (self.listed, place, "content")
 
+    @abstractmethod
     def instructions(self, body: Mapping[str, Any]) -> str:
         """The system prompt."""
-        ...
 
+    @abstractmethod
     def put_stable(self, request: JsonText, body: Mapping[str, Any], text: str) -> None:
         """Put what stays the same through the conversation behind the system prompt."""
-        ...
 
     def part(self, text: str) -> JsonObject:
         """A text as one of the parts of a message of the user's."""
-        ...
+        return {"type": "text", "text": text}
 
+    @abstractmethod
     def delta(self, event: Mapping[str, Any]) -> str:
         """The text that an event of a stream adds to the answer."""
-        ...
 
+    @abstractmethod
     def answer(self, body: Mapping[str, Any]) -> str:
         """The text of a whole answer."""
-        ...
 
-    def answer_id(self, body: Mapping[str, Any]) -> str:
+    def answer_id(self, _body: Mapping[str, Any]) -> str:
         """The id by which a later request may mean this answer, of it or of an event; empty without."""
-        ...
+        return ""
 
-    def kept(self, body: Mapping[str, Any]) -> tuple[str, str]:
-        """Of a conversation that the upstream keeps: ids of the answer before and of itself; empty
-        without.
-        """
-        ...
+    def kept(self, _body: Mapping[str, Any]) -> tuple[str, str]:
+        """Of a conversation that the upstream keeps: ids of the answer before and of itself; or empty."""
+        return "", ""
 
+    @abstractmethod
     def error(self, message: str, kind: str) -> JsonObject:
         """A refusal of the proxy's own in the API's form."""
-        ...
 
 
 def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
@@ -152,9 +158,8 @@ def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
 
 def _last_place(body: Mapping[str, Any]) -> int:
     """Of what a request lists, the place of the last that is no system message; -1 without any."""
-    items: list[Any] = next(
-        (body[key] for key in ("messages", "input") if isinstance(body.get(key), list)), []
-    )
+    lists = (body[key] for key in ("messages", "input") if isinstance(body.get(key), list))
+    items: list[Any] = next(lists, [])
     places = reversed(range(len(items)))
     return next((place for place in places if not _is_system(_text(items[place], "role"))), -1)
 
@@ -191,13 +196,10 @@ def _after_results(parts: list[Any]) -> int:
     return max((at for at, part in enumerate(parts, 1) if _text(part, "type") == "tool_result"), default=0)
 
 
-class OpenAI:
+class OpenAI(Dialect):
     """Chat completions, as OpenAI's API and those that follow it have them."""
 
     name = "openai"
-
-    def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
-        return _messages(body, "messages")
 
     def instructions(self, body: Mapping[str, Any]) -> str:
         system = (content for role, content, _ in self.messages(body) if _is_system(role))
@@ -213,20 +215,11 @@ class OpenAI:
         else:
             request.insert(("messages",), 0, {"role": "system", "content": text})
 
-    def part(self, text: str) -> JsonObject:
-        return {"type": "text", "text": text}
-
     def delta(self, event: Mapping[str, Any]) -> str:
         return "".join(_content(choice.get("delta"), "") for choice in _first(event.get("choices")))
 
     def answer(self, body: Mapping[str, Any]) -> str:
         return "".join(_content(choice.get("message"), "\n") for choice in _first(body.get("choices")))
-
-    def answer_id(self, _body: Mapping[str, Any]) -> str:
-        return ""
-
-    def kept(self, _body: Mapping[str, Any]) -> tuple[str, str]:
-        return "", ""
 
     def error(self, message: str, kind: str) -> JsonObject:
         return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
@@ -234,6 +227,8 @@ class OpenAI:
 
 class Responses(OpenAI):
     """Responses, as OpenAI's API has them. One of these reads one answer."""
+
+    listed = "input"
 
     def __init__(self) -> None:
         #: Item and part of the answer of which text came last; items of which some came.
@@ -243,7 +238,7 @@ class Responses(OpenAI):
     def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
         if isinstance(body.get("input"), str):
             return iter([("user", body["input"], ("input",))])
-        return _messages(body, "input")
+        return super().messages(body)
 
     def instructions(self, body: Mapping[str, Any]) -> str:
         return "\n".join(filter(None, [_text(body, "instructions"), super().instructions(body)]))
@@ -284,13 +279,10 @@ class Responses(OpenAI):
         return _text(body, "previous_response_id"), _text(body, "conversation") or _text(conversation, "id")
 
 
-class Anthropic:
+class Anthropic(Dialect):
     """Messages, as Anthropic's API has them."""
 
     name = "anthropic"
-
-    def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
-        return _messages(body, "messages")
 
     def instructions(self, body: Mapping[str, Any]) -> str:
         return "\n".join(texts(body.get("system")))
@@ -310,13 +302,9 @@ class Anthropic:
         else:
             request.put((), "system", text)
 
-    def part(self, text: str) -> JsonObject:
-        return {"type": "text", "text": text}
-
     def delta(self, event: Mapping[str, Any]) -> str:
-        if (
-            event.get("type") == "content_block_start"
-        ):  # blocks of text stand on lines of their own, as in a whole answer
+        if event.get("type") == "content_block_start":
+            # Blocks of text stand on lines of their own, as in a whole answer.
             return "\n" if _text(event.get("content_block"), "type") == "text" else ""
         delta = event.get("delta") if event.get("type") == "content_block_delta" else None
         return _text(delta, "text") if _text(delta, "type") == "text_delta" else ""
@@ -324,23 +312,8 @@ class Anthropic:
     def answer(self, body: Mapping[str, Any]) -> str:
         return _content(body, "\n")
 
-    def answer_id(self, _body: Mapping[str, Any]) -> str:
-        return ""
-
-    def kept(self, _body: Mapping[str, Any]) -> tuple[str, str]:
-        return "", ""
-
     def error(self, message: str, kind: str) -> JsonObject:
         return {"type": "error", "error": {"type": kind, "message": message}}
-
-
-def _messages(body: Mapping[str, Any], key: str) -> Iterator[tuple[str, Any, Path]]:
-    """Those in a list of messages and other things; nothing of a list in another form than the API's."""
-    messages = body.get(key)
-    if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
-        for place, message in enumerate(messages):
-            if message.get("type") in (None, "message") and isinstance(message.get("role"), str):
-                yield message["role"], message.get("content"), (key, place, "content")
 
 
 def _is_system(role: str) -> bool:

@@ -24,6 +24,7 @@ from jiyi.client.outbox import Outbox
 from jiyi.errors import InvalidEvent, JiyiError
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import BUDGET
+from jiyi.protocol.recall import InjectedContext
 from jiyi.proxy.bodies import LARGE_BYTES, elsewhere
 from jiyi.proxy.dialects import Remembered, Said
 from jiyi.proxy.keys import Known
@@ -137,36 +138,13 @@ class KeyMemory:
         if users[-1].latest or digests[-1] not in self._recalled:  # else a call between those of tools
             session = self._session(conversation, said)
             numbered = session is not None and (begun is not None or not conversation.kept)
-            try:
-                async with asyncio.timeout(self._seconds):
-                    injected = (
-                        await (self.nearer or self._asking)
-                        .within(self._seconds)
-                        .conversations.context(
-                            agent_id=conversation.agent_id,
-                            query=asked[-1][: limits.MAX_FOCAL_CHARS],
-                            user_id=conversation.user_id,
-                            session_id=session,
-                            max_tokens=self._max_tokens,
-                            split=True,
-                            turn=before + len(asked) if numbered else None,
-                        )
-                    )
-            except TimeoutError:
-                log.warning("recall took longer than %g s: the request goes on without", self._seconds)
-                return Remembered()
-            except JiyiError as error:
-                log.warning("the request goes on without memories: %s", error)
-                return Remembered()
-            except ValueError as error:  # an answer of another version, whose words are nothing for a log
-                log.warning(
-                    "the request goes on without memories: the service's answer is a %s", type(error).__name__
-                )
+            turn = before + len(asked) if numbered else None
+            injected = await self._injected(conversation, asked[-1], session, turn)
+            if injected is None:
                 return Remembered()
             recalled = injected.recalled
-            if (
-                session is not None
-            ):  # the service knows what there is of before this process began, and what made room
+            if session is not None:
+                # The service knows what there is of before this process began, and what made room.
                 texts = {block.turn: block.text for block in injected.earlier}
                 for turn, digest in enumerate(digests[:-1], before + 1):
                     known = self._recalled.get(digest) or _Recalled(injected.stable, "")
@@ -179,6 +157,31 @@ class KeyMemory:
         shown = [self._recalled.get(digest) or _Recalled("", "") for digest in digests]
         texts = {turn: it.text for turn, it in enumerate(shown, 1) if it.text}
         return Remembered(shown[-1].stable, texts, begun=begun is not None)
+
+    async def _injected(
+        self, conversation: Conversation, query: str, session: str | None, turn: int | None
+    ) -> InjectedContext | None:
+        """What the service says in time."""
+        service = (self.nearer or self._asking).within(self._seconds)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await service.conversations.context(
+                    agent_id=conversation.agent_id,
+                    query=query[: limits.MAX_FOCAL_CHARS],
+                    user_id=conversation.user_id,
+                    session_id=session,
+                    max_tokens=self._max_tokens,
+                    split=True,
+                    turn=turn,
+                )
+        except TimeoutError:
+            why = f"recall took longer than {self._seconds:g} s"
+        except JiyiError as error:
+            why = str(error)
+        except ValueError as error:  # an answer of another version, whose words are nothing for a log
+            why = f"the service's answer is a {type(error).__name__}"
+        log.warning("the request goes on without memories: %s", why)
+        return None
 
     def record(
         self, conversation: Conversation, said: Sequence[Said], answer: str, answer_id: str = ""

@@ -759,16 +759,14 @@ def test_texts_with_many_brackets_pass(proxy: Proxied) -> None:
 def test_bodies_together_have_their_room_and_give_it_back() -> None:
     room = bodies.Room(10)
     with room.held() as one:
-        one.take(6)
+        one(6)
         with room.held() as two, pytest.raises(Refusal) as refused:
-            two.take(4)
-            two.take(1)
+            two(4)
+            two(1)
         assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "5"})
-        one.take(4)
-        one.give_back()
-        one.take(10)
+        one(4)
     with room.held() as three:
-        three.take(10)
+        three(10)
 
 
 def test_a_head_and_a_body_that_do_not_arrive_end(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
