@@ -15,34 +15,26 @@ from agent.memory_provider import MemoryProvider
 
 from jiyi.integrations.plug_ins import MAX_CHARS, Memory
 
-TOOLS: list[dict[str, Any]] = [
-    {
-        "name": "jiyi_recall",
-        "description": "Search long-term memory for what was said or learned in earlier conversations.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "What to look for, as a question or keywords."}
-            },
-            "required": ["query"],
-        },
-    },
-    {
-        "name": "jiyi_remember",
-        "description": (
-            "Keep one fact in long-term memory. What is said in the conversation is remembered without it."
-        ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "text": {
-                    "type": "string",
-                    "description": "The fact, in one sentence that can be understood by itself.",
-                }
-            },
-            "required": ["text"],
-        },
-    },
+
+def _tool(name: str, description: str, argument: str, about: str) -> dict[str, Any]:
+    properties = {argument: {"type": "string", "description": about}}
+    parameters = {"type": "object", "properties": properties, "required": [argument]}
+    return {"name": name, "description": description, "parameters": parameters}
+
+
+TOOLS = [
+    _tool(
+        "jiyi_recall",
+        "Search long-term memory for what was said or learned in earlier conversations.",
+        "query",
+        "What to look for, as a question or keywords.",
+    ),
+    _tool(
+        "jiyi_remember",
+        "Keep one fact in long-term memory. What is said in the conversation is remembered without it.",
+        "text",
+        "The fact, in one sentence that can be understood by itself.",
+    ),
 ]
 
 
@@ -94,10 +86,9 @@ class JiyiMemoryProvider(MemoryProvider):
         """Record what was said, in the background."""
         for role, text in (("user", user_content), ("assistant", assistant_content)):
             if self._writes and text and text.strip():
-                payload = {"role": role, "text": text.strip()[:MAX_CHARS]}
-                self._memory.tell(
-                    "turn.recorded", payload, user_id=self._user, session_id=session_id or self._session
-                )
+                said = {"role": role, "text": text.strip()[:MAX_CHARS]}
+                session = session_id or self._session
+                self._memory.tell("turn.recorded", said, user_id=self._user, session_id=session)
 
     def on_session_end(self, messages: list[dict[str, Any]]) -> None:
         """The agent reflects on a conversation that is over."""
@@ -113,9 +104,8 @@ class JiyiMemoryProvider(MemoryProvider):
         memory = self._memory
         try:
             if tool_name == "jiyi_recall":
-                return json.dumps(
-                    {"memories": memory.recall(str(args["query"]), self._user)}, ensure_ascii=False
-                )
+                recalled = memory.recall(str(args["query"]), self._user)
+                return json.dumps({"memories": recalled}, ensure_ascii=False)
             if tool_name == "jiyi_remember":
                 payload = {"description": str(args["text"])[:MAX_CHARS], "origin": "assistant"}
                 memory.publish([memory.event("memory.observed", payload, user_id=self._user)])

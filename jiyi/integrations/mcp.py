@@ -92,9 +92,7 @@ def instructions(names: Collection[str], agent: str) -> str:
 
 
 class Away(MCPError):  # noqa: N818 – its name says what happened
-    """The service cannot be reached, or has not answered; ``may_be_done``: it may have done what it was
-    asked.
-    """
+    """There is no answer of the service, which may have done what it was asked (``may_be_done``)."""
 
     def __init__(self, message: str, *, may_be_done: bool) -> None:
         super().__init__(REFUSED, message)
@@ -102,9 +100,7 @@ class Away(MCPError):  # noqa: N818 – its name says what happened
 
 
 class TooOften(MCPError):  # noqa: N818 – its name says what happened
-    """The service has been asked too often, by this key or without a good one; ``retry_after``: its
-    header.
-    """
+    """The service has been asked too often; ``retry_after``: its header."""
 
     def __init__(self, message: str, retry_after: str) -> None:
         super().__init__(REFUSED, message)
@@ -112,9 +108,7 @@ class TooOften(MCPError):  # noqa: N818 – its name says what happened
 
 
 class Gateway:
-    """Requests to the service on behalf of whoever has a key. ``agent``: whose memory it is where a call does
-    not say.
-    """
+    """Requests to the service with callers' keys. ``agent``: whose memory it is where a call does not say."""
 
     def __init__(self, url: str, http: httpx2.AsyncClient | None = None, agent: str = "") -> None:
         self.url, self.agent = url.rstrip("/"), agent
@@ -133,9 +127,8 @@ class Gateway:
             if response.status_code == TOO_OFTEN:
                 raise TooOften(_problem(response), response.headers.get("Retry-After", RETRY_SECONDS))
             if not response.is_success:
-                raise MCPError(
-                    UNKNOWN if response.status_code == UNAUTHORIZED else REFUSED, _problem(response)
-                )
+                code = UNKNOWN if response.status_code == UNAUTHORIZED else REFUSED
+                raise MCPError(code, _problem(response))
             tools = {tool.name: tool for tool in Rows[Tool].model_validate_json(response.content).rows}
             self._known[key] = (time.monotonic() + REMEMBERED_SECONDS, tools)
             while len(self._known) > REMEMBERED_KEYS:
@@ -171,11 +164,9 @@ class Gateway:
         try:
             request = tool_calls.asked(tool, arguments)
             response = await self._ask(tool, request, key)
-            if (
-                response.is_success
-                and (fewer := tool_calls.fewer(tool, request, from_json(response.content))) is not None
-            ):
-                response = await self._ask(tool, fewer, key)
+            if response.is_success:
+                fewer = tool_calls.fewer(tool, request, from_json(response.content))
+                response = response if fewer is None else await self._ask(tool, fewer, key)
         except InvalidRequest as error:
             return _told(str(error), is_error=True)
         except Away as away:
@@ -200,11 +191,8 @@ class Gateway:
         """A call's arguments; where a tool has to know whose memory it is and they do not say, it is the
         agent's.
         """
-        if (
-            not self.agent
-            or "agent_id" not in tool.input_schema["required"]
-            or str(arguments.get("agent_id") or "").strip()
-        ):
+        given = str(arguments.get("agent_id") or "").strip()
+        if not self.agent or given or "agent_id" not in tool.input_schema["required"]:
             return arguments
         return {**arguments, "agent_id": self.agent}
 
@@ -219,9 +207,8 @@ class Gateway:
         """A resource's text. Raises :class:`MCPError` for one that is not there."""
         if match := _PROFILE.fullmatch(uri):
             asked = {"agent_id": unquote(match[1]), "query": ".", "split": True, "note": False}
-            response = await self._send(
-                "POST", f"{API}/actions/conversations.context", key, content=to_json(asked)
-            )
+            path = f"{API}/actions/conversations.context"
+            response = await self._send("POST", path, key, content=to_json(asked))
         elif match := _MEMORY.fullmatch(uri):
             response = await self._send("GET", f"{API}/nodes/{match[1]}", key)
         else:
@@ -252,21 +239,14 @@ class Gateway:
         if missing := [known.name for known in prompt.arguments or [] if not given.get(known.name)]:
             raise MCPError(INVALID, f"missing: {', '.join(missing)}")
         if name == "remember":
-            told_to = (
-                f"Remember for the agent {quoted(given['agent_id'])}, by `memory_observe`, one statement at a"
-                " time:"
-            )
-            return f"{told_to}\n{visible(given['text'])}"
+            whose = f"Remember for the agent {quoted(given['agent_id'])}"
+            return f"{whose}, by `memory_observe`, one statement at a time:\n{visible(given['text'])}"
         told = await self.call(key, f"{PREFIX}context", given)
         if told.is_error:
-            raise MCPError(
-                REFUSED, " ".join(part.text for part in told.content if isinstance(part, types.TextContent))
-            )
-        return "\n\n".join(
-            filter(
-                None, [visible(str((told.structured_content or {}).get("text", ""))), visible(given["query"])]
-            )
-        )
+            said = (part.text for part in told.content if isinstance(part, types.TextContent))
+            raise MCPError(REFUSED, " ".join(said))
+        known = str((told.structured_content or {}).get("text", ""))
+        return "\n\n".join(filter(None, map(visible, (known, given["query"]))))
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -281,26 +261,21 @@ class Gateway:
             response = await self._http.request(method, f"{self.url}{path}", headers=headers, **more)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             if not was_sent(error):
-                what = (
-                    f"cannot reach {self.url}: {words_of(error)}; is the service running, and this its"
-                    " address?"
-                )
+                running = "is the service running, and this its address?"
+                what = f"cannot reach {self.url}: {words_of(error)}; {running}"
             elif isinstance(error, httpx2.TimeoutException):
                 what = f"no answer from {self.url} within {TIMEOUT:g} s"
             else:
                 what = f"the connection to {self.url} broke before there was an answer ({words_of(error)})"
             raise Away(what, may_be_done=was_sent(error)) from None
         if response.status_code == UNAUTHORIZED:
-            self._known.pop(
-                key, None
-            )  # it has ended: the next request is refused, and a host gets another one
+            # It has ended: the next request is refused, and a host gets another one.
+            self._known.pop(key, None)
         return response
 
 
 def server(gateway: Gateway, key: str | None = None) -> Server[Any]:
-    """The server of the protocol. ``key``: whose requests these are; None: each brings its own, in its
-    header.
-    """
+    """The server of the protocol. ``key``: of all requests; None: each brings its own, in its header."""
     first = _FirstTools(gateway, key or "")
 
     def whose(ctx: Any) -> str:
@@ -312,11 +287,9 @@ def server(gateway: Gateway, key: str | None = None) -> Server[Any]:
 
     async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         result = await gateway.call(whose(ctx), params.name, params.arguments or {})
-        return (
-            result
-            if ctx.protocol_version >= STRUCTURED_SINCE
-            else result.model_copy(update={"structured_content": None})
-        )
+        if ctx.protocol_version >= STRUCTURED_SINCE:
+            return result
+        return result.model_copy(update={"structured_content": None})
 
     async def list_templates(_ctx: Any, _params: Any) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=TEMPLATES)
@@ -354,10 +327,8 @@ def server(gateway: Gateway, key: str | None = None) -> Server[Any]:
     return made
 
 
-_PROFILE, _MEMORY = (
-    re.compile(r"jiyi://agents/([^/]+)/profile"),
-    re.compile(r"jiyi://memories/([0-9a-fA-F-]{36})"),
-)
+_PROFILE = re.compile(r"jiyi://agents/([^/]+)/profile")
+_MEMORY = re.compile(r"jiyi://memories/([0-9a-fA-F-]{36})")
 TEMPLATES = [
     types.ResourceTemplate(
         name="profile",
@@ -454,11 +425,8 @@ def http_app(url: str, host: str = "127.0.0.1", public: str = "", agent: str = "
     ``agent``: as :class:`Gateway`.
     """
     gateway, parts, security = Gateway(url, agent=agent), urlsplit(public), None
-    if public and host in (
-        "127.0.0.1",
-        "localhost",
-        "::1",
-    ):  # as the SDK has it for itself, and the name that a proxy passes on
+    if public and host in ("127.0.0.1", "localhost", "::1"):
+        # As the SDK has it for itself, and the name that a proxy passes on.
         own = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
         origins = [f"http://{name}" for name in own]
         security = TransportSecuritySettings(
@@ -472,9 +440,7 @@ def http_app(url: str, host: str = "127.0.0.1", public: str = "", agent: str = "
 
 
 class _KeyRequired:
-    """401 for whoever has no key that the service knows; 405 for what is no message, as there is no stream of
-    the server's own.
-    """
+    """401 without a key that the service knows; 405 for what is no message: the server has no stream."""
 
     def __init__(self, app: ASGIApp, gateway: Gateway, challenge: str) -> None:
         self._app, self._gateway, self._challenge = app, gateway, challenge
@@ -495,9 +461,8 @@ class _KeyRequired:
                 await self._refusal(error)(scope, receive, send)
                 return
             if scope["method"] != "POST":
-                await JSONResponse({"error": "send messages with POST"}, 405, {"Allow": "POST"})(
-                    scope, receive, send
-                )
+                answer = JSONResponse({"error": "send messages with POST"}, 405, {"Allow": "POST"})
+                await answer(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -536,9 +501,7 @@ def _offered(tool: Tool) -> types.Tool:
 
 
 def _told(text: str, *, structured: Any = None, is_error: bool = False) -> types.CallToolResult:
-    """Hosts put the text into their LLM's prompt as it is, so it shows everything that is in it; JSON keeps
-    its values.
-    """
+    """Hosts put the text into their LLM's prompt as it is, so it shows all that is in it; JSON keeps it."""
     kept = structured if isinstance(structured, dict) else None
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=visible(text))],
@@ -560,9 +523,8 @@ def _problem(response: httpx2.Response) -> str:
     """What the service said instead, in a sentence."""
     try:
         told = from_json(response.content)
-        fields = [
-            f"{error['field']}: {error['message']}".removeprefix(": ") for error in told.get("errors") or []
-        ]
+        errors = told.get("errors") or []
+        fields = [f"{error['field']}: {error['message']}".removeprefix(": ") for error in errors]
         return "; ".join(fields) or str(told["detail"])
     except (ValueError, KeyError, TypeError):
         return f"{response.url} answered {response.status_code} and no explanation: is this Jiyi's address?"

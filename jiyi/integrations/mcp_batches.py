@@ -26,9 +26,9 @@ NO_JSON, NO_REQUEST = -32700, -32600
 
 
 class BatchError(ValueError):
-    """A batch that is refused as a whole; ``code``: JSON-RPC's."""
+    """A batch that is refused as a whole."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, message: str, code: int = NO_REQUEST) -> None:
         super().__init__(message)
         self.answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
 
@@ -43,27 +43,19 @@ def messages_of(text: str | bytes, version: str) -> list[JsonObject]:
     :class:`BatchError`.
     """
     if version != VERSION:
-        raise BatchError(
-            NO_REQUEST, f"version {version} of the protocol has no batches: send each message by itself"
-        )
+        raise BatchError(f"version {version} of the protocol has no batches: send each message by itself")
     if len(text) > BODY_BYTES:
-        raise BatchError(
-            NO_REQUEST, f"a batch has at most {BODY_BYTES:,} bytes: send fewer messages together"
-        )
+        raise BatchError(f"a batch has at most {BODY_BYTES:,} bytes: send fewer messages together")
     try:
         messages = from_json(text)
     except ValueError as error:
-        raise BatchError(NO_JSON, f"the batch is no JSON: {error}") from None
+        raise BatchError(f"the batch is no JSON: {error}", NO_JSON) from None
     if not 0 < len(messages) <= MOST_MESSAGES:
-        raise BatchError(
-            NO_REQUEST, f"a batch has 1 to {MOST_MESSAGES} messages; this one has {len(messages)}"
-        )
+        raise BatchError(f"a batch has 1 to {MOST_MESSAGES} messages; this one has {len(messages)}")
     if not all(isinstance(message, dict) for message in messages):
-        raise BatchError(NO_REQUEST, "each message of a batch must be an object")
+        raise BatchError("each message of a batch must be an object")
     if any(message.get("method") == "initialize" for message in messages):
-        raise BatchError(
-            NO_REQUEST, "initialize must not be in a batch: send it by itself, before all others"
-        )
+        raise BatchError("initialize must not be in a batch: send it by itself, before all others")
     return list(messages)
 
 
@@ -98,11 +90,9 @@ class OverHttp:
                 return Response(answer, status)
             if answer:
                 answers.append(from_json(answer) | ({"id": message["id"]} if "id" in message else {}))
-        return (
-            Response(to_json(answers), media_type="application/json")
-            if answers
-            else Response(status_code=202)
-        )
+        if not answers:
+            return Response(status_code=202)
+        return Response(to_json(answers), media_type="application/json")
 
     async def _ask(self, scope: Scope, content: bytes) -> tuple[int, bytes]:
         """Status and body of the answer to one message."""

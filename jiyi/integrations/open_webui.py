@@ -51,18 +51,14 @@ class Filter:
         for the model's cache.
         """
         messages = body.get("messages") or []
-        place = next(
-            (at for at in reversed(range(len(messages))) if messages[at].get("role") == "user"), None
-        )
-        if place is None:
+        asked = [at for at, message in enumerate(messages) if message.get("role") == "user"]
+        if not asked:
             return body
-        known = await asyncio.to_thread(
-            self._memory.recall_or_nothing, _text(messages[place]), _user(__user__)
-        )
+        place, recall = asked[-1], self._memory.recall_or_nothing
+        known = await asyncio.to_thread(recall, _text(messages[place]), _user(__user__))
         if known and self.valves.in_message:
-            content = messages[place].get("content")
-            parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-            messages[place] = {**messages[place], "content": [{"type": "text", "text": known}, *parts]}
+            parts = [{"type": "text", "text": known}, *_parts(messages[place])]
+            messages[place] = {**messages[place], "content": parts}
         elif known:
             messages.insert(place, {"role": "system", "content": known})
         return body
@@ -94,11 +90,13 @@ def _user(user: dict[str, Any] | None) -> str:
 
 def _text(message: dict[str, Any]) -> str:
     """What a message says, without its pictures."""
+    parts = [part for part in _parts(message) if isinstance(part, dict) and part.get("type") == "text"]
+    return "\n".join(str(part.get("text") or "") for part in parts)
+
+
+def _parts(message: dict[str, Any]) -> list[Any]:
     content = message.get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-    return "\n".join(
-        str(part.get("text") or "") for part in parts if isinstance(part, dict) and part.get("type") == "text"
-    )
+    return content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
 
 
 def _time(timestamp: Any) -> str:

@@ -85,21 +85,11 @@ class Memory:
         otherwise.
         """
         config = self._config()
-        return {
-            "type": kind,
-            "event_id": str(uuid4()),
-            **(
-                {"occurred_at": datetime.now(UTC).isoformat(), "tz": tz}
-                if (tz := config.get("tz"))
-                else {"occurred_at": _now()}
-            ),
-            "agent_id": config["agent"],
-            "payload": {
-                name: storable(value) if isinstance(value, str) else value for name, value in payload.items()
-            }
-            | _whose(user_id),
-            **fields,
-        }
+        tz = config.get("tz")
+        at = {"occurred_at": datetime.now(UTC).isoformat(), "tz": tz} if tz else {"occurred_at": _now()}
+        says = {name: storable(it) if isinstance(it, str) else it for name, it in payload.items()}
+        own = {"type": kind, "event_id": str(uuid4()), "agent_id": config["agent"]}
+        return {**own, **at, "payload": says | _whose(user_id), **fields}
 
     def tell(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> None:
         """Publish an event in the background, and again until the service takes it."""
@@ -110,10 +100,8 @@ class Memory:
             return
         with self._there:
             if len(self.waiting) == MOST_WAITING:
-                log.warning(
-                    "the service has been away for long: what was said %d turns ago is not remembered",
-                    MOST_WAITING,
-                )
+                away = "the service has been away for long: what was said %d turns ago is not remembered"
+                log.warning(away, MOST_WAITING)
             self.waiting.append(told)
             if self.thread is None:
                 self.thread = threading.Thread(target=self._publish_all, name="jiyi", daemon=True)
@@ -138,10 +126,8 @@ class Memory:
         if self.thread is not None:
             self.thread.join(END_SECONDS)
         if self.waiting:
-            log.warning(
-                "%d events were not published: the memory service did not take them in time",
-                len(self.waiting),
-            )
+            late = "%d events were not published: the memory service did not take them in time"
+            log.warning(late, len(self.waiting))
 
     def _publish_all(self) -> None:
         pause, size = 1.0, BATCH
@@ -155,25 +141,19 @@ class Memory:
             try:
                 config = self._config()
                 current = config["key"] == under["key"]
-                self.publish(
-                    [event for _, event in batch], config if current else under
-                )  # another key may be of another group
+                # Another key may be of another group.
+                self.publish([event for _, event in batch], config if current else under)
             except (OSError, ValueError, KeyError) as error:
                 if not current:
-                    log.warning(
-                        "%d events are not published: they were told under a key that is no longer set: %s",
-                        len(batch),
-                        error,
-                    )
+                    old = "%d events are not published: they were told under a key that is no longer set: %s"
+                    log.warning(old, len(batch), error)
                 elif not (error.args and error.args[0] in REFUSED):
                     log.warning("%d events wait: %s", len(self.waiting), error)
                     if self._ending.wait(pause):
                         return
                     pause = min(2 * pause, LONGEST_PAUSE)
                     continue
-                elif (
-                    len(batch) > 1
-                ):  # events are stored together or not at all: one by one, the wrong one shows
+                elif len(batch) > 1:  # stored together or not at all: one by one, the wrong one shows
                     size = 1
                     continue
                 else:
