@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import numpy as np
@@ -23,6 +23,7 @@ from engine.retrieval.corpus import ALIKE_BY_WORDS, likeness_by_words
 from jiyi.chat.secrets import masked
 from jiyi.protocol import growth as protocol
 from jiyi.protocol.conversations import OUTCOMES, Message, Outcome
+from jiyi.protocol.growth import SelfSettings
 from jiyi.protocol.identity import File, override_in, problems_of
 from jiyi.protocol.numbered import LineNumber
 from jiyi.protocol.reflection import SelfTrigger
@@ -92,10 +93,10 @@ def of_trouble(piece: Piece) -> Piece | None:
     """
     places = [place for place, line in enumerate(piece.new) if may_tell(line.message)]
     kept = {near for place in places for near in range(max(0, place - SHOWN_BEFORE), place + 1)}
-    before = piece.before[-SHOWN_BEFORE:] if places and places[0] < SHOWN_BEFORE else ()
-    return (
-        replace(piece, before=before, new=tuple(piece.new[place] for place in sorted(kept))) if kept else None
-    )
+    if not kept:
+        return None
+    before = piece.before[-SHOWN_BEFORE:] if places[0] < SHOWN_BEFORE else ()
+    return replace(piece, before=before, new=tuple(piece.new[place] for place in sorted(kept)))
 
 
 class FoundPain(BaseModel):
@@ -195,16 +196,9 @@ def find_pains(messages: Sequence[Message], since: int = 0) -> FoundPains:
 def _user_sentences(messages: Sequence[Message], since: int) -> Iterator[tuple[int, str]]:
     for turn, message in enumerate(messages):
         text = message.text[:MESSAGE_CHARS]
-        if (
-            turn < since
-            or message.role != "user"
-            or cue.HANDED_OVER.search(text)
-            or cue.ROLE_PLAY.search(text)
-        ):
-            continue
-        for sentence in sentences(text):
-            if sentence.strip():
-                yield turn, sentence.strip()
+        own = message.role == "user" and not (cue.HANDED_OVER.search(text) or cue.ROLE_PLAY.search(text))
+        if own and turn >= since:
+            yield from ((turn, sentence) for sentence in filter(None, map(str.strip, sentences(text))))
 
 
 _LIST_ITEM = re.compile(r"^[^\S\n]*+(?:\d++[.)、]|[-*•])[^\S\n]*+(?P<step>\S.*)$", re.MULTILINE)
@@ -270,11 +264,8 @@ def propose_solution(
     """The steps of the experience most like the pain that did not fail, else what was advised, else first
     steps of its kind.
     """
-    usable = [
-        experience
-        for experience in experiences
-        if experience.outcome != OUTCOMES[0] and _clean(experience.steps)
-    ]
+    worked = [experience for experience in experiences if experience.outcome != OUTCOMES[0]]
+    usable = [experience for experience in worked if _clean(experience.steps)]
     place = most_alike(pain, [experience.problem for experience in usable])
     steps = _clean(advice if place is None else usable[place].steps)
     title = _TITLES[language].format(pain=pain)[: protocol.MAX_SUMMARY_CHARS]
@@ -283,12 +274,8 @@ def propose_solution(
 
 def _clean(steps: Sequence[str]) -> list[str]:
     """Without steps that are blank, or that talk the agent out of what it was told."""
-    told = [
-        " ".join(step.split())[: protocol.MAX_STEP_CHARS]
-        for step in steps
-        if step.strip() and override_in(step) is None
-    ]
-    return list(dict.fromkeys(told))[: protocol.MAX_STEPS]
+    good = [" ".join(step.split()) for step in steps if step.strip() and override_in(step) is None]
+    return list(dict.fromkeys(step[: protocol.MAX_STEP_CHARS] for step in good))[: protocol.MAX_STEPS]
 
 
 #: Messages before the user's words that are looked at for a proposal.
@@ -318,9 +305,8 @@ def confirmed_proposal(messages: Sequence[Message], turn: int, offers: Sequence[
     Of several the one told best, of equals the first.
     """
     before = messages[max(0, turn - CONTEXT) : turn]
-    advised = [
-        set(telling(message.text[:CONFIRMATION_CHARS])) for message in before if message.role == "assistant"
-    ]
+    answers = [message.text[:CONFIRMATION_CHARS] for message in before if message.role == "assistant"]
+    advised = [set(telling(answer)) for answer in answers]
     own = set(telling(messages[turn].text[:CONFIRMATION_CHARS]))
     scored = [(_score(offer, advised, own), offer) for offer in offers]
     best, offer = max(scored, key=lambda item: item[0], default=(0.0, None))
@@ -389,32 +375,29 @@ class SelfReflected(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewState:
-    """An agent's settings of it, and how far it has come. 0: this is no reason."""
+class ReviewSchedule:
+    """An agent's settings of self-review (0: no reason), and how far it has come since the last one."""
 
-    conversations: int
-    hours: int
-    #: Conversations that have ended since the last review, and when that was.
-    ended: int
+    settings: SelfSettings
     last_at: datetime
-    #: Whether anything was said since.
-    anything_new: bool
+    #: Conversations that have ended.
+    ended: int = 0
+    #: ``node_count`` of the last turn that was seen, and whether anything was said after it.
+    seen_to: int = 0
+    anything_new: bool = False
     #: Somebody asked for it.
     asked: bool = False
 
+    @property
+    def due_at(self) -> datetime | None:
+        """When the hours are over; None where they are no reason."""
+        return self.last_at + timedelta(hours=self.settings.hours) if self.settings.hours else None
 
-def due_trigger(rhythm: ReviewState, now: datetime) -> SelfTrigger | None:
-    """Why it is due at ``now``; None if it is not."""
-    if rhythm.conversations and rhythm.ended >= rhythm.conversations:
-        return "conversations"
-    if rhythm.hours and rhythm.anything_new and now - rhythm.last_at >= timedelta(hours=rhythm.hours):
-        return "hours"
-    return None
-
-
-def due_at(rhythm: ReviewState) -> datetime | None:
-    """When the hours are over; None where they are no reason."""
-    return rhythm.last_at + timedelta(hours=rhythm.hours) if rhythm.hours else None
+    def due(self, now: datetime) -> SelfTrigger | None:
+        """Why it is due; None if it is not."""
+        if self.settings.conversations and self.ended >= self.settings.conversations:
+            return "conversations"
+        return "hours" if self.anything_new and self.due_at is not None and now >= self.due_at else None
 
 
 def allowed_changes(changes: Sequence[IdentityChange], *, soul: bool) -> list[IdentityChange]:
@@ -491,11 +474,8 @@ class _Groups:
 
     def of(self, least: int) -> list[tuple[str, list[int]]]:
         """Those of at least so many lines, the most frequent first."""
-        frequent = [
-            (quote, lines)
-            for quote, lines in zip(self.quotes, self.lines, strict=True)
-            if len(lines) >= least
-        ]
+        groups = zip(self.quotes, self.lines, strict=True)
+        frequent = [(quote, lines) for quote, lines in groups if len(lines) >= least]
         return sorted(frequent, key=lambda group: -len(group[1]))[:MAX_FINDINGS]
 
 
@@ -522,39 +502,25 @@ _Quotes = list[tuple[str, list[int]]]
 
 
 def _findings(agent_id: str, praised: _Quotes, hurt: _Quotes, wished: _Quotes) -> SelfReflected:
-    def say(form: str, quote: str, lines: list[int]) -> str:
-        return _WORDS[language_of(quote)][form].format(agent=agent_id, count=len(lines), quote=quote)
+    def found(form: str, quote: str, lines: list[int]) -> dict[str, Any]:
+        text = _WORDS[language_of(quote)][form].format(agent=agent_id, count=len(lines), quote=quote)
+        return {"text": text, "evidence": lines[-MAX_EVIDENCE:]}
 
-    def evidence(lines: list[int]) -> list[int]:
-        return lines[-MAX_EVIDENCE:]
-
+    patterns = [Pattern(kind="negative", **found("negative", *group)) for group in hurt]
+    patterns += [Pattern(kind="positive", **found("positive", *group)) for group in praised]
+    memories = [
+        MetaMemory(importance=importance, **found(form, *group))
+        for form, importance, groups in (("wished", 7, wished), ("hurt", 6, hurt), ("praised", 5, praised))
+        for group in groups
+    ]
+    changes = []
+    for quote, lines in wished:
+        asked = found("wish", quote, lines)
+        about = {"reason": asked["text"], "evidence": asked["evidence"]}
+        changes.append(IdentityChange(file="AGENTS", addition=quote, **about))
     return SelfReflected(
-        patterns=[
-            *(
-                Pattern(kind="negative", text=say("negative", *group), evidence=evidence(group[1]))
-                for group in hurt
-            ),
-            *(
-                Pattern(kind="positive", text=say("positive", *group), evidence=evidence(group[1]))
-                for group in praised
-            ),
-        ][:MAX_FINDINGS],
-        improvements=[
-            Improvement(text=say("improve", *group), evidence=evidence(group[1])) for group in hurt
-        ],
-        identity_changes=[
-            IdentityChange(
-                file="AGENTS", addition=group[0], reason=say("wish", *group), evidence=evidence(group[1])
-            )
-            for group in wished
-        ],
-        meta_memories=[
-            MetaMemory(text=say(form, *group), importance=importance, evidence=evidence(group[1]))
-            for form, importance, groups in (
-                ("wished", 7.0, wished),
-                ("hurt", 6.0, hurt),
-                ("praised", 5.0, praised),
-            )
-            for group in groups
-        ][:MAX_FINDINGS],
+        patterns=patterns[:MAX_FINDINGS],
+        improvements=[Improvement(**found("improve", *group)) for group in hurt],
+        identity_changes=changes,
+        meta_memories=memories[:MAX_FINDINGS],
     )

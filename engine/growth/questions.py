@@ -82,15 +82,9 @@ class Solution(Question[ProposedSolution]):
 
     @property
     def statements(self) -> list[str]:
-        known = [
-            f"{solution.problem}: {'; '.join(solution.steps)} ({solution.outcome})"
-            for solution in self.experiences
-        ]
-        return [
-            *(f"said: {quote}" for quote in self.quotes),
-            *(f"known: {text}" for text in known),
-            *(f"advised: {a}" for a in self.advice),
-        ]
+        said = [f"said: {quote}" for quote in self.quotes]
+        known = [f"known: {it.problem}: {'; '.join(it.steps)} ({it.outcome})" for it in self.experiences]
+        return [*said, *known, *(f"advised: {step}" for step in self.advice)]
 
 
 class SelfReflection(Question[SelfReflected]):
@@ -108,21 +102,13 @@ def _of_lines(question: Pains, answer: FoundPains) -> FoundPains | str:
     """Of pain points those that a new message of the user tells of; an answer that has only others is
     none.
     """
-    own = {
-        number
-        for number, message in enumerate(question.messages)
-        if number >= question.since and message.role == "user"
-    }
-    pains = [
-        pain
-        for pain in answer.pains
-        if pain.turn in own and shared_words(pain.summary, question.messages[pain.turn].text)
-    ]
+    new = list(enumerate(question.messages))[question.since :]
+    own = {number: message.text for number, message in new if message.role == "user"}
+    pains = [pain for pain in answer.pains if shared_words(pain.summary, own.get(pain.turn, ""))]
     if answer.pains and not pains:
         return "no new line of a user says any of it"
-    return answer.model_copy(
-        update={"pains": pains, "helped": [turn for turn in answer.helped if turn in own]}
-    )
+    helped = [turn for turn in answer.helped if turn in own]
+    return answer.model_copy(update={"pains": pains, "helped": helped})
 
 
 def _of_evidence(question: SelfReflection, answer: SelfReflected) -> SelfReflected | str:

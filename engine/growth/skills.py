@@ -28,6 +28,10 @@ SAME_WORDS = 0.6
 COMPARED_CHARS = 500
 #: Share of the experiences that have a step in common.
 SHARED_BY = 0.5
+#: A pattern is worth a skill when its experiences were used again so often together.
+MIN_REUSE = 3
+#: A pattern, and a candidate, is worth a question to people from this confidence on.
+MIN_CONFIDENCE = 0.7
 
 
 class Pattern(BaseModel, frozen=True):
@@ -65,12 +69,34 @@ class SkillCandidate(BaseModel, frozen=True):
     confidence: float = Field(ge=0)
 
 
-class GateReport(BaseModel, frozen=True):
-    """What the gate found; ``confidence`` is at most 1."""
+@dataclass(frozen=True, slots=True)
+class GateReport:
+    """What the gate found of a candidate; ``confidence`` is at most 1."""
 
-    passed: bool
-    issues: list[str] = []
+    candidate: SkillCandidate
+    issues: list[str]
     confidence: float
+
+    @property
+    def passed(self) -> bool:
+        return not self.issues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownArtifact:
+    """An artifact of the agent that is there already, with what a candidate is compared by."""
+
+    artifact_id: UUID
+    pattern_hash: bytes = b""
+    name: str = ""
+    description: str = ""
+    triggers: Sequence[str] = ()
+    body: str = ""
+    status: Status = "pending"
+    #: How much evidence there was when its status was decided.
+    decided_evidence: int = 0
+    #: Cosine of both; None if not measured.
+    likeness: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +123,8 @@ def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
         problem = item.experience.pain_pattern
         words = _tokens(problem)
         for known, members in groups:
-            same = alike(known, words) or pattern_hash(members[0].experience.pain_pattern) == pattern_hash(
-                problem
-            )
+            first = members[0].experience.pain_pattern
+            same = alike(known, words) or pattern_hash(first) == pattern_hash(problem)
             if same and members[0].user_id == item.user_id:
                 members.append(item)
                 break
@@ -109,13 +134,10 @@ def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
     return sorted(patterns, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
-def is_due(pattern: Pattern, *, min_reuse: int, min_confidence: float) -> bool:
+def is_due(pattern: Pattern) -> bool:
     """Whether it is worth a candidate: used often enough, sure enough, and it says what to do."""
-    return (
-        bool(pattern.common_steps)
-        and pattern.total_reuse >= min_reuse
-        and pattern.confidence >= min_confidence
-    )
+    enough = pattern.total_reuse >= MIN_REUSE and pattern.confidence >= MIN_CONFIDENCE
+    return enough and bool(pattern.common_steps)
 
 
 def common_steps(experiences: Sequence[StoredExperience]) -> list[str]:
@@ -146,20 +168,18 @@ def _tokens(text: str) -> frozenset[str]:
 
 def _pattern(members: Sequence[LivedExperience]) -> Pattern:
     experiences, user_id = [item.experience for item in members], members[0].user_id
-    hashes = list(dict.fromkeys(pattern_hash(experience.pain_pattern, user_id) for experience in experiences))
+    problems = list(dict.fromkeys(experience.pain_pattern for experience in experiences))
+    tools = dict.fromkeys(tool for experience in experiences for tool in experience.tools_used)
+    contexts = (experience.industry_context for experience in experiences)
     return Pattern(
         kind="skill",
         user_id=user_id,
-        hashes=hashes,
-        title=experiences[0].pain_pattern,
-        wordings=list(dict.fromkeys(experience.pain_pattern for experience in experiences)),
+        hashes=list(dict.fromkeys(pattern_hash(problem, user_id) for problem in problems)),
+        title=problems[0],
+        wordings=problems,
         common_steps=common_steps(experiences),
-        tools_used=list(dict.fromkeys(tool for experience in experiences for tool in experience.tools_used))[
-            : protocol.MAX_TOOLS
-        ],
-        industry_context=next(
-            (experience.industry_context for experience in experiences if experience.industry_context), None
-        ),
+        tools_used=list(tools)[: protocol.MAX_TOOLS],
+        industry_context=next(filter(None, contexts), None),
         total_reuse=sum(experience.reuse_count for experience in experiences) + len(experiences) - 1,
         confidence=sum(experience.confidence for experience in experiences) / len(experiences),
         evidence=[item.node_id for item in members][-protocol.MAX_EVIDENCE :],
@@ -194,13 +214,13 @@ _WORDS: dict[Language, dict[str, str]] = {
 def draft_skill(pattern: Pattern) -> SkillCandidate:
     """The skill of a pattern, in the language of its problem; it says nothing that the experiences do not."""
     words = _WORDS[language_of(pattern.title)]
-    title = one_line(pattern.title)
+    title, wordings = one_line(pattern.title), [*map(one_line, pattern.wordings[: protocol.MAX_TRIGGERS])]
     name = shorten(words["name"].format(title), protocol.MAX_NAME_CHARS)
     sections = [
         f"# {name}",
         words["known"].format(pattern.total_reuse, len(pattern.wordings), pattern.confidence),
         f"## {words['when']}",
-        "\n".join(f"- {one_line(wording)}" for wording in pattern.wordings[: protocol.MAX_TRIGGERS]),
+        "\n".join(f"- {wording}" for wording in wordings),
         f"## {words['steps']}",
         "\n".join(f"{number}. {one_line(step)}" for number, step in enumerate(pattern.common_steps, 1)),
     ]
@@ -213,10 +233,7 @@ def draft_skill(pattern: Pattern) -> SkillCandidate:
     return SkillCandidate(
         name=name,
         description=shorten(words["does"].format(title), protocol.MAX_DESCRIPTION_CHARS),
-        triggers=[
-            shorten(one_line(wording), protocol.MAX_DESCRIPTION_CHARS)
-            for wording in pattern.wordings[: protocol.MAX_TRIGGERS]
-        ],
+        triggers=[shorten(wording, protocol.MAX_DESCRIPTION_CHARS) for wording in wordings],
         tools=[shorten(tool, protocol.MAX_NAME_CHARS) for tool in pattern.tools_used],
         body="\n\n".join(sections)[: protocol.MAX_BODY_CHARS],
         confidence=pattern.confidence,
@@ -230,29 +247,14 @@ def shorten(text: str, most: int) -> str:
 
 #: Characters of a body: less says nothing that could be followed.
 MIN_BODY_CHARS = 100
-#: No more than certain.
-MAX_CONFIDENCE = 1.0
 
 _HEADING = re.compile(r"^#{1,6} {1,9}\S", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedArtifact:
-    """An artifact of the agent that a candidate is compared with; ``likeness`` is the cosine of both, None if
-    not measured.
-    """
-
-    name: str
-    triggers: Sequence[str]
-    body: str = ""
-    likeness: float | None = None
-
-
 def inspect_candidate(
     candidate: SkillCandidate,
-    known: Sequence[ComparedArtifact] = (),
+    known: Sequence[KnownArtifact] = (),
     *,
-    min_confidence: float,
     near_duplicate: float,
     heading: bool = True,
 ) -> GateReport:
@@ -261,11 +263,10 @@ def inspect_candidate(
     Args:
         candidate: what is proposed.
         known: the agent's other skills, or workflows.
-        min_confidence: 0 … 1; below it nobody is asked.
         near_duplicate: cosine from which on two texts say the same (``engine.providers.embedder_specs``).
         heading: whether the body has to have one; YAML has none.
     """
-    confidence = min(candidate.confidence, MAX_CONFIDENCE)
+    confidence = min(candidate.confidence, 1.0)
     issues = []
     if not candidate.name.strip():
         issues.append("name: missing; give it a title")
@@ -275,30 +276,27 @@ def inspect_candidate(
         )
     if heading and not _HEADING.search(candidate.body):
         issues.append("body: no heading; begin it with a line such as '# Title'")
-    if confidence < min_confidence:
-        issues.append(f"confidence: {confidence:.2f} is below {min_confidence:.2f}; more evidence is needed")
-    if any(
-        override_in(text)
-        for text in (candidate.name, candidate.description, candidate.body, *candidate.triggers)
-    ):
+    if confidence < MIN_CONFIDENCE:
+        issues.append(f"confidence: {confidence:.2f} is below {MIN_CONFIDENCE:.2f}; more evidence is needed")
+    texts = (candidate.name, candidate.description, candidate.body, *candidate.triggers)
+    if any(map(override_in, texts)):
         issues.append("body: gives orders to the model, such as to ignore what it was told; no skill may")
     issues += _taken(candidate, known) + _duplicates(candidate, known, near_duplicate)
-    return GateReport(passed=not issues, issues=issues, confidence=confidence)
+    return GateReport(candidate, issues, confidence)
 
 
-def _taken(candidate: SkillCandidate, known: Sequence[ComparedArtifact]) -> list[str]:
+def _taken(candidate: SkillCandidate, known: Sequence[KnownArtifact]) -> list[str]:
     wanted = {content_digest(trigger): trigger for trigger in candidate.triggers}
-    taken = [
-        (wanted[key], other.name)
+    return [
+        f"triggers: {wanted[key]!r} is a trigger of {other.name!r} already"
         for other in known
         for key in map(content_digest, other.triggers)
         if key in wanted
     ]
-    return [f"triggers: {trigger!r} is a trigger of {name!r} already" for trigger, name in taken]
 
 
 def _duplicates(
-    candidate: SkillCandidate, known: Sequence[ComparedArtifact], near_duplicate: float
+    candidate: SkillCandidate, known: Sequence[KnownArtifact], near_duplicate: float
 ) -> list[str]:
     body = content_digest(candidate.body)
     return [
@@ -313,29 +311,16 @@ def _duplicates(
 RETURNS_AT = 2
 
 
-@dataclass(frozen=True, slots=True)
-class PriorDecision:
-    """What is known of a pattern's artifact: its status, and how much evidence there was when that was
-    decided.
-    """
-
-    status: Status
-    evidence_count: int
-
-
 def next_status(
-    known: PriorDecision | None, report: GateReport, evidence_count: int, *, auto_mode: bool
+    known: KnownArtifact | None, report: GateReport, evidence_count: int, *, auto_mode: bool
 ) -> Status:
     """The status that the artifact has from now on. Nothing that somebody approved or archived changes by
     itself.
     """
     if known is not None and known.status in ("pending", "approved", "archived"):
         return known.status
-    if (
-        known is not None
-        and known.status in ("rejected", "deleted")
-        and evidence_count < RETURNS_AT * max(known.evidence_count, 1)
-    ):
+    doubled = known is None or evidence_count >= RETURNS_AT * max(known.decided_evidence, 1)
+    if known is not None and known.status in ("rejected", "deleted") and not doubled:
         return known.status
     if not report.passed:
         return "refused" if known is None else known.status

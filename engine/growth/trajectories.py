@@ -23,7 +23,7 @@ from jiyi.chat.pipelines import to_yaml
 from jiyi.protocol import artifacts as protocol
 from jiyi.protocol.trajectories import CUT, Completion, RequestType, Satisfaction, StepType
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.words import language_of, normalise, text_digest
+from jiyi.text.words import Language, language_of, normalise, text_digest
 
 #: What the latest user messages, oldest first, say of how satisfied the user is; None without messages.
 Judge = Callable[[Sequence[str]], Satisfaction | None]
@@ -110,9 +110,8 @@ def compress(steps: Iterable[Step], judge: Judge) -> Trajectory | None:
         return None
     asked = [step.input for step in ordered if step.step_type == "user_request" and step.input]
     satisfaction = judge(asked[-JUDGED:])
-    tools = list(
-        dict.fromkeys(step.tool for step in ordered if step.tool is not None and step.step_type not in BEFORE)
-    )
+    used = (step.tool for step in ordered if step.step_type not in BEFORE)
+    tools = list(dict.fromkeys(tool for tool in used if tool is not None))
     return Trajectory(
         request_type=classify(asked[0] if asked else "", tools=bool(tools)),
         request=asked[0] if asked else "",
@@ -172,36 +171,22 @@ def chain(ordered: Sequence[Step]) -> list[Link]:
     links: list[Link] = []
     for step in ordered:
         before = links[-1] if links else None
-        if (
-            step.step_type == "tool_result"
-            and before is not None
-            and before.step_type == "tool_call"
-            and before.tool == step.tool
-        ):
-            links[-1] = before.model_copy(
-                update={"output": step.output, "ok": step.ok, "ms": (before.ms or 0) + (step.ms or 0) or None}
-            )
-        elif before is not None and (before.step_type, before.tool, before.input) == (
-            step.step_type,
-            step.tool,
-            step.input,
-        ):
-            links[-1] = before.model_copy(
-                update={"times": before.times + 1, "output": step.output or before.output}
-            )
+        was = before and (before.step_type, before.tool)
+        if before is not None and step.step_type == "tool_result" and was == ("tool_call", step.tool):
+            took = (before.ms or 0) + (step.ms or 0) or None
+            links[-1] = before.model_copy(update={"output": step.output, "ok": step.ok, "ms": took})
+        elif before is not None and was == (step.step_type, step.tool) and before.input == step.input:
+            again = {"times": before.times + 1, "output": step.output or before.output}
+            links[-1] = before.model_copy(update=again)
         else:
-            links.append(_link(step))
+            links.append(Link.model_validate(step, from_attributes=True))
     return links
 
 
 def skills_used(steps: Iterable[Step]) -> list[UUID]:
     """The skills that were in the prompts."""
-    named = (
-        step.tool
-        for step in steps
-        if step.step_type == "skill" and step.tool is not None and _ID.fullmatch(step.tool)
-    )
-    return [UUID(skill_id) for skill_id in dict.fromkeys(named)]
+    named = (step.tool or "" for step in steps if step.step_type == "skill")
+    return [UUID(skill_id) for skill_id in dict.fromkeys(filter(_ID.fullmatch, named))]
 
 
 def verdict(trajectory: Trajectory) -> protocol.Sentiment:
@@ -214,16 +199,10 @@ def verdict(trajectory: Trajectory) -> protocol.Sentiment:
     return "positive" if trajectory.outcome == "success" and shown else "neutral"
 
 
-def _link(step: Step) -> Link:
-    return Link(
-        step_type=step.step_type, tool=step.tool, input=step.input, output=step.output, ok=step.ok, ms=step.ms
-    )
-
-
 def _tokens(step: Step) -> int:
-    return (
-        step.tokens if step.tokens is not None else estimate_tokens(step.input) + estimate_tokens(step.output)
-    )
+    if step.tokens is not None:
+        return step.tokens
+    return estimate_tokens(step.input) + estimate_tokens(step.output)
 
 
 #: Characters of a message that the rules read: who is content says so at once.
@@ -273,13 +252,11 @@ def _of_words(message: str) -> Satisfaction:
     text = normalise(message[:JUDGED_CHARS]).replace("’", "'")
     if _ASKS.search(text):
         return "neutral"
-    verdicts = [
-        verdict
-        for clause in _CLAUSE.findall(text)
-        for verdict, words in _VERDICTS.items()
-        if words.fullmatch(clause.strip())
-    ]
-    return verdicts[-1] if verdicts else "neutral"
+    for clause in reversed(_CLAUSE.findall(text)):
+        for said, words in _VERDICTS.items():
+            if words.fullmatch(clause.strip()):
+                return said
+    return "neutral"
 
 
 #: Steps that a workflow has at least; runs, and sessions, that a chain is known from.
@@ -288,6 +265,10 @@ MIN_STEPS, MIN_RUNS, MIN_SESSIONS = 2, 3, 2
 MAX_STEPS = 20
 #: Between a chain's tools.
 ARROW = " → "
+_ABOUT: dict[Language, str] = {
+    "en": "A chain of tools that worked {} times: {}",
+    "zh": "{} 次成功的工具链：{}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,15 +291,16 @@ def tools_of(trajectory: Trajectory) -> tuple[str, ...]:
     not.
     """
     tools: list[str] = []
-    for link in trajectory.execution_chain:
-        if (
-            link.step_type == "tool_call"
-            and link.tool is not None
-            and link.ok is not False
-            and tools[-1:] != [link.tool]
-        ):
+    for link in _calls(trajectory):
+        if link.tool is not None and tools[-1:] != [link.tool]:
             tools.append(link.tool)
     return tuple(tools)
+
+
+def _calls(trajectory: Trajectory) -> list[Link]:
+    """The calls that did not fail."""
+    calls = (link for link in trajectory.execution_chain if link.step_type == "tool_call")
+    return [link for link in calls if link.ok is not False]
 
 
 def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
@@ -329,11 +311,8 @@ def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
         if run.trajectory.worked and MIN_STEPS <= len(tools) <= MAX_STEPS:
             by_chain.setdefault(tools, []).append(run)
     patterns = [_pattern(tools, same) for tools, same in by_chain.items()]
-    enough = [
-        pattern
-        for pattern in patterns
-        if pattern.total_reuse >= MIN_RUNS and pattern.sessions >= MIN_SESSIONS
-    ]
+    often = [pattern for pattern in patterns if pattern.total_reuse >= MIN_RUNS]
+    enough = [pattern for pattern in often if pattern.sessions >= MIN_SESSIONS]
     return sorted(enough, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
@@ -342,24 +321,17 @@ def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCand
     run.
     """
     inputs = _inputs(pattern, runs)
-    zh = language_of(pattern.title + "".join(pattern.wordings)) == "zh"
     name = shorten(ARROW.join(pattern.common_steps), protocol.MAX_NAME_CHARS)
-    triggers = [
-        shorten(wording, protocol.MAX_DESCRIPTION_CHARS)
-        for wording in pattern.wordings[: protocol.MAX_TRIGGERS]
-    ]
+    wordings = pattern.wordings[: protocol.MAX_TRIGGERS]
+    triggers = [shorten(wording, protocol.MAX_DESCRIPTION_CHARS) for wording in wordings]
     steps = [
         {"tool": tool, "inputs": _as_arguments(given), "on_error": "stop"}
         for tool, given in zip(pattern.common_steps, inputs, strict=True)
     ]
-    about = (
-        f"{pattern.total_reuse} 次成功的工具链：{name}"
-        if zh
-        else f"A chain of tools that worked {pattern.total_reuse} times: {name}"
-    )
+    about = _ABOUT[language_of(pattern.title + "".join(pattern.wordings))]
     return SkillCandidate(
         name=name,
-        description=shorten(about, protocol.MAX_DESCRIPTION_CHARS),
+        description=shorten(about.format(pattern.total_reuse, name), protocol.MAX_DESCRIPTION_CHARS),
         triggers=triggers,
         tools=list(dict.fromkeys(shorten(tool, protocol.MAX_NAME_CHARS) for tool in pattern.common_steps)),
         body=to_yaml({"name": name, "triggers": triggers, "steps": steps})[: protocol.MAX_BODY_CHARS],
@@ -406,11 +378,7 @@ def _inputs(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> list[str]:
     """Of each step what every run gave it; empty where they differ, because then the caller has to say."""
     given: list[set[str]] = [set() for _ in pattern.common_steps]
     for run in runs:
-        calls = [
-            link
-            for link in run.trajectory.execution_chain
-            if link.step_type == "tool_call" and link.ok is not False
-        ]
+        calls = _calls(run.trajectory)
         place = -1
         for number, link in enumerate(calls):
             if number == 0 or calls[number - 1].tool != link.tool:

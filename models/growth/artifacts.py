@@ -19,7 +19,6 @@ from jiyi.protocol.proposals import SkillProposal
 from models.db.actions import Context, action
 from models.db.rows import records
 from models.growth import evolution, work
-from models.growth.evolution import EvolutionEvent
 from models.growth.proposals import Decision, follows
 from models.growth.tables import TrustRow, VoteRow
 from models.memory.agents import belonging, known_agent
@@ -38,15 +37,10 @@ def pattern_of(connection: Connection, group_id: str, skill: SkillProposal) -> P
     """The pattern that a skill came of: of its kind, with evidence in common. None if it is not there any
     more.
     """
-    of_agent = patterns_of(connection, group_id, skill.agent_id, MAX_PATTERNS)
-    return next(
-        (
-            pattern
-            for pattern in of_agent
-            if pattern.artifact == skill.kind and set(pattern.evidence) & set(skill.evidence)
-        ),
-        None,
-    )
+    for pattern in patterns_of(connection, group_id, skill.agent_id, MAX_PATTERNS):
+        if pattern.artifact == skill.kind and set(pattern.evidence) & set(skill.evidence):
+            return pattern
+    return None
 
 
 def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[JsonObject]:
@@ -97,22 +91,14 @@ def note_decision(decision: Decision) -> None:
     """Write its evolution event; of one that is deleted texts, votes and trust go."""
     skill: SkillProposal = decision.proposal
     if decision.choice.done == "deleted":
-        decision.became |= {
-            "name": "",
-            "description": "",
-            "triggers": [],
-            "tools": [],
-            "body": "",
-            "issues": [],
-        }
+        decision.became |= dict.fromkeys(("name", "description", "body"), "")
+        decision.became |= {field: [] for field in ("triggers", "tools", "issues")}
         for table in (VoteRow, TrustRow):
             decision.connection.execute(
                 delete(table).where(table.group_id == decision.name[0], table.artifact_id == skill.id)
             )
-    event = EvolutionEvent(
-        kind=decision.choice.done, agent_id=skill.agent_id, artifact=skill.kind, artifact_id=skill.id
-    )
-    evolution.record_event(decision.connection, decision.name[0], decision.by, event)
+    done = decision.choice.done
+    evolution.record_event(decision.connection, decision.name, decision.by, done, skill.kind, skill.id)
 
 
 @action("feedback.give")

@@ -17,78 +17,32 @@ from sqlalchemy import Connection, text
 from models.erasure.parts import Part, Scrubbed, register
 from models.growth import pains
 
-SCRUBBED: tuple[Scrubbed, ...] = (
-    (
-        "schedules",
+#: Table → its key, and the columns with texts.
+_TEXTS = {
+    "schedules": (
         "schedule_id::text",
         "task_description, natural_description, target_id, session_id, user_id",
-        "group_id = :group",
-        "DELETE FROM schedules",
     ),
-    ("alerts", "alert_id::text", "title, content, subject", "group_id = :group", "DELETE FROM alerts"),
-    (
-        "trajectory_events",
-        "event_id::text",
-        "agent_id, session_id, tool, input_summary, output_summary",
-        "group_id = :group",
-        "DELETE FROM trajectory_events",
-    ),
-    (
-        "trajectories",
+    "alerts": ("alert_id::text", "title, content, subject"),
+    "trajectory_events": ("event_id::text", "agent_id, session_id, tool, input_summary, output_summary"),
+    "trajectories": (
         "trajectory_id::text",
         "agent_id, session_id, request, array_to_string(tools_used, ' '), execution_chain::text",
-        "group_id = :group",
-        "DELETE FROM trajectories",
     ),
-    (
-        "patterns",
+    "patterns": (
         "agent_id || '/' || artifact || '/' || encode(pattern_hash, 'hex')",
         "agent_id, title, array_to_string(wordings || common_steps || tools_used, ' '), industry_context",
-        "group_id = :group",
-        "DELETE FROM patterns",
     ),
-    (
-        "proposals",
-        "proposal_id::text",
-        "agent_id, content::text, reason, made_by, decided_by, note",
-        "group_id = :group",
-        "DELETE FROM proposals",
-    ),
-    (
-        "feedback",
-        "feedback_id::text",
-        "agent_id, comment, given_by",
-        "group_id = :group",
-        "DELETE FROM feedback",
-    ),
-    (
-        "pain_points",
-        "pain_id::text",
-        "agent_id, user_id, summary",
-        "group_id = :group",
-        "DELETE FROM pain_points",
-    ),
-    (
-        "pain_evidence",
-        "pain_id::text || '/' || source_id::text",
-        "quote, session_id",
-        "group_id = :group",
-        "DELETE FROM pain_evidence",
-    ),
-    (
-        "identity_versions",
-        "agent_id || '/' || file || '/' || version::text",
-        "content, reason, author",
-        "group_id = :group",
-        "DELETE FROM identity_versions",
-    ),
-    (
-        "identity_snapshots",
-        "snapshot_id::text",
-        "name, author",
-        "group_id = :group",
-        "DELETE FROM identity_snapshots",
-    ),
+    "proposals": ("proposal_id::text", "agent_id, content::text, reason, made_by, decided_by, note"),
+    "feedback": ("feedback_id::text", "agent_id, comment, given_by"),
+    "pain_points": ("pain_id::text", "agent_id, user_id, summary"),
+    "pain_evidence": ("pain_id::text || '/' || source_id::text", "quote, session_id"),
+    "identity_versions": ("agent_id || '/' || file || '/' || version::text", "content, reason, author"),
+    "identity_snapshots": ("snapshot_id::text", "name, author"),
+}
+SCRUBBED: tuple[Scrubbed, ...] = tuple(
+    (table, key, texts, "group_id = :group", f"DELETE FROM {table}")  # noqa: S608
+    for table, (key, texts) in _TEXTS.items()
 )
 
 

@@ -7,33 +7,25 @@ Trust is counted anew each time, so that order and repetition make no difference
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any
 from uuid import UUID, uuid5
 
-from pydantic import BaseModel
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, text, update
+from sqlalchemy.dialects.postgresql import insert
 from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience
-from engine.growth.skills import (
-    GateReport,
-    LivedExperience,
-    Pattern,
-    PriorDecision,
-    SkillCandidate,
-    next_status,
-)
+from engine.growth.skills import GateReport, KnownArtifact, LivedExperience, Pattern, next_status
 from engine.growth.trajectories import Trajectory, TrajectoryRun, wordless
 from jiyi.protocol.artifacts import ArtifactKind, Recommendation, Sentiment, Signal, Vote
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.events import FeedbackGiven
 from jiyi.protocol.origins import STANDING_TRUST
-from jiyi.protocol.proposals import Status
 from models.accounts import audit
 from models.db.rows import upsert
-from models.growth.tables import ProposalRow
+from models.growth.tables import PatternRow, ProposalRow, TrustRow, VoteRow
 from models.memory.agents import AgentName, bind_name
 from models.memory.event_types import EventType, register_event
 
@@ -43,21 +35,18 @@ WEIGH = "weigh"
 MAX_EXPERIENCES, MAX_TRAJECTORIES = 500, 1_000
 #: Who does what nobody asked for by name, in the audit log.
 GROWTH = "growth"
-_HAPPENED: dict[Status, EvolutionKind] = {
-    "pending": "proposed",
-    "refused": "refused",
-    "approved": "registered",
-}
-
-
 #: Scores below which archiving and optimising are recommended, and above which promoting is.
 ARCHIVE_BELOW, OPTIMISE_BELOW, PROMOTE_ABOVE = 0.2, 0.4, 0.8
 #: Votes, neutral ones left out, from which on there is a recommendation.
 LEAST_VOTES = 5
+#: What becomes of a candidate, by its new status. In the audit log such names begin with ``PREFIX``.
+_HAPPENED = {"pending": "proposed", "refused": "refused", "approved": "registered"}
+PREFIX = "evolution."
 
 
-class Trust(BaseModel, frozen=True):
-    """What was voted, and what it comes to; ``score`` is 0 … 1, .5 without votes."""
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Votes of each kind, and what they come to."""
 
     positive: int = 0
     negative: int = 0
@@ -70,7 +59,7 @@ class Trust(BaseModel, frozen=True):
 
     @property
     def score(self) -> float:
-        """``(positive + 1) / (total + 2)``."""
+        """0 … 1, .5 without votes."""
         return (self.positive + 1) / (self.total + 2)
 
     @property
@@ -85,82 +74,39 @@ class Trust(BaseModel, frozen=True):
         return "promote" if self.score > PROMOTE_ABOVE else None
 
 
-EvolutionKind = Literal[
-    "proposed",
-    "refused",
-    "registered",
-    "returned",
-    "approved",
-    "rejected",
-    "enabled",
-    "disabled",
-    "archived",
-    "deleted",
-    "feedback_given",
-    "feedback_ignored",
-    "recommended",
-]
-
-
-#: In the audit log their names begin so.
-PREFIX = "evolution."
-
-
-KINDS: tuple[EvolutionKind, ...] = get_args(EvolutionKind)
-
-
-class EvolutionEvent(BaseModel, frozen=True):
-    """One change of an artifact, or of how it is trusted. Holds ids and numbers, no texts."""
-
-    kind: EvolutionKind
-    agent_id: str
-    artifact: ArtifactKind
-    artifact_id: UUID
-    evidence_count: int | None = None
-    confidence: float | None = None
-    #: Issues that the gate found.
-    issues: int | None = None
-    trust_score: float | None = None
-    recommendation: Recommendation | None = None
-
-
-def record_event(connection: Connection, group_id: str, actor: str, event: EvolutionEvent) -> None:
-    """Write it, in the transaction of the change itself."""
-    details = event.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
+def record_event(
+    connection: Connection,
+    name: AgentName,
+    actor: str,
+    kind: str,
+    artifact: ArtifactKind,
+    artifact_id: UUID,
+    **numbers: Any,
+) -> None:
+    """Write what happened to an artifact, without its texts, in the transaction of the change itself."""
     audit.record(
         connection,
-        group_id=group_id,
+        group_id=name[0],
         actor=actor,
-        action=f"{PREFIX}{event.kind}",
-        target=str(event.artifact_id),
-        **details,
+        action=f"{PREFIX}{kind}",
+        target=str(artifact_id),
+        agent_id=name[1],
+        artifact=artifact,
+        artifact_id=str(artifact_id),
+        **numbers,
     )
 
 
 def evolution_events(
-    connection: Connection, group_id: str, artifact_id: UUID | None, limit: int
+    connection: Connection, group_id: str, artifact_id: UUID, limit: int
 ) -> list[JsonObject]:
-    """The group's evolution events with kind, id, at, actor and details, of one artifact if it is named: the
-    newest first.
-    """
-    target = None if artifact_id is None else str(artifact_id)
-    parameters = {
-        "group": group_id,
-        "actions": [f"{PREFIX}{kind}" for kind in KINDS],
-        "target": target,
-        "limit": limit,
-    }
-    rows = connection.execute(_EVENTS, parameters)
+    """What happened to an artifact, with kind, id, at, actor and details: the newest first."""
+    rows = connection.execute(
+        _EVENTS, {"group": group_id, "prefix": PREFIX, "target": str(artifact_id), "limit": limit}
+    )
     return [
-        {
-            "id": row.audit_id,
-            "at": row.at,
-            "actor": row.actor,
-            "kind": row.action.removeprefix(PREFIX),
-            **row.details,
-        }
+        {"id": row.audit_id, "at": row.at, "actor": row.actor, "kind": row.kind, **row.details}
         for row in rows
-        if row.details
     ]
 
 
@@ -176,42 +122,23 @@ def lock_owner(connection: Connection, group_id: str, vote: Vote) -> AgentName |
 def count_vote(
     connection: Connection, name: AgentName, feedback_id: UUID, vote: Vote, by: str, now: datetime
 ) -> Trust:
-    """Store a vote, once, and what all votes on its artifact come to. Call it after :func:`owner_of`."""
-    parameters = {
-        "group": name[0],
-        "agent": name[1],
-        "id": vote.artifact_id,
-        "feedback": feedback_id,
-        "by": by,
-        "now": now,
-    }
-    new = (
-        connection.execute(
-            _GIVE, parameters | vote.model_dump(include={"signal", "sentiment", "comment"})
-        ).rowcount
-        == 1
-    )
-    trust = Trust.model_validate(dict(connection.execute(_COUNT, parameters).mappings().one()))
-    before = connection.execute(_BEFORE, parameters).scalar_one_or_none()
-    counts = {"positive": trust.positive, "negative": trust.negative, "neutral": trust.neutral}
-    connection.execute(
-        _SAVE, parameters | counts | {"score": trust.score, "recommendation": trust.recommendation}
-    )
-    details: dict[str, Any] = {
-        "agent_id": name[1],
-        "artifact": vote.artifact,
-        "artifact_id": vote.artifact_id,
-        "trust_score": trust.score,
-    }
+    """Store a vote, once, and what all votes on its artifact come to. Call it after :func:`lock_owner`."""
+    own = {"artifact_id": vote.artifact_id, "group_id": name[0], "agent_id": name[1]}
+    given = {"feedback_id": feedback_id, "given_by": by, "given_at": now}
+    says = vote.model_dump(include={"signal", "sentiment", "comment"})
+    vote_once = insert(VoteRow).values(**own, **given, **says).on_conflict_do_nothing()
+    new = connection.execute(vote_once.returning(VoteRow.feedback_id)).one_or_none() is not None
+    of_artifact = {"group": name[0], "id": vote.artifact_id}
+    trust = Trust(**{row.sentiment: row.votes for row in connection.execute(_COUNT, of_artifact)})
+    before = connection.execute(_BEFORE, of_artifact).scalar_one_or_none()
+    counts = asdict(trust) | {"score": trust.score, "recommendation": trust.recommendation, "updated_at": now}
+    connection.execute(upsert(TrustRow, *counts).values(**own, **counts))
+    about = (vote.artifact, vote.artifact_id)
     if new:
-        record_event(connection, name[0], by, EvolutionEvent(kind="feedback_given", **details))
-    if trust.recommendation is not None and trust.recommendation != before:
-        record_event(
-            connection,
-            name[0],
-            by,
-            EvolutionEvent(kind="recommended", recommendation=trust.recommendation, **details),
-        )
+        record_event(connection, name, by, "feedback_given", *about, trust_score=trust.score)
+    if (advice := trust.recommendation) is not None and advice != before:
+        numbers: dict[str, Any] = {"trust_score": trust.score, "recommendation": advice}
+        record_event(connection, name, by, "recommended", *about, **numbers)
     return trust
 
 
@@ -227,32 +154,16 @@ def count_outcome(
     for skill_id in sorted(skill_ids):
         vote = Vote(artifact="skill", artifact_id=skill_id, sentiment=sentiment, signal=signal)
         if lock_owner(connection, name[0], vote) == name:
-            count_vote(
-                connection,
-                name,
-                uuid5(trajectory_id, str(skill_id)),
-                vote,
-                f"agent:{name[1]}",
-                datetime.now(UTC),
-            )
-
-
-def note_ignored_vote(connection: Connection, name: AgentName, vote: Vote, by: str) -> None:
-    """Note that a vote is on something that is not there."""
-    event = EvolutionEvent(
-        kind="feedback_ignored", agent_id=name[1], artifact=vote.artifact, artifact_id=vote.artifact_id
-    )
-    record_event(connection, name[0], by, event)
+            feedback_id = uuid5(trajectory_id, str(skill_id))
+            count_vote(connection, name, feedback_id, vote, f"agent:{name[1]}", datetime.now(UTC))
 
 
 def vote_of_event(connection: Connection, event_id: UUID) -> tuple[AgentName, Vote, datetime] | None:
     """Who published a vote, and what it says; None if it was erased."""
     row = connection.execute(_EVENT, {"id": event_id}).one_or_none()
-    return (
-        None
-        if row is None
-        else ((row.group_id, row.agent_id), Vote.model_validate(row.payload), row.occurred_at)
-    )
+    if row is None:
+        return None
+    return (row.group_id, row.agent_id), Vote.model_validate(row.payload), row.occurred_at
 
 
 def experiences_of(connection: Connection, name: AgentName) -> list[LivedExperience]:
@@ -283,30 +194,6 @@ def trajectories_of(connection: Connection, name: AgentName) -> list[TrajectoryR
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Grown:
-    """A pattern, and the candidate that came of it with what the gate says; None while it is not due."""
-
-    pattern: Pattern
-    candidate: SkillCandidate | None = None
-    report: GateReport | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KnownArtifact:
-    """An artifact that is there already, with what a candidate is compared by."""
-
-    artifact_id: UUID
-    pattern_hash: bytes
-    name: str
-    description: str
-    triggers: list[str]
-    body: str
-    status: Status
-    decided_evidence: int
-    evidence_count: int
-
-
 def known_artifacts(connection: Connection, name: AgentName, kind: ArtifactKind) -> list[KnownArtifact]:
     """The agent's artifacts of a kind, oldest first, with those that were rejected or refused."""
     return [
@@ -324,60 +211,48 @@ def store_grown(
     connection: Connection,
     name: AgentName,
     kind: ArtifactKind,
-    grown: Sequence[Grown],
+    grown: Sequence[tuple[Pattern, GateReport | None]],
     now: datetime,
     *,
     auto_mode: bool,
-) -> int:
-    """Store the agent's patterns of a kind, and what became of their candidates; returns how many are new or
-    have changed status.
+) -> None:
+    """Store the agent's patterns of a kind, and what became of their candidates. Call it under the agent's
+    lock.
 
-    Call it under the agent's lock. What somebody approved is never changed by it.
+    ``grown``: each pattern with what the gate says of its candidate; None while none is due.
     """
-    hashes = [item.pattern.hashes[0] for item in grown]
+    hashes = [pattern.hashes[0] for pattern, _ in grown]
     connection.execute(_DELETE_PATTERNS, bind_name(name) | {"artifact": kind, "hashes": hashes})
     artifacts = known_artifacts(connection, name, kind)
-    changed = 0
-    for item in grown:
-        _save_pattern(connection, name, item.pattern, now)
-        existing = known_of(item.pattern, artifacts)
-        if item.candidate is not None and item.report is not None:
-            changed += _save_candidate(
-                connection, name, item, item.candidate, item.report, existing, now, auto_mode=auto_mode
-            )
-    return changed
+    for pattern, report in grown:
+        key = {"group_id": name[0], "agent_id": name[1], "artifact": kind, "pattern_hash": pattern.hashes[0]}
+        says = pattern.model_dump(exclude={"kind", "hashes", "user_id"}) | {"updated_at": now}
+        connection.execute(upsert(PatternRow, *says).values(**key, **says))
+        if report is not None:
+            existing = known_of(pattern, artifacts)
+            _save_candidate(connection, name, pattern, report, existing, now, auto_mode=auto_mode)
 
 
 def _save_candidate(
     connection: Connection,
     name: AgentName,
-    grown: Grown,
-    candidate: SkillCandidate,
+    pattern: Pattern,
     report: GateReport,
     existing: KnownArtifact | None,
     now: datetime,
     *,
     auto_mode: bool,
-) -> bool:
-    count = grown.pattern.total_reuse
-    before = None if existing is None else PriorDecision(existing.status, existing.decided_evidence)
-    status = next_status(before, report, count, auto_mode=auto_mode)
+) -> None:
+    """What somebody approved stays as it is."""
+    status = next_status(existing, report, pattern.total_reuse, auto_mode=auto_mode)
+    before = None if existing is None else existing.status
     artifact_id = uuid7() if existing is None else existing.artifact_id
-    if existing is not None and status == existing.status and status != "refused":
-        evidence = {
-            "id": artifact_id,
-            "evidence": grown.pattern.evidence,
-            "count": count,
-            "now": now,
-            "group": name[0],
-        }
-        connection.execute(_MORE_EVIDENCE, evidence)
-        return False
-    pattern, says = (
-        grown.pattern,
-        candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues},
-    )
-    seen = {"evidence": pattern.evidence, "evidence_count": count, "updated_at": now}
+    seen = {"evidence": pattern.evidence, "evidence_count": pattern.total_reuse, "updated_at": now}
+    if status == before and status != "refused":
+        this = (ProposalRow.group_id == name[0], ProposalRow.proposal_id == artifact_id)
+        connection.execute(update(ProposalRow).where(*this).values(**seen))
+        return
+    says = report.candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues}
     values = {"content": says, "status": status, "enabled": False, **seen}
     own = {
         "proposal_id": artifact_id,
@@ -385,40 +260,25 @@ def _save_candidate(
         "agent_id": name[1],
         "kind": pattern.kind,
         "made_by": GROWTH,
+        "user_id": pattern.user_id,
+        "pattern_hash": pattern.hashes[0],
+        "created_at": now,
     }
-    known = {"user_id": pattern.user_id, "pattern_hash": pattern.hashes[0], "created_at": now}
-    connection.execute(upsert(ProposalRow, *values).values(**own, **known, **values))
-    if existing is not None and status == existing.status:
-        return False
-    happened: EvolutionKind = (
-        "returned"
-        if existing is not None and existing.status in ("rejected", "deleted")
-        else _HAPPENED[status]
-    )
-    event = EvolutionEvent(
-        kind=happened,
-        agent_id=name[1],
-        artifact=grown.pattern.kind,
-        artifact_id=artifact_id,
-        evidence_count=count,
-        confidence=report.confidence,
-        issues=len(report.issues),
-    )
-    record_event(connection, name[0], GROWTH, event)
-    return True
-
-
-def _save_pattern(connection: Connection, name: AgentName, pattern: Pattern, now: datetime) -> None:
-    values: dict[str, Any] = pattern.model_dump(exclude={"kind", "hashes", "user_id"})
-    connection.execute(
-        _PATTERN, bind_name(name) | values | {"artifact": pattern.kind, "hash": pattern.hashes[0], "now": now}
-    )
+    connection.execute(upsert(ProposalRow, *values).values(**own, **values))
+    if status == before:
+        return
+    happened = "returned" if before in ("rejected", "deleted") else _HAPPENED[status]
+    numbers = {
+        "evidence_count": pattern.total_reuse,
+        "confidence": report.confidence,
+        "issues": len(report.issues),
+    }
+    record_event(connection, name, GROWTH, happened, pattern.kind, artifact_id, **numbers)
 
 
 _EVENTS = text("""
-    SELECT audit_id, at, actor, action, details FROM audit_log
-    WHERE group_id = :group AND action = ANY(:actions)
-      AND (CAST(:target AS text) IS NULL OR target = :target)
+    SELECT audit_id, at, actor, substr(action, length(:prefix) + 1) AS kind, details FROM audit_log
+    WHERE group_id = :group AND starts_with(action, :prefix) AND target = :target AND details IS NOT NULL
     ORDER BY audit_id DESC LIMIT :limit
 """)
 _OWNER = text("""
@@ -426,26 +286,11 @@ _OWNER = text("""
     WHERE group_id = :group AND proposal_id = :id AND kind = :artifact
     AND status NOT IN ('deleted', 'refused') FOR NO KEY UPDATE
 """)
-_GIVE = text("""
-    INSERT INTO feedback (group_id, feedback_id, agent_id, artifact_id, signal, sentiment, comment, given_by,
-    given_at)
-    VALUES (:group, :feedback, :agent, :id, :signal, :sentiment, :comment, :by, :now) ON CONFLICT DO NOTHING
-""")
 _COUNT = text("""
-    SELECT count(*) FILTER (WHERE sentiment = 'positive') AS positive, count(*) FILTER (WHERE sentiment =
-    'negative') AS negative,
-        count(*) FILTER (WHERE sentiment = 'neutral') AS neutral FROM feedback WHERE group_id = :group
-        AND artifact_id = :id
+    SELECT sentiment, count(*) AS votes FROM feedback WHERE group_id = :group AND artifact_id = :id
+    GROUP BY sentiment
 """)
 _BEFORE = text("SELECT recommendation FROM trust WHERE group_id = :group AND artifact_id = :id")
-_SAVE = text("""
-    INSERT INTO trust (artifact_id, group_id, agent_id, positive, negative, neutral, score, recommendation,
-    updated_at)
-    VALUES (:id, :group, :agent, :positive, :negative, :neutral, :score, :recommendation, :now)
-    ON CONFLICT (artifact_id) DO UPDATE SET positive = excluded.positive, negative = excluded.negative,
-    neutral = excluded.neutral,
-        score = excluded.score, recommendation = excluded.recommendation, updated_at = excluded.updated_at
-""")
 _EVENT = text("""
     SELECT group_id, agent_id, payload, occurred_at FROM events
     WHERE event_id = :id AND type = 'feedback.given' AND outcome <> 'erased'
@@ -458,8 +303,7 @@ _EXPERIENCES = text("""
 """)
 _TRAJECTORIES = text("""
     SELECT trajectory_id, session_id, request_type, request, tools_used, completion AS outcome, satisfaction,
-    tokens, steps, duration_ms,
-        execution_chain, started_at, ended_at, session_id IN (
+        tokens, steps, duration_ms, execution_chain, started_at, ended_at, session_id IN (
             SELECT n.session_id FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
               AND n.user_id IS NOT NULL AND n.visibility IS DISTINCT FROM 'agent' AND n.session_id IS NOT NULL
         ) AS private FROM trajectories
@@ -467,38 +311,18 @@ _TRAJECTORIES = text("""
     ORDER BY trajectory_id DESC LIMIT :limit
 """)
 _TOOLS_CALLED = text("""
-    SELECT DISTINCT lower(tool) FROM trajectories, unnest(tools_used) AS tool WHERE group_id = :group
-    AND agent_id = :agent
+    SELECT DISTINCT lower(tool) FROM trajectories, unnest(tools_used) AS tool
+    WHERE group_id = :group AND agent_id = :agent
 """)
 _KNOWN = text("""
-    SELECT proposal_id AS artifact_id, pattern_hash, content ->> 'name' AS name, content ->> 'description' AS
-    description,
-        content -> 'triggers' AS triggers, content ->> 'body' AS body, status, decided_evidence,
-        evidence_count
+    SELECT proposal_id AS artifact_id, pattern_hash, content ->> 'name' AS name,
+        content ->> 'description' AS description, content -> 'triggers' AS triggers,
+        content ->> 'body' AS body, status, decided_evidence
     FROM proposals WHERE group_id = :group AND agent_id = :agent AND kind = :artifact ORDER BY proposal_id
 """)
 _DELETE_PATTERNS = text("""
     DELETE FROM patterns WHERE group_id = :group AND agent_id = :agent AND artifact = :artifact
     AND NOT pattern_hash = ANY(:hashes)
 """)
-_PATTERN = text("""
-    INSERT INTO patterns (group_id, agent_id, artifact, pattern_hash, title, wordings, common_steps,
-    tools_used, industry_context,
-        total_reuse, sessions, confidence, evidence, updated_at)
-    VALUES (:group, :agent, :artifact, :hash, :title, :wordings, :common_steps, :tools_used,
-    :industry_context,
-        :total_reuse, :sessions, :confidence, :evidence, :now)
-    ON CONFLICT (group_id, agent_id, artifact, pattern_hash) DO UPDATE
-    SET title = excluded.title, wordings = excluded.wordings,
-        common_steps = excluded.common_steps, tools_used = excluded.tools_used, industry_context =
-        excluded.industry_context,
-        total_reuse = excluded.total_reuse, sessions = excluded.sessions, confidence = excluded.confidence,
-        evidence = excluded.evidence, updated_at = excluded.updated_at
-""")
-_MORE_EVIDENCE = text("""
-    UPDATE proposals SET evidence = :evidence, evidence_count = :count, updated_at = :now
-    WHERE group_id = :group AND proposal_id = :id
-""")
-
 
 register_event(FeedbackGiven, EventType(owes=WEIGH))

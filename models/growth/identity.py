@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, delete, func, select, text
-from sqlalchemy.dialects.postgresql import JSONB, distinct_on
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, text
+from sqlalchemy.dialects.postgresql import distinct_on
 from uuid6 import uuid7
 
 from engine.growth.questions import notes_of, render_user_file
@@ -46,9 +46,7 @@ def file_version(connection: Connection, name: AgentName, file: File, number: in
 
 def current_files(connection: Connection, name: AgentName) -> dict[File, IdentityFile]:
     """The four files in force."""
-    written = {
-        row.file: row for row in fetch(connection, IdentityFile, _ALL_LATEST, group=name[0], agent=name[1])
-    }
+    written = {row.file: row for row in fetch(connection, IdentityFile, _ALL_LATEST, **bind_name(name))}
     return {file: written.get(file) or IdentityFile(file=file, version=0, content="") for file in FILES}
 
 
@@ -76,14 +74,9 @@ def write_version(
     before = current_file(connection, name, file)
     if before.content == content:
         return before
-    fields = {
-        "version": before.version + 1,
-        "content": content,
-        "reason": reason,
-        "author": author,
-        "proposal": proposal_id,
-    }
-    connection.execute(_WRITE, _of(name, file) | fields)
+    own = {"group_id": name[0], "agent_id": name[1], "file": file, "version": before.version + 1}
+    says = {"content": content, "reason": reason, "author": author, "proposal_id": proposal_id}
+    connection.execute(insert(_V).values(**own, **says, created_at=func.clock_timestamp()))
     work.note(connection, name, "identity", grown=1)
     if file == "USER":
         connection.execute(_PRUNE, _of(name, file) | {"oldest": before.version + 1 - USER_VERSIONS})
@@ -96,29 +89,15 @@ def _of(name: AgentName, file: File) -> dict[str, str]:
 
 _V = IdentityVersion
 _OF_FILE = (
-    _V.group_id == bindparam("group"),
-    _V.agent_id == bindparam("agent"),
+    *(_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent")),
     _V.file == bindparam("file"),
 )
-_LATEST = (
-    select(*columns(IdentityFile, _V, characters=None)).where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
-)
-_ALL_LATEST = (
-    select(*columns(IdentityFile, _V, characters=None))
-    .where(_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent"))
-    .order_by(_V.file, _V.version.desc())
-    .ext(distinct_on(_V.file))
-)
-_VERSION = select(*columns(IdentityFile, _V, characters=None)).where(
-    *_OF_FILE, _V.version == bindparam("version")
-)
+_SHOWN = select(*columns(IdentityFile, _V, characters=None))
+_LATEST = _SHOWN.where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
+_ALL_LATEST = _SHOWN.where(*_OF_FILE[:2]).order_by(_V.file, _V.version.desc()).ext(distinct_on(_V.file))
+_VERSION = _SHOWN.where(*_OF_FILE, _V.version == bindparam("version"))
 _BRIEFS = columns(IdentityFile, _V, content=None, characters=func.char_length(_V.content))
 _HISTORY = select(*_BRIEFS).where(*_OF_FILE).order_by(_V.version.desc())
-_WRITE = text("""
-    INSERT INTO identity_versions (group_id, agent_id, file, version, content, reason, author, proposal_id,
-    created_at)
-    VALUES (:group, :agent, :file, :version, :content, :reason, :author, :proposal, clock_timestamp())
-""")
 _PRUNE = delete(_V).where(*_OF_FILE, _V.version <= bindparam("oldest"))
 
 
@@ -139,8 +118,8 @@ def add_proposal(
         "base_version": base.version,
         "current": base.content,
         "suggested": suggested,
+        "reflection_id": reflection_id and str(reflection_id),
     }
-    says |= {"reflection_id": reflection_id and str(reflection_id)}
     proposal = proposals.add(connection, name, "identity", says, by, **values)
     assert isinstance(proposal, FileProposal)  # one does not exclude another
     return proposal
@@ -189,16 +168,10 @@ _SUGGESTIONS = text("""
 def take_snapshot(connection: Connection, name: AgentName, called: str, author: str) -> SnapshotState:
     """Note what is in force. Call it under the agent's lock."""
     now = {file: current.version for file, current in current_files(connection, name).items()}
-    fields = {
-        "id": uuid7(),
-        "group": name[0],
-        "agent": name[1],
-        "name": called,
-        "versions": now,
-        "author": author,
-    }
-    connection.execute(_TAKE, fields)
-    snapshot = fetch_one(connection, SnapshotState, _ONE_SNAPSHOT, group=name[0], id=fields["id"])
+    snapshot_id: UUID = uuid7()
+    own = {"snapshot_id": snapshot_id, "group_id": name[0], "agent_id": name[1]}
+    connection.execute(insert(_S).values(**own, name=called, versions=now, author=author))
+    snapshot = find_snapshot(connection, name, snapshot_id)
     assert snapshot is not None  # it was just stored
     return snapshot
 
@@ -221,10 +194,6 @@ def snapshot_page(
 _S = IdentitySnapshot
 _SHOWN_SNAPSHOT = select(*columns(SnapshotState, _S))
 _ONE_SNAPSHOT = _SHOWN_SNAPSHOT.where(_S.group_id == bindparam("group"), _S.snapshot_id == bindparam("id"))
-_TAKE = text("""
-    INSERT INTO identity_snapshots (snapshot_id, group_id, agent_id, name, versions, author)
-    VALUES (:id, :group, :agent, :name, :versions, :author)
-""").bindparams(bindparam("versions", type_=JSONB))
 
 
 #: Who wrote a version that only follows the profile.

@@ -140,11 +140,7 @@ def rollback(context: Context, request: Rollback) -> Rows[IdentityFile]:
     for file, number in _wanted(context, name, request).items():
         before = identity.current_file(context.connection, name, file)
         _still(file, before, request.base_version)
-        then = identity.file_version(context.connection, name, file, number)
-        if then is None:
-            raise NotFound(
-                f"version: {file} of {request.agent_id!r} has no version {number}; see identity.history"
-            )
+        then = _version_of(context, name, file, number)
         reason = request.reason or f"back to version {number}"
         written = identity.write_version(
             context.connection, name, file, then.content, reason=reason, author=context.actor.name

@@ -100,12 +100,8 @@ def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
         uri = _decide(context, pain, request)
     else:
         _withdraw(context, pain)
-        pains.set_status(
-            context.connection,
-            name,
-            pain.pain_id,
-            "dismissed" if request.resolution == "dismissed" else "open",
-        )
+        status = "dismissed" if request.resolution == "dismissed" else "open"
+        pains.set_status(context.connection, name, pain.pain_id, status)
     context.audit(str(pain.pain_id), agent=pain.agent_id, resolution=request.resolution, experience=uri)
     return PainChanged(pain=_known(context, pain.pain_id), experience=uri)
 
@@ -124,15 +120,8 @@ def propose_solution(context: Context, request: ProposeSolution) -> PainChanged:
     if request.steps:
         for number, step in enumerate(request.steps):
             if (override := override_in(step)) is not None:
-                raise InvalidRequest(
-                    [
-                        (
-                            f"steps.{number}: reads like an attempt to override instructions "
-                            f"({override!r}); say"
-                            " it in other words"
-                        )
-                    ]
-                )
+                attempt = f"reads like an attempt to override instructions ({override!r})"
+                raise InvalidRequest([f"steps.{number}: {attempt}; say it in other words"])
         solution = ProposedSolution(title=request.title or pain.summary, steps=request.steps)
         proposal = pains.add_proposal(
             context.connection, (context.group_id, pain.agent_id), pain, solution, context.actor.name
@@ -169,9 +158,8 @@ def _withdraw(context: Context, pain: PainPoint) -> None:
     """No proposal waits any more."""
     for proposal in pains.proposals_of(context.connection, context.group_id, pain.pain_id):
         if proposal.status == "pending":
-            decide(
-                context.connection, proposal, (context.group_id, pain.agent_id), "reject", context.actor.name
-            )
+            name = (context.group_id, pain.agent_id)
+            decide(context.connection, proposal, name, "reject", context.actor.name)
 
 
 def _owe_proposal(context: Context, pain: PainPoint) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from sqlalchemy import Connection, bindparam, select, text, tuple_
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import aliased
 from uuid6 import uuid7
 
@@ -56,33 +57,23 @@ def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report:
     One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the
     agent's lock.
     """
-    known = [
-        known_pain
-        for known_pain in latest_pains(connection, name, MAX_KNOWN)
-        if known_pain.user_id == report.user_id
-    ]
-    place = most_alike(pain.summary, [known_pain.summary for known_pain in known])
+    latest = latest_pains(connection, name, MAX_KNOWN)
+    known = [other for other in latest if other.user_id == report.user_id]
+    place = most_alike(pain.summary, [other.summary for other in known])
     if place is None:
         pain_id: UUID = uuid7()
-        fields = {
-            "id": pain_id,
-            "user": report.user_id,
-            "at": report.said_at,
-            **pain.model_dump(include={"summary", "category", "severity"}),
-        }
-        connection.execute(_ADD_PAIN, bind_name(name) | fields)
+        own = {"pain_id": pain_id, "group_id": name[0], "agent_id": name[1], "user_id": report.user_id}
+        says = pain.model_dump(include={"summary", "category", "severity"})
+        seen = {"first_seen": report.said_at, "last_seen": report.said_at}
+        connection.execute(insert(_P).values(**own, **says, **seen))
         work.note(connection, name, "pain", grown=1)
         severity = pain.severity
     else:
         pain_id, severity = known[place].pain_id, graver(known[place].severity, pain.severity)
-    evidence = {
-        "pain": pain_id,
-        "source": report.source_id,
-        "session": report.session_id,
-        "quote": report.quote,
-        "at": report.said_at,
-    }
-    if connection.execute(_EVIDENCE, bind_name(name) | evidence).rowcount:
+    told = report.model_dump(exclude={"user_id"})
+    table = tables.PainEvidence
+    tell_once = insert(table).values(group_id=name[0], pain_id=pain_id, **told).on_conflict_do_nothing()
+    if connection.execute(tell_once.returning(table.pain_id)).one_or_none() is not None:
         _count(connection, name, pain_id, severity)
     changed = find_pain(connection, name[0], pain_id)
     assert changed is not None  # it is locked by its agent
@@ -99,10 +90,8 @@ def recount(connection: Connection, name: AgentName, pain_id: UUID) -> None:
 def _count(connection: Connection, name: AgentName, pain_id: UUID, severity: Severity) -> None:
     turns = connection.execute(_TURNS, bind_name(name) | {"pain": pain_id}).scalar_one()
     confidence = confidence_of(turns, CONFIDENCE_STEP)
-    connection.execute(
-        _COUNT,
-        bind_name(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity},
-    )
+    counted = {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity}
+    connection.execute(_COUNT, bind_name(name) | counted)
 
 
 def set_status(connection: Connection, name: AgentName, pain_id: UUID, status: str) -> None:
@@ -133,15 +122,6 @@ _QUOTES = text("""
     SELECT e.source_id, e.quote, e.said_at, e.session_id, p.user_id FROM pain_evidence e
     JOIN pain_points p USING (group_id, pain_id)
     WHERE e.group_id = :group AND e.pain_id = :pain ORDER BY e.said_at DESC, e.source_id DESC LIMIT :limit
-""")
-_ADD_PAIN = text("""
-    INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, category, severity, first_seen,
-    last_seen)
-    VALUES (:id, :group, :agent, :user, :summary, :category, :severity, :at, :at)
-""")
-_EVIDENCE = text("""
-    INSERT INTO pain_evidence (group_id, pain_id, source_id, session_id, quote, said_at)
-    VALUES (:group, :pain, :source, :session, :quote, :at) ON CONFLICT DO NOTHING
 """)
 _TURNS = text("""
     SELECT count(*) FROM pain_evidence e JOIN pain_points p USING (group_id, pain_id)
@@ -242,19 +222,11 @@ def keep_what_helped(decision: Decision) -> None:
     session = reports[0].session_id or "" if reports else ""
     provenance = {"session": session, "llm": proposal.made_by, "prompt": BY_CONFIRMATION}
     user_id = connection.execute(_TOLD_BY, {"group": name[0], "ids": evidence}).scalar_one_or_none()
-    kept: dict[str, Any] = {
-        "evidence": evidence,
-        "at": decision.at,
-        "provenance": provenance,
-        "now": decision.at,
-        "user_id": user_id,
-    }
-    experiences.keep(connection, name, experience, **kept)
-    pending_work.enqueue(
-        connection,
-        AGGREGATE,
-        [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None],
-    )
+    when: dict[str, Any] = {"at": decision.at, "now": decision.at}
+    about: dict[str, Any] = {"evidence": evidence, "provenance": provenance, "user_id": user_id}
+    experiences.keep(connection, name, experience, **when, **about)
+    if (agent_key := agents.key_of(connection, *name)) is not None:
+        pending_work.enqueue(connection, AGGREGATE, [(agent_key, name[0])])
     set_status(connection, name, pain.pain_id, "solved")
     work.note(connection, name, "proposal", used=1)
     work.note(connection, name, "experience", grown=1)
@@ -301,15 +273,12 @@ def new_turns(connection: Connection, name: AgentName, limit: int) -> NewTurns:
 
 def pain_cursor(connection: Connection, name: AgentName) -> int:
     """``node_count`` of the last turn that was looked through for pain."""
-    looked_to = connection.execute(_CURSOR, {"group": name[0], "agent": name[1]}).scalar_one_or_none()
-    return 0 if looked_to is None else int(looked_to)
+    return int(connection.execute(_CURSOR, bind_name(name)).scalar_one_or_none() or 0)
 
 
 def move_cursor(connection: Connection, name: AgentName, seen: int, to: int) -> bool:
     """Move it from where it was seen; False if another run has moved it."""
-    return (
-        connection.execute(_MOVE, {"group": name[0], "agent": name[1], "seen": seen, "to": to}).rowcount == 1
-    )
+    return connection.execute(_MOVE, bind_name(name) | {"seen": seen, "to": to}).rowcount == 1
 
 
 def is_behind(connection: Connection, name: AgentName) -> bool:

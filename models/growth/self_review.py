@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -16,11 +15,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.growth.pains import (
     IdentityChange,
-    ReviewState,
+    ReviewSchedule,
     SelfReflected,
     allowed_changes,
-    due_at,
-    due_trigger,
     is_new,
     suggested_content,
 )
@@ -62,20 +59,12 @@ _CONVERSATIONS = func.coalesce(_S.conversations, bindparam("conversations"))
 _EVERY_HOURS = func.coalesce(_S.hours, bindparam("hours"))
 _OWN_MEMORY = and_(MemoryNode.group_id == _S.group_id, MemoryNode.agent_id == _S.agent_id)
 _ANYTHING_NEW = exists().where(_OWN_MEMORY, MemoryNode.kind == "session", MemoryNode.node_count > _S.seen_to)
+_SINCE = ("ended", "seen_to", "last_at", "asked", "anything_new")
 _FIND = select(
-    _CONVERSATIONS.label("conversations"),
-    _EVERY_HOURS.label("hours"),
-    *(
-        _S.require_approval,
-        _S.allow_soul_modification,
-        _S.use_llm,
-        _S.fallback,
-        _S.ended,
-        _S.seen_to,
-        _S.last_at,
-        _S.asked,
-    ),
+    *(_CONVERSATIONS.label("conversations"), _EVERY_HOURS.label("hours")),
     _ANYTHING_NEW.label("anything_new"),
+    *(_S.require_approval, _S.allow_soul_modification, _S.use_llm, _S.fallback),
+    *(_S.ended, _S.seen_to, _S.last_at, _S.asked),
 ).where(*_OF_AGENT)
 _ASK = update(_S).where(*_OF_AGENT).values(asked=true())
 _OWING = exists().where(
@@ -136,21 +125,16 @@ def store_findings(
     def ids(lines: Sequence[int]) -> list[UUID]:
         return [seen[line].node_id for line in dict.fromkeys(lines)]
 
+    proposed = [
+        _propose(connection, name, reflection_id, change, ids(change.evidence), settings)
+        for change in allowed_changes(answer.identity_changes, soul=settings.allow_soul_modification)
+    ]
     findings = Findings(
         patterns=[
             Finding(kind=item.kind, text=item.text, evidence=ids(item.evidence)) for item in answer.patterns
         ],
         improvements=[Finding(text=item.text, evidence=ids(item.evidence)) for item in answer.improvements],
-        proposals=[
-            proposal_id
-            for change in allowed_changes(answer.identity_changes, soul=settings.allow_soul_modification)
-            if (
-                proposal_id := _propose(
-                    connection, name, reflection_id, change, ids(change.evidence), settings
-                )
-            )
-            is not None
-        ],
+        proposals=[proposal_id for proposal_id in proposed if proposal_id is not None],
     )
     connection.execute(
         _KEEP, {"group": name[0], "id": reflection_id, "findings": findings.model_dump(mode="json")}
@@ -190,9 +174,8 @@ def get_schedule(context: Context, request: OfAgent) -> SelfState:
     Its settings, with the deployment's numbers where it has none of its own, how far it has come, and whether
     it is due.
     """
-    return schedule_state(
-        context.connection, known_agent(context.connection, context.group_id, request.agent_id)
-    )
+    name = known_agent(context.connection, context.group_id, request.agent_id)
+    return schedule_state(context.connection, name)
 
 
 @action("self_review.configure")
@@ -251,20 +234,6 @@ def show(context: Context, request: ById) -> ReflectionState:
     return detail
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewSchedule:
-    """An agent's settings with the deployment's where it has none, and how far it has come."""
-
-    settings: SelfSettings
-    rhythm: ReviewState
-    #: ``node_count`` of the last turn that was seen.
-    seen_to: int
-
-    @property
-    def due(self) -> SelfTrigger | None:
-        return due_trigger(self.rhythm, datetime.now(UTC))
-
-
 def ensure_schedule(connection: Connection, name: AgentName) -> None:
     """From now on the agent's hours count; nothing happens if they do already."""
     connection.execute(_BEGIN, bind_name(name))
@@ -274,29 +243,12 @@ def find_schedule(connection: Connection, name: AgentName) -> ReviewSchedule:
     """As the deployment has it where the agent has nothing of its own."""
     row = connection.execute(_FIND, bind_name(name) | _defaults()).mappings().one_or_none()
     if row is None:
-        now = datetime.now(UTC)
-        return ReviewSchedule(
-            SelfSettings(
-                conversations=SELF_REFLECT_CONVERSATIONS,
-                hours=SELF_REFLECT_HOURS,
-                require_approval=True,
-                allow_soul_modification=False,
-                use_llm=True,
-                fallback=True,
-            ),
-            ReviewState(SELF_REFLECT_CONVERSATIONS, SELF_REFLECT_HOURS, 0, now, anything_new=False),
-            0,
+        usual = SelfSettings(
+            **_defaults(), require_approval=True, allow_soul_modification=False, use_llm=True, fallback=True
         )
+        return ReviewSchedule(usual, datetime.now(UTC))
     own = SelfSettings.model_validate({field: row[field] for field in SelfSettings.model_fields})
-    rhythm = ReviewState(
-        own.conversations,
-        own.hours,
-        row["ended"],
-        row["last_at"],
-        anything_new=row["anything_new"],
-        asked=row["asked"],
-    )
-    return ReviewSchedule(own, rhythm, row["seen_to"])
+    return ReviewSchedule(own, **{field: row[field] for field in _SINCE})
 
 
 def schedule_state(connection: Connection, name: AgentName) -> SelfState:
@@ -305,11 +257,11 @@ def schedule_state(connection: Connection, name: AgentName) -> SelfState:
     return SelfState(
         agent_id=name[1],
         settings=known.settings,
-        ended=known.rhythm.ended,
-        last_at=known.rhythm.last_at,
-        anything_new=known.rhythm.anything_new,
-        due=known.due,
-        due_at=due_at(known.rhythm),
+        ended=known.ended,
+        last_at=known.last_at,
+        anything_new=known.anything_new,
+        due=known.due(datetime.now(UTC)),
+        due_at=known.due_at,
     )
 
 
@@ -368,8 +320,8 @@ def finish_review(connection: Connection, name: AgentName, known: ReviewSchedule
     """The look is over: what has happened since it began counts towards the next one. Whether that is due
     already.
     """
-    connection.execute(_LOOKED, bind_name(name) | {"so_many": known.rhythm.ended, "seen": seen_to})
-    return find_schedule(connection, name).due is not None
+    connection.execute(_LOOKED, bind_name(name) | {"so_many": known.ended, "seen": seen_to})
+    return find_schedule(connection, name).due(datetime.now(UTC)) is not None
 
 
 def _owe(connection: Connection, name: AgentName, agent_key: UUID, trigger: SelfTrigger) -> None:

@@ -4,13 +4,13 @@ the actions that read them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from sqlalchemy import Connection, Uuid, any_, bindparam, select, text
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy import Connection, Uuid, any_, bindparam, insert, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from uuid6 import uuid7
 
 from engine.growth.trajectories import Step, Trajectory
@@ -82,18 +82,11 @@ register_event(StepRecorded, EventType(table=TrajectoryEvent, columns=StepRow._f
 
 @after_events
 def owe_compressions(batch: StoredBatch) -> None:
-    """Owe compression for the sessions of new steps, and of those that have ended."""
-    owe_compression(batch.connection, batch.of_type(StepRecorded), batch.of_type(SessionEnded))
-
-
-def owe_compression(
-    connection: Connection, steps: Sequence[StepRecorded], ended: Iterable[SessionEnded]
-) -> None:
     """Owe compression for the sessions of new steps, whose rows are there, and of those that have ended.
 
-    Call it under the agents' lock. Work that is in hand is left alone: whoever has it looks once more under
-    that lock.
+    The agents are locked. Work that is in hand is left alone: whoever has it looks once more under that lock.
     """
+    connection, steps, ended = batch.connection, batch.of_type(StepRecorded), batch.of_type(SessionEnded)
     over = {
         (event.group_id, session_key(event.agent_id, event.session_id))
         for event in ended
@@ -186,43 +179,27 @@ def store_trajectory(
     """Store the trajectory of these steps, which are compressed from now on; returns its id."""
     trajectory_id = uuid7()
     ids = [step.event_id for step in steps]
-    values = trajectory.model_dump(exclude={"execution_chain", "outcome"}) | {
-        "completion": trajectory.outcome
-    }
-    chain: list[dict[str, Any]] = [
-        link.model_dump(exclude_defaults=True) for link in trajectory.execution_chain
-    ]
-    parameters = {
-        "id": trajectory_id,
-        "group": session.group_id,
-        "agent": session.agent_id,
-        "session": session.session_id,
-    }
-    connection.execute(_STORE, parameters | values | {"chain": chain, "ids": ids})
+    says = trajectory.model_dump(exclude={"execution_chain", "outcome"})
+    chain = [link.model_dump(exclude_defaults=True) for link in trajectory.execution_chain]
+    made = {"completion": trajectory.outcome, "execution_chain": chain, "step_ids": ids}
+    connection.execute(insert(_T).values(trajectory_id=trajectory_id, **session._asdict(), **says, **made))
     connection.execute(_COMPRESSED, {"group": session.group_id, "ids": ids, "id": trajectory_id})
     return trajectory_id
 
 
+_T = TrajectoryRow
 _SESSION = text(
     "SELECT group_id, agent_id, session_id FROM trajectory_events WHERE session_key = :key LIMIT 1"
 )
 _OPEN_STEPS = text("""
-    SELECT event_id, step_index, step_type, occurred_at, tool, input_summary AS input, output_summary AS
-    output, ok, tokens,
-        duration_ms AS ms FROM trajectory_events e
+    SELECT event_id, step_index, step_type, occurred_at, tool, input_summary AS input,
+        output_summary AS output, ok, tokens, duration_ms AS ms FROM trajectory_events e
     WHERE group_id = :group AND session_key = :key AND trajectory_id IS NULL AND (closed OR NOT EXISTS (
         SELECT FROM trajectory_events l WHERE l.group_id = :group AND l.session_key = :key
         AND l.received_at > :silent
     ))
     ORDER BY step_index, occurred_at, event_id LIMIT :limit
 """)
-_STORE = text("""
-    INSERT INTO trajectories (trajectory_id, group_id, agent_id, session_id, request_type, request,
-    tools_used, completion,
-        satisfaction, tokens, steps, duration_ms, execution_chain, step_ids, started_at, ended_at)
-    VALUES (:id, :group, :agent, :session, :request_type, :request, :tools_used, :completion,
-        :satisfaction, :tokens, :steps, :duration_ms, :chain, :ids, :started_at, :ended_at)
-""").bindparams(bindparam("chain", type_=JSONB))
 _COMPRESSED = text(
     "UPDATE trajectory_events SET trajectory_id = :id WHERE group_id = :group AND event_id = ANY(:ids)"
 )
@@ -239,20 +216,9 @@ def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID
     return records(connection, _SOME, group=group_id, ids=list(ids))
 
 
-_T = TrajectoryRow
 _SHOWN = select(
-    _T.trajectory_id.label("id"),
-    _T.completion.label("outcome"),
-    *(
-        _T.agent_id,
-        _T.session_id,
-        _T.request_type,
-        _T.request,
-        _T.tools_used,
-        _T.satisfaction,
-        _T.tokens,
-        _T.steps,
-    ),
+    *(_T.trajectory_id.label("id"), _T.completion.label("outcome"), _T.agent_id, _T.session_id),
+    *(_T.request_type, _T.request, _T.tools_used, _T.satisfaction, _T.tokens, _T.steps),
     *(_T.duration_ms, _T.execution_chain, _T.started_at, _T.ended_at),
 )
 _AMONG = _T.trajectory_id == any_(bindparam("ids", type_=ARRAY(Uuid)))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -13,7 +14,7 @@ from sqlalchemy import Connection
 
 from engine.growth import skills
 from engine.growth.questions import SkillDraft
-from engine.growth.skills import ComparedArtifact, Pattern, SkillCandidate, is_due
+from engine.growth.skills import GateReport, KnownArtifact, Pattern, SkillCandidate, is_due
 from engine.growth.skills import aggregate as aggregated
 from engine.growth.trajectories import chains, draft_workflow, runs_of, satisfaction, skills_used, verdict
 from engine.growth.trajectories import compress as compress_steps
@@ -28,7 +29,7 @@ from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work
 from models.growth import evolution, trajectories
-from models.growth.evolution import WEIGH, Grown, KnownArtifact
+from models.growth.evolution import WEIGH
 from models.growth.trajectories import COMPRESS, SILENCE_MINUTES
 from models.growth.work import AGGREGATE, COMPOSE
 from models.memory import agents
@@ -37,10 +38,6 @@ from models.queue import pending_work
 from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, with_llm, work_task
 
 log = logging.getLogger(__name__)
-#: A pattern is worth a skill when its experiences were used again so often together.
-MIN_REUSE = 3
-#: A pattern, and a candidate, is worth a question to people from this confidence on.
-MIN_CONFIDENCE = 0.7
 #: Seconds; the claim is renewed meanwhile.
 TIME_LIMIT = 300
 WEIGH_BATCH = 50
@@ -78,14 +75,15 @@ def weigh(batch: Batch) -> None:
     """
     with batch.finish() as (connection, owed):
         for event_id in owed:
-            vote_row = evolution.vote_of_event(connection, event_id)
-            if vote_row is None:  # erased meanwhile
+            told = evolution.vote_of_event(connection, event_id)
+            if told is None:  # erased meanwhile
                 continue
-            name, vote, at = vote_row
+            name, vote, at = told
             by = f"agent:{name[1]}"
             owner = evolution.lock_owner(connection, name[0], vote)
             if owner is None:
-                evolution.note_ignored_vote(connection, name, vote, by)
+                about = (vote.artifact, vote.artifact_id)
+                evolution.record_event(connection, name, by, "feedback_ignored", *about)
             else:
                 evolution.count_vote(connection, owner, event_id, vote, by, at)
 
@@ -100,12 +98,8 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
             name = agents.name_of(connection, agent_key)
             drafts = [] if name is None else look(connection, name)
             known = [] if name is None else evolution.known_artifacts(connection, name, kind)
-        written = [
-            (pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in drafts
-        ]
-        grown = [
-            _inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written
-        ]
+        written = [(pattern, _written(batch, name, pattern, draft, known)) for pattern, draft in drafts]
+        grown = [(pattern, _inspected(pattern, candidate, known)) for pattern, candidate in written]
         with batch.finish() as (connection, owed):
             if name is None or not owed:
                 continue
@@ -122,21 +116,12 @@ def _patterns_of_problems(
     connection: Connection, name: AgentName
 ) -> list[tuple[Pattern, SkillCandidate | None]]:
     called = evolution.tools_called(connection, name)
-    patterns = [
-        pattern.model_copy(
-            update={"tools_used": [tool for tool in pattern.tools_used if tool.lower() in called]}
-        )
-        for pattern in aggregated(evolution.experiences_of(connection, name))
-    ]
-    return [
-        (
-            pattern,
-            skills.draft_skill(pattern)
-            if is_due(pattern, min_reuse=MIN_REUSE, min_confidence=MIN_CONFIDENCE)
-            else None,
-        )
-        for pattern in patterns
-    ]
+    drafts: list[tuple[Pattern, SkillCandidate | None]] = []
+    for found in aggregated(evolution.experiences_of(connection, name)):
+        used = [tool for tool in found.tools_used if tool.lower() in called]
+        pattern = found.model_copy(update={"tools_used": used})
+        drafts.append((pattern, skills.draft_skill(pattern) if is_due(pattern) else None))
+    return drafts
 
 
 def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
@@ -172,34 +157,29 @@ def _written(
 
 
 def _inspected(
-    pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool
-) -> Grown:
+    pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact]
+) -> GateReport | None:
     if candidate is None:
-        return Grown(pattern)
+        return None
     own = evolution.known_of(pattern, known)
     others = [other for other in known if other is not own and other.status in ("pending", "approved")]
-    report = skills.inspect_candidate(
+    return skills.inspect_candidate(
         candidate,
         _compared(candidate, others),
-        min_confidence=MIN_CONFIDENCE,
         near_duplicate=thresholds_of(embedder().model).near_duplicate if others else 1.0,
-        heading=heading,
+        heading=pattern.kind == "skill",
     )
-    return Grown(pattern, candidate, report)
 
 
-def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> list[ComparedArtifact]:
+def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> list[KnownArtifact]:
     """The others with how like the candidate each is."""
     if not others:
         return []
-    texts = [
-        f"{candidate.name}\n{candidate.description}",
-        *(f"{other.name}\n{other.description}" for other in others),
-    ]
+    compared: list[SkillCandidate | KnownArtifact] = [candidate, *others]
+    texts = [f"{one.name}\n{one.description}" for one in compared]
     own, *vectors = embedder().passages(texts)
     return [
-        ComparedArtifact(other.name, other.triggers, other.body, float(own @ vector))
-        for other, vector in zip(others, vectors, strict=True)
+        replace(other, likeness=float(own @ vector)) for other, vector in zip(others, vectors, strict=True)
     ]
 
 

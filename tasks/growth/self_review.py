@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.growth.pains import MetaMemory, SelfReflected
+from engine.growth.pains import MetaMemory, ReviewSchedule, SelfReflected
 from engine.growth.questions import SelfReflection
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
@@ -22,7 +23,6 @@ from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work
 from models.growth import identity, self_review
-from models.growth.self_review import ReviewSchedule
 from models.growth.work import FOLLOW_PROFILE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
@@ -93,7 +93,7 @@ class SelfReviews:
     def begin(self, connection: Connection, name: AgentName, *, called_for: bool) -> SelfReview | None:
         """None if the agent is not to review itself now: neither called for, nor asked, nor due."""
         known = self_review.find_schedule(connection, name)
-        if not (called_for or known.rhythm.asked or known.due):
+        if not (called_for or known.asked or known.due(datetime.now(UTC))):
             return None
         turns = self_review.turns_since(connection, name, known.seen_to, MAX_TURNS)
         return SelfReview(name, known, turns, self_review.files_text(connection, name))

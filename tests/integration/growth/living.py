@@ -57,6 +57,11 @@ def actor(group: str, name: str = "user:mia") -> Actor:
     return Actor(group, name)
 
 
+def act(group: str, action: Any, *, by: str = "user:mia", **fields: Any) -> Any:
+    """What an action answers to a request of these fields."""
+    return action.perform(actor(group, by), action.request(**fields))
+
+
 def pains(group: str, **wanted: Any) -> list[PainPoint]:
     return pain_actions.list_pains.perform(actor(group), ListPains(**wanted)).rows
 

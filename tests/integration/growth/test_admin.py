@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from jiyi.protocol.identity import ProposeChange
-from jiyi.protocol.proposals import Deciding
 from models.growth import identity_actions
 from models.growth.proposal_actions import decide_proposal
 from tests.integration.conftest import SignIn
 from tests.integration.growth.growing import STEPS, artifacts, chain, end, experienced, feedback, run, save
-from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, pain, say
+from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, act, actor, pain, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -30,7 +29,7 @@ def grown(group: str) -> str:
         request = ProposeChange(agent_id=AGENT, file="SOUL", suggested=suggested, reason="agreed")
         made = identity_actions.propose.perform(actor(group), request)
         if "brief" not in suggested:
-            decide_proposal.perform(actor(group), Deciding(id=made.id, decision="approve"))
+            act(group, decide_proposal, id=made.id, decision="approve")
     return group
 
 

@@ -10,24 +10,14 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.protocol.identity import (
-    ComposePrompt,
-    FileHistory,
-    GetFile,
-    IdentityFile,
-    ListSnapshots,
-    ProposeChange,
-    Rollback,
-    TakeSnapshot,
-    UpdateUser,
-)
-from jiyi.protocol.proposals import Deciding, FileProposal, ListProposals
+from jiyi.protocol.identity import GetFile, IdentityFile, ProposeChange, Rollback, UpdateUser
+from jiyi.protocol.proposals import Deciding, FileProposal
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity_actions
 from models.growth.proposal_actions import decide_proposal, list_proposals
 from models.memory.agents import lock_agents
-from tests.integration.growth.living import AGENT, SMALL_TALK, actor, rows, say
+from tests.integration.growth.living import AGENT, SMALL_TALK, act, actor, rows, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -50,18 +40,16 @@ def propose(group: str, suggested: str = KIND, file: Any = "SOUL", **fields: Any
 
 
 def approve(group: str, proposal: FileProposal, by: str = "user:mia") -> IdentityFile:
-    decide_proposal.perform(actor(group, by), Deciding(id=proposal.id, decision="approve"))
-    return identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file=proposal.file))
+    act(group, decide_proposal, id=proposal.id, decision="approve", by=by)
+    return act(group, identity_actions.get_file, agent_id=AGENT, file=proposal.file)
 
 
 def reject(group: str, proposal: FileProposal, reason: str = "") -> FileProposal:
-    return decide_proposal.perform(actor(group), Deciding(id=proposal.id, decision="reject", reason=reason))
+    return act(group, decide_proposal, id=proposal.id, decision="reject", reason=reason)
 
 
 def read(group: str, file: Any = "SOUL", version: int | None = None) -> IdentityFile:
-    return identity_actions.get_file.perform(
-        actor(group), GetFile(agent_id=AGENT, file=file, version=version)
-    )
+    return act(group, identity_actions.get_file, agent_id=AGENT, file=file, version=version)
 
 
 def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:
@@ -92,15 +80,12 @@ def test_approved_it_is_the_next_version_and_every_change_leaves_an_audit_row(ag
         "user:mia",
         "users asked for it",
     )
-    [decided] = list_proposals.perform(actor(agent), ListProposals(agent_id=AGENT)).rows
+    [decided] = act(agent, list_proposals, agent_id=AGENT).rows
     assert (decided.status, decided.decided_by, decided.stale) == ("approved", "user:mia", False)
     with pytest.raises(InvalidRequest, match="says already"):
         propose(agent)
-    assert (
-        identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1)).rows
-        == []
-    )
-    identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=0))
+    assert act(agent, identity_actions.rollback, agent_id=AGENT, file="SOUL", version=1).rows == []
+    act(agent, identity_actions.rollback, agent_id=AGENT, file="SOUL", version=0)
     found = rows("SELECT action, actor, target FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=agent)
     assert [row["action"] for row in found if row["action"] != "identity.rollback"] == [
         "identity.propose",
@@ -142,7 +127,7 @@ def test_a_proposal_whose_base_has_changed_is_in_conflict_and_stays_pending(agen
         approve(agent, second)
     with pytest.raises(Conflict, match="version 1 of SOUL is in force, not 0"):
         propose(agent, "You are terse.", base_version=0)
-    found = list_proposals.perform(actor(agent), ListProposals(status="pending")).rows
+    found = act(agent, list_proposals, status="pending").rows
     assert [(one.id, one.stale) for one in found] == [(second.id, True)]
     assert reject(agent, second).status == "rejected"
 
@@ -196,9 +181,7 @@ def test_old_versions_of_user_are_pruned_and_of_no_other_file(
 ) -> None:
     monkeypatch.setattr("models.growth.identity.USER_VERSIONS", 2)
     for number in range(4):
-        identity_actions.update_user.perform(
-            actor(agent), UpdateUser(agent_id=AGENT, notes=f"Note {number}.")
-        )
+        act(agent, identity_actions.update_user, agent_id=AGENT, notes=f"Note {number}.")
         approve(agent, propose(agent, f"You are {number}."))
     found = rows("SELECT file, version FROM identity_versions WHERE group_id = :g ORDER BY 1, 2", g=agent)
     assert [(row["file"], row["version"]) for row in found] == [
@@ -212,30 +195,24 @@ def test_rollback_is_a_new_version(agent: str) -> None:
     approve(agent, propose(agent))
     approve(agent, propose(agent, "You are terse."))
     with pytest.raises(Conflict, match="not 1"):  # it was decided on an older version
-        identity_actions.rollback.perform(
-            actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1, base_version=1)
-        )
-    done = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1))
+        act(agent, identity_actions.rollback, agent_id=AGENT, file="SOUL", version=1, base_version=1)
+    done = act(agent, identity_actions.rollback, agent_id=AGENT, file="SOUL", version=1)
     assert [(one.version, one.content, one.reason) for one in done.rows] == [(3, KIND, "back to version 1")]
-    history = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL"))
+    history = act(agent, identity_actions.history, agent_id=AGENT, file="SOUL")
     assert [one.version for one in history.rows] == [3, 2, 1]
-    back = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=2))
+    back = act(agent, identity_actions.rollback, agent_id=AGENT, file="SOUL", version=2)
     assert back.rows[0].content == "You are terse."
 
 
 def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
     approve(agent, propose(agent))
-    taken = identity_actions.snapshot.perform(
-        actor(agent), TakeSnapshot(agent_id=AGENT, name="before the trip")
-    )
+    taken = act(agent, identity_actions.snapshot, agent_id=AGENT, name="before the trip")
     assert taken.versions == {"SOUL": 1, "AGENTS": 0, "USER": 0, "HEARTBEAT": 0}
     approve(agent, propose(agent, "You are terse."))
     approve(agent, propose(agent, "Answer in one line.", file="AGENTS"))
-    [listed] = identity_actions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT)).rows
+    [listed] = act(agent, identity_actions.list_snapshots, agent_id=AGENT).rows
     assert listed == taken
-    done = identity_actions.rollback.perform(
-        actor(agent), Rollback(agent_id=AGENT, snapshot_id=taken.snapshot_id)
-    )
+    done = act(agent, identity_actions.rollback, agent_id=AGENT, snapshot_id=taken.snapshot_id)
     assert {one.file: (one.version, one.content) for one in done.rows} == {
         "SOUL": (3, KIND),
         "AGENTS": (2, ""),
@@ -244,14 +221,12 @@ def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
 
 def test_the_files_in_a_prompt(agent: str) -> None:
     approve(agent, propose(agent))
-    identity_actions.update_user.perform(
-        actor(agent), UpdateUser(agent_id=AGENT, notes='Says "hello" <b>often</b>')
-    )
-    made = identity_actions.compose.perform(actor(agent), ComposePrompt(agent_id=AGENT))
+    act(agent, identity_actions.update_user, agent_id=AGENT, notes='Says "hello" <b>often</b>')
+    made = act(agent, identity_actions.compose, agent_id=AGENT)
     assert made.prompt.startswith(f"<SOUL>\n{KIND}\n</SOUL>")
     assert '"Says \\"hello\\" \\u003cb>often\\u003c/b>"' in made.prompt
     assert 0 < made.tokens <= 2_000
-    short = identity_actions.compose.perform(actor(agent), ComposePrompt(agent_id=AGENT, max_tokens=50))
+    short = act(agent, identity_actions.compose, agent_id=AGENT, max_tokens=50)
     assert short.tokens <= 50
 
 
@@ -279,7 +254,7 @@ def test_another_groups_files_are_not_seen(agent: str) -> None:
         lock_agents(connection, [(other, AGENT)])
     approve(agent, made)
     assert read(other).version == 0
-    assert list_proposals.perform(actor(other), ListProposals()).rows == []
+    assert act(other, list_proposals).rows == []
     with pytest.raises(NotFound):
         approve(other, made)
 
@@ -287,17 +262,13 @@ def test_another_groups_files_are_not_seen(agent: str) -> None:
 def test_lists_go_page_by_page(agent: str) -> None:
     for number in range(3):
         approve(agent, propose(agent, f"You are {number}."))
-        identity_actions.snapshot.perform(actor(agent), TakeSnapshot(agent_id=AGENT, name=f"{number}"))
-    history = identity_actions.history.perform(
-        actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2)
-    )
+        act(agent, identity_actions.snapshot, agent_id=AGENT, name=f"{number}")
+    history = act(agent, identity_actions.history, agent_id=AGENT, file="SOUL", limit=2)
     assert [one.version for one in history.rows] == [3, 2]
-    rest = identity_actions.history.perform(
-        actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2, cursor=history.next)
-    )
+    rest = act(agent, identity_actions.history, agent_id=AGENT, file="SOUL", limit=2, cursor=history.next)
     assert ([one.version for one in rest.rows], rest.next) == ([1], None)
-    first = list_proposals.perform(actor(agent), ListProposals(limit=2))
-    following = list_proposals.perform(actor(agent), ListProposals(limit=2, cursor=first.next))
+    first = act(agent, list_proposals, limit=2)
+    following = act(agent, list_proposals, limit=2, cursor=first.next)
     assert (len(first.rows), len(following.rows), following.next) == (2, 1, None)
-    taken = identity_actions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT, limit=2))
+    taken = act(agent, identity_actions.list_snapshots, agent_id=AGENT, limit=2)
     assert [one.name for one in taken.rows] == ["2", "1"]

@@ -13,11 +13,8 @@ from typing import Any
 import pytest
 
 from jiyi.errors import Conflict
-from jiyi.protocol.base import OfAgent
-from jiyi.protocol.growth import ProposeSolution
-from jiyi.protocol.proposals import Deciding, Verb
+from jiyi.protocol.proposals import Verb
 from models.conversations.extraction_schedule import EXTRACT
-from models.db.actions import Actor
 from models.growth import pain_actions, self_review
 from models.growth.evolution import WEIGH
 from models.growth.proposal_actions import decide_proposal
@@ -27,7 +24,7 @@ from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
 from tests.integration.conversations import talk
 from tests.integration.growth.growing import artifacts, chain, end, experienced, feedback, run, save
-from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, hurry, pain, rows, say
+from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, act, hurry, pain, rows, say
 from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -79,7 +76,7 @@ def troubled(group: str) -> None:
 
 def asked(group: str) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
-    pain_actions.propose_solution.perform(actor(group), ProposeSolution(id=pain(group).pain_id))
+    act(group, pain_actions.propose_solution, id=pain(group).pain_id)
 
 
 def profiled(group: str) -> None:
@@ -89,7 +86,7 @@ def profiled(group: str) -> None:
 
 def looked(group: str) -> None:
     say(group, *SMALL_TALK, "以后回答请简洁一点。")
-    self_review.run.perform(actor(group), OfAgent(agent_id=AGENT))
+    act(group, self_review.run, agent_id=AGENT)
 
 
 def lived(group: str) -> None:
@@ -150,9 +147,7 @@ def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -
     def answer_to(decision: Verb, who: str) -> str:
         together.wait(60)
         try:
-            return str(
-                decide_proposal.perform(Actor(group, who), Deciding(id=skill.id, decision=decision)).status
-            )
+            return str(act(group, decide_proposal, id=skill.id, decision=decision, by=who).status)
         except Conflict as error:
             return str(error)
 

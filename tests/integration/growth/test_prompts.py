@@ -12,10 +12,8 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jiyi.protocol.base import AgentForUser, OfAgent
+from jiyi.protocol.base import OfAgent
 from jiyi.protocol.conversations import ContextRequest
-from jiyi.protocol.identity import UpdateUser
-from jiyi.protocol.proposals import Deciding
 from jiyi.protocol.recall import InjectedContext
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE
@@ -27,6 +25,7 @@ from models.growth.artifacts import pending_hint, votes_on
 from models.growth.proposal_actions import decide_proposal
 from tasks.conversations import injection
 from tests.integration.growth.growing import AGENT, STEPS, artifacts, chain, end, experienced, run, save, step
+from tests.integration.growth.living import act
 from tests.integration.growth.test_identity import approve, propose
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -44,8 +43,8 @@ def skill(group: str, **fields: Any) -> UUID:
     experienced(group, **fields)
     run()
     [grown] = artifacts(group)
-    decide_proposal.perform(Actor(group, "user:mia"), Deciding(decision="approve", id=grown.id))
-    decide_proposal.perform(Actor(group, "user:mia"), Deciding(decision="enable", id=grown.id))
+    act(group, decide_proposal, decision="approve", id=grown.id)
+    act(group, decide_proposal, decision="enable", id=grown.id)
     return grown.id
 
 
@@ -58,7 +57,7 @@ def test_what_one_user_told_in_private_is_nobody_else_s_hint_and_skill(group: st
         "no skill mixes what different people told"
     )
     hints = {
-        user: pending_hint.perform(Actor(group, "test"), AgentForUser(agent_id=AGENT, user_id=user)).id
+        user: act(group, pending_hint, agent_id=AGENT, user_id=user, by="test").id
         for user in ("zoe", "ben", None)
     }
     assert hints == {"zoe": grown.id, "ben": None, None: None}
@@ -93,7 +92,7 @@ def test_an_enabled_skill_is_in_the_index_and_its_text_where_the_message_fits(gr
     assert json.dumps(f"1. {STEPS[0]}") in plain.context
     assert ask(group, split=False, format="json").skills == []
     assert ask(group, grown=False, session_id="s11").stable == "Be kind."
-    decide_proposal.perform(Actor(group, "user:mia"), Deciding(decision="disable", id=skill_id))
+    act(group, decide_proposal, decision="disable", id=skill_id)
     assert ask(group, session_id="s10").stable == "Be kind."
 
 
@@ -131,9 +130,7 @@ def test_approved_files_open_the_prompt_and_a_new_version_makes_it_anew(group: s
     experienced(group, times=1)
     approve(group, propose(group, "You are Mia's helper.\n你很耐心。"))
     approve(group, propose(group, "Answer in one sentence.", "AGENTS"))
-    identity_actions.update_user.perform(
-        Actor(group, "user:mia"), UpdateUser(agent_id=AGENT, notes="Her kiln is blue.")
-    )
+    act(group, identity_actions.update_user, agent_id=AGENT, notes="Her kiln is blue.")
     told = ask(group)
     assert told.stable.startswith(
         "<SOUL>\nYou are Mia's helper.\n你很耐心。\n</SOUL>\n\n<AGENTS>\nAnswer in one"

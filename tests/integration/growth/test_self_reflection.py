@@ -18,9 +18,8 @@ from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable, NotFound
 from jiyi.protocol.base import ById, OfAgent
 from jiyi.protocol.growth import ConfigureSelf, SelfState
-from jiyi.protocol.identity import GetFile
-from jiyi.protocol.proposals import Deciding, FileProposal, ListProposals
-from jiyi.protocol.reflection import ReflectionsQuery, ReflectionState
+from jiyi.protocol.proposals import FileProposal
+from jiyi.protocol.reflection import ReflectionState
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity_actions, self_review
@@ -29,7 +28,7 @@ from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
 from tasks.reflection import reflect
 from tests.integration.conversations import talk
-from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, hurry, rows, say
+from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, act, actor, hurry, rows, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -42,11 +41,11 @@ def run() -> int:
 
 
 def state(group: str) -> SelfState:
-    return self_review.get_schedule.perform(actor(group), OfAgent(agent_id=AGENT))
+    return act(group, self_review.get_schedule, agent_id=AGENT)
 
 
 def configure(group: str, **given: Any) -> SelfState:
-    return self_review.configure.perform(actor(group), ConfigureSelf(agent_id=AGENT, **given))
+    return act(group, self_review.configure, agent_id=AGENT, **given)
 
 
 def converse(group: str, count: int, *said: str) -> list[UUID]:
@@ -61,7 +60,7 @@ def converse(group: str, count: int, *said: str) -> list[UUID]:
 
 def ask(group: str) -> UUID:
     """Ask the agent to look at itself."""
-    return self_review.run.perform(actor(group), OfAgent(agent_id=AGENT)).id
+    return act(group, self_review.run, agent_id=AGENT).id
 
 
 def look(group: str, *said: str) -> list[UUID]:
@@ -74,16 +73,16 @@ def look(group: str, *said: str) -> list[UUID]:
 
 def looks(group: str) -> list[ReflectionState]:
     """Every look that is over, the latest first."""
-    found = self_review.list_looks.perform(actor(group), ReflectionsQuery(agent_id=AGENT)).rows
+    found = act(group, self_review.list_looks, agent_id=AGENT).rows
     return [
-        self_review.show.perform(actor(group), ById(id=one.reflection_id))
+        act(group, self_review.show, id=one.reflection_id)
         for one in found
         if one.state in ("done", "nothing")
     ]
 
 
 def proposals(group: str) -> list[FileProposal]:
-    return list_proposals.perform(actor(group), ListProposals(agent_id=AGENT, kind="identity")).rows
+    return act(group, list_proposals, agent_id=AGENT, kind="identity").rows
 
 
 class Scripted:
@@ -190,7 +189,7 @@ def test_an_identity_proposal_waits_for_somebody_and_is_made_once_also_when_it_w
     said = say(group, *SMALL_TALK, WISH)
     asked = ask(group)
     run()
-    found = self_review.show.perform(actor(group), ById(id=asked))
+    found = act(group, self_review.show, id=asked)
     assert found.trigger == "request"
     assert found.findings is not None
     assert len(found.findings.proposals) == 1
@@ -198,18 +197,16 @@ def test_an_identity_proposal_waits_for_somebody_and_is_made_once_also_when_it_w
     assert (proposal.file, proposal.status, proposal.made_by) == ("AGENTS", "pending", "reflection")
     assert proposal.suggested == "- 以后回答请简洁一点"
     assert proposal.evidence == [said[3]]
-    assert (
-        identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file="AGENTS")).version == 0
-    )
+    assert act(group, identity_actions.get_file, agent_id=AGENT, file="AGENTS").version == 0
     look(group, WISH)
     assert len(proposals(group)) == 1
-    decide_proposal.perform(actor(group), Deciding(id=proposal.id, decision="reject"))
+    act(group, decide_proposal, id=proposal.id, decision="reject")
     look(group, WISH)
     assert len(proposals(group)) == 1
     other = f"{group}-other"
-    assert self_review.list_looks.perform(actor(other), ReflectionsQuery()).rows == []
+    assert act(other, self_review.list_looks).rows == []
     with pytest.raises(NotFound):
-        self_review.show.perform(actor(other), ById(id=asked))
+        act(other, self_review.show, id=asked)
 
 
 @pytest.mark.parametrize("soul", [False, True])
@@ -227,10 +224,7 @@ def test_without_approval_it_is_approved_at_once_and_soul_proposed_only_where_th
     run()
     assert sorted(one.file for one in proposals(group)) == (["AGENTS", "SOUL"] if soul else ["AGENTS"])
     assert {(one.status, one.decided_by) for one in proposals(group)} == {("approved", "reflection")}
-    assert (
-        "rain"
-        in identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file="AGENTS")).content
-    )
+    assert "rain" in act(group, identity_actions.get_file, agent_id=AGENT, file="AGENTS").content
 
 
 def test_ignore_previous_becomes_no_part_of_an_agent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

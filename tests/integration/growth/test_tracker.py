@@ -10,9 +10,7 @@ from pydantic import ValidationError
 
 from jiyi.errors import NotFound
 from jiyi.protocol.conversations import ContextRequest
-from jiyi.protocol.growth import ProposeSolution, ResolvePain
 from jiyi.protocol.identity import TallyQuery
-from jiyi.protocol.proposals import Deciding
 from models.db.connection import unit_of_work
 from models.growth import pain_actions, work
 from models.growth.artifacts import list_tallies
@@ -20,13 +18,13 @@ from models.growth.proposal_actions import decide_proposal
 from tasks.conversations import injection
 from tests.integration.growth.growing import artifacts, experienced, feedback, save
 from tests.integration.growth.growing import run as aggregate
-from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, pain, rows, say
+from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, act, actor, pain, rows, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 
 def counted(group: str, days: int = 30) -> dict[str, tuple[int, int]]:
-    found = list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT, days=days))
+    found = act(group, list_tallies, agent_id=AGENT, days=days)
     return {one.what: (one.grown, one.used) for one in found.rows}
 
 
@@ -43,8 +41,8 @@ def test_memories_and_how_often_they_were_injected(group: str) -> None:
 def test_pains_proposals_and_experiences(group: str) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
     pain_id = pain(group).pain_id
-    pain_actions.propose_solution.perform(actor(group), ProposeSolution(id=pain_id, steps=["清空导出缓存"]))
-    pain_actions.resolve_pain.perform(actor(group), ResolvePain(id=pain_id, resolution="confirmed"))
+    act(group, pain_actions.propose_solution, id=pain_id, steps=["清空导出缓存"])
+    act(group, pain_actions.resolve_pain, id=pain_id, resolution="confirmed")
     found = counted(group)
     assert (found["pain"], found["proposal"], found["experience"]) == ((1, 0), (1, 1), (1, 0))
 
@@ -54,7 +52,7 @@ def test_skills_that_were_accepted_and_used(group: str) -> None:
     aggregate()
     [skill] = artifacts(group)
     assert "skill" not in counted(group)
-    decide_proposal.perform(actor(group), Deciding(decision="approve", id=skill.id))
+    act(group, decide_proposal, decision="approve", id=skill.id)
     save([feedback(group, skill.id, signal="usage_count"), feedback(group, skill.id, signal="explicit")])
     aggregate()
     assert counted(group)["skill"] == (1, 1)
@@ -66,7 +64,7 @@ def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
     with unit_of_work() as connection:
         work.note(connection, (group, AGENT), "toy", grown=2)
     rows("UPDATE growth_tallies SET day = day - 10 WHERE group_id = :g AND what = 'toy' RETURNING 1", g=group)
-    found = list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT)).rows
+    found = act(group, list_tallies, agent_id=AGENT).rows
     assert [one.what for one in found][-1] == "toy"
     assert begun <= found[0].day <= datetime.now(UTC).date()
     assert "toy" not in counted(group, days=10)
@@ -81,4 +79,4 @@ def test_nothing_is_counted_of_an_agent_that_is_not_there(group: str) -> None:
         work.note(connection, (group, "nobody"), "skill", grown=1)
     assert rows("SELECT 1 FROM growth_tallies WHERE group_id = :g", g=group) == []
     with pytest.raises(NotFound):
-        list_tallies.perform(actor(group), TallyQuery(agent_id="nobody"))
+        act(group, list_tallies, agent_id="nobody")

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from engine.growth.skills import ComparedArtifact, GateReport, SkillCandidate, inspect_candidate
+from engine.growth.skills import GateReport, KnownArtifact, SkillCandidate, inspect_candidate
 from jiyi.protocol.actions import TABLE
 from jiyi.protocol.identity import override_in, problems_of
 from jiyi.protocol.proposals import SkillProposal, Status
@@ -21,11 +21,15 @@ BODY = (
 )
 
 
-def report(known: list[ComparedArtifact] | None = None, *, heading: bool = True, **fields: Any) -> GateReport:
+def report(*known: KnownArtifact, heading: bool = True, **fields: Any) -> GateReport:
     candidate = SkillCandidate.model_validate(
         {"name": "Free the printer", "triggers": ["printer jams"], "body": BODY, "confidence": 0.9, **fields}
     )
-    return inspect_candidate(candidate, known or [], min_confidence=0.7, near_duplicate=0.9, heading=heading)
+    return inspect_candidate(candidate, known, near_duplicate=0.9, heading=heading)
+
+
+def other(**fields: Any) -> KnownArtifact:
+    return KnownArtifact(artifact_id=uuid4(), name="Other", **fields)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +49,8 @@ def test_what_a_candidate_needs(fields: dict[str, Any], issue: str) -> None:
 
 
 def test_a_good_one_passes_and_of_others_every_issue_is_told_at_once() -> None:
-    assert report() == GateReport(passed=True, issues=[], confidence=0.9)
+    good = report()
+    assert (good.passed, good.issues, good.confidence) == (True, [], 0.9)
     assert report(confidence=7).confidence == 1.0
     assert len(report(name="", body="short", confidence=0.1).issues) == 4
 
@@ -59,10 +64,10 @@ def test_a_heading_is_needed(body: str) -> None:
 
 
 def test_what_another_says_is_refused_by_likeness_words_and_trigger() -> None:
-    assert not report([ComparedArtifact("Other", [], likeness=0.9)]).passed
-    assert report([ComparedArtifact("Other", [], likeness=0.89)]).passed
-    assert not report([ComparedArtifact("Other", [], body=BODY.upper())]).passed
-    taken = report([ComparedArtifact("Other", ["Printer  JAMS"])])
+    assert not report(other(likeness=0.9)).passed
+    assert report(other(likeness=0.89)).passed
+    assert not report(other(body=BODY.upper())).passed
+    taken = report(other(triggers=["Printer  JAMS"]))
     assert taken.issues == ["triggers: 'printer jams' is a trigger of 'Other' already"]
 
 

@@ -12,25 +12,23 @@ from hypothesis import strategies as st
 from engine.conversations.gate import GATES
 from engine.growth.pains import (
     IdentityChange,
-    ReviewState,
+    ReviewSchedule,
     SelfReflected,
     allowed_changes,
-    due_at,
-    due_trigger,
     is_new,
     review,
     suggested_content,
 )
 from engine.growth.questions import SelfReflection
 from engine.rules.provider import Rules
+from jiyi.protocol.growth import SelfSettings
 
 NOW = datetime(2026, 5, 1, 9, tzinfo=UTC)
 
 
-def rhythm(**fields: Any) -> ReviewState:
-    return ReviewState(
-        **{"conversations": 5, "hours": 24, "ended": 0, "last_at": NOW, "anything_new": True, **fields}
-    )
+def schedule(conversations: int = 5, hours: int = 24, **fields: Any) -> ReviewSchedule:
+    settings = SelfSettings.model_construct(conversations=conversations, hours=hours)
+    return ReviewSchedule(settings, NOW, **{"anything_new": True, **fields})
 
 
 @pytest.mark.parametrize(
@@ -48,8 +46,8 @@ def rhythm(**fields: Any) -> ReviewState:
     ],
 )
 def test_when_it_is_due(fields: dict[str, Any], hours: float, expected: str | None) -> None:
-    assert due_trigger(rhythm(**fields), NOW + timedelta(hours=hours)) == expected
-    assert due_at(rhythm(**fields)) == (None if fields.get("hours") == 0 else NOW + timedelta(hours=24))
+    assert schedule(**fields).due(NOW + timedelta(hours=hours)) == expected
+    assert schedule(**fields).due_at == (None if fields.get("hours") == 0 else NOW + timedelta(hours=24))
 
 
 def users(*said: str) -> list[tuple[str, str]]:
