@@ -39,19 +39,8 @@ def provider(
 ) -> Iterator[Any]:
     packages = tmp_path / "packages"
     if request.param == "package":
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--quiet",
-            "--disable-pip-version-check",
-            "install",
-            "--no-deps",
-            "--target",
-            str(packages),
-            PACKAGE,
-        ]
-        subprocess.run(pip, check=True, timeout=500)
+        pip = "-m pip --quiet --disable-pip-version-check install --no-deps --target".split()
+        subprocess.run([sys.executable, *pip, str(packages), PACKAGE], check=True, timeout=500)
     else:
         (packages / "agent").mkdir(parents=True)
         (packages / "agent/memory_provider.py").write_text(STAND_IN)
@@ -59,15 +48,8 @@ def provider(
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "hermes"))
     monkeypatch.setenv("JIYI_KEY", api_key(service, "publish", "read"))
     get_settings.cache_clear()
-    command = [
-        "connect",
-        "hermes",
-        "--yes",
-        "--agent",
-        "helper",
-        "--url",
-        f"http://127.0.0.1:{unlimited_web}",
-    ]
+    address = f"http://127.0.0.1:{unlimited_web}"
+    command = [*"connect hermes --yes --agent helper --url".split(), address]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     monkeypatch.delenv("JIYI_KEY")
@@ -91,6 +73,12 @@ def provider(
         del sys.modules[name]
 
 
+def recalled(provider: Any, word: str) -> str:
+    """What is recalled, once the word is in it."""
+    ask = lambda: provider.prefetch("What am I allergic to?")
+    return poll(ask, lambda found: word in found, PATIENCE, str)
+
+
 def test_what_was_said_is_recalled_in_the_next_session(provider: Any, client: Client) -> None:
     assert provider.name == "jiyi"
     assert provider.is_available()
@@ -98,13 +86,7 @@ def test_what_was_said_is_recalled_in_the_next_session(provider: Any, client: Cl
     provider.sync_turn("I am allergic to peanuts.", "I will keep that in mind.", session_id="s-1")
     provider.on_session_end([{"role": "user", "content": "I am allergic to peanuts."}])
     provider.initialize("s-2", hermes_home="x", platform="cli", user_id="mia")
-    recalled = poll(
-        lambda: provider.prefetch("What am I allergic to?", session_id="s-2"),
-        lambda found: "peanuts" in found,
-        PATIENCE,
-        str,
-    )
-    assert "peanuts" in recalled
+    assert recalled(provider, "peanuts")
     provider.initialize("s-3", user_id="tom")
     assert "peanuts" not in provider.prefetch("What am I allergic to?")
 
@@ -115,12 +97,8 @@ def test_a_model_remembers_and_recalls_by_tools_and_is_told_what_is_wrong(
     provider.initialize("s-1")
     call = provider.handle_tool_call
     assert json.loads(call("jiyi_remember", {"text": "The office closes at six."})) == {"remembered": True}
-    found = poll(
-        lambda: call("jiyi_recall", {"query": "When does the office close?"}),
-        lambda found: "six" in found,
-        PATIENCE,
-        str,
-    )
+    asked = {"query": "When does the office close?"}
+    found = poll(lambda: call("jiyi_recall", asked), lambda found: "six" in found, PATIENCE, str)
     assert "six" in json.loads(found)["memories"]
     assert {tool["name"] for tool in provider.get_tool_schemas()} == {"jiyi_recall", "jiyi_remember"}
     assert "query" in json.loads(call("jiyi_recall", {}))["error"]
@@ -138,9 +116,7 @@ def test_while_the_service_is_away_answers_go_on_and_turns_wait(provider: Any, c
     provider.on_session_end([{"role": "user", "content": "I am allergic to walnuts."}])
     file.write_text(json.dumps(config))
     provider.initialize("s-2")
-    assert poll(
-        lambda: provider.prefetch("What am I allergic to?"), lambda found: "walnuts" in found, PATIENCE, str
-    )
+    assert recalled(provider, "walnuts")
 
 
 def test_a_turn_that_is_refused_holds_up_no_other_and_a_provider_begins_again(
@@ -154,9 +130,7 @@ def test_a_turn_that_is_refused_holds_up_no_other_and_a_provider_begins_again(
     )
     provider.sync_turn("I am allergic to hazelnuts.", "Noted.", session_id="s-1")
     provider.on_session_end([{"role": "user", "content": "I am allergic to hazelnuts."}])
-    assert poll(
-        lambda: provider.prefetch("What am I allergic to?"), lambda found: "hazelnuts" in found, PATIENCE, str
-    )
+    assert recalled(provider, "hazelnuts")
     # The turn is found as soon as it is stored, the end of the session is published after it.
     poll(lambda: len(provider._memory.waiting), lambda waiting: not waiting, PATIENCE, str)
 

@@ -58,15 +58,8 @@ def folder(
     monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path))
     monkeypatch.delenv("OPENCLAW_CONFIG_PATH", raising=False)
     (tmp_path / "openclaw.json").write_text('{"agents": {}}')
-    command = [
-        "connect",
-        "openclaw",
-        "--yes",
-        "--agent",
-        "helper",
-        "--url",
-        f"http://127.0.0.1:{unlimited_web}",
-    ]
+    address = f"http://127.0.0.1:{unlimited_web}"
+    command = [*"connect openclaw --yes --agent helper --url".split(), address]
     with patch.dict(os.environ, {"JIYI_KEY": api_key(service, "publish", "read")}):
         get_settings.cache_clear()  # now, as threads of other tests ask for settings, too
         done = CliRunner().invoke(app, command)

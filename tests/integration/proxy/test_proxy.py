@@ -131,6 +131,12 @@ def turns(group: str, agent: str, count: int) -> list[str]:
         return poll(recorded, lambda texts: len(texts) >= count, PATIENCE)
 
 
+def until_known(client: Client, query: str, word: str, **who: str) -> None:
+    """Wait until the word is recalled for a question."""
+    asked = {"agent_id": "mia", "query": query, **who}
+    poll(lambda: client.conversations.context(**asked).context, lambda text: word in text, PATIENCE)
+
+
 def test_what_was_said_is_in_the_prompt_of_another_conversation(
     proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
 ) -> None:
@@ -146,11 +152,7 @@ def test_what_was_said_is_in_the_prompt_of_another_conversation(
     assert len(turns(group, "mia", 4)) == 4  # the first two, sent again, are not recorded again
 
     with Client(group) as jiyi:
-        poll(
-            lambda: jiyi.conversations.context(agent_id="mia", query="我对什么过敏？").context,
-            lambda text: "花生" in text,
-            PATIENCE,
-        )
+        until_known(jiyi, "我对什么过敏？", "花生")
     ask(client, "帮我推荐一道下酒菜，我对什么过敏？")
     assert "花生" in str(upstream.last["messages"]), (
         "in what was recalled, or, once it is a fact, in what a session begins with"
@@ -224,11 +226,7 @@ def test_a_header_says_whether_memory_is_read_and_written(
     with Client(group) as jiyi:
         jiyi.observe("mia", "Ben is allergic to shrimp.", wait=True, timeout=PATIENCE)
         jiyi.add_turn("mia", "user", "I am allergic to shrimp.", "earlier")
-        poll(
-            lambda: jiyi.conversations.context(agent_id="mia", query="What am I allergic to?").context,
-            lambda text: "shrimp" in text,
-            PATIENCE,
-        )
+        until_known(jiyi, "What am I allergic to?", "shrimp")
     for number, (mode, reads) in enumerate({"off": False, "write": False, "read": True, "on": True}.items()):
         ask(
             client,
@@ -257,11 +255,7 @@ def test_the_responses_api_remembers_streamed_and_not(
     assert first.output_text == upstream.answer
     assert upstream.last["instructions"] == "You are kind."  # nothing is known yet, so nothing was changed
     with Client(group) as jiyi:
-        poll(
-            lambda: jiyi.conversations.context(agent_id="mia", query="我对什么过敏？").context,
-            lambda text: "花生" in text,
-            PATIENCE,
-        )
+        until_known(jiyi, "我对什么过敏？", "花生")
     talk: Any = [
         {"role": "user", "content": "<environment_context>\n<cwd>/花茶</cwd>\n</environment_context>"},
         {"role": "user", "content": [{"type": "input_text", "text": "帮我推荐一道菜，我对什么过敏？"}]},
@@ -290,11 +284,7 @@ def test_tools_are_called_with_memory_in_the_prompt(
     question, schema = "What do I collect?", {"type": "object", "properties": {}}
     with Client(group) as jiyi:
         jiyi.add_turn("mia", "user", "I collect models of shrimp boats.", "earlier")
-        poll(
-            lambda: jiyi.conversations.context(agent_id="mia", query=question).context,
-            lambda text: "shrimp" in text,
-            PATIENCE,
-        )
+        until_known(jiyi, question, "shrimp")
     openai = OpenAIClient(api_key=key, base_url=address)
     tools: Any = [{"type": "function", "function": {"name": "look", "parameters": schema}}]
     messages: Any = [{"role": "user", "content": question}]
@@ -358,11 +348,7 @@ def test_what_one_user_says_is_not_told_to_another(
         monkeypatch.setattr(AsyncHttpTransport, "call", lambda *_: pytest.fail("recall went over HTTP"))
     ask(client, "I am allergic to shrimp.", user="zoe")
     with Client(group) as jiyi:
-        poll(
-            lambda: jiyi.conversations.context(agent_id="mia", query=question, user_id="zoe").context,
-            lambda text: "shrimp" in text,
-            PATIENCE,
-        )
+        until_known(jiyi, question, "shrimp", user_id="zoe")
     for headers, shown in (
         ({"X-Jiyi-User": "ben"}, False),
         ({"X-OpenWebUI-User-Id": "zoe"}, True),

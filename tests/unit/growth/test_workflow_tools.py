@@ -23,39 +23,20 @@ BODY = (
 
 
 def state(body: str = BODY, tools: tuple[str, ...] = ("search", "mail"), **fields: Any) -> SkillProposal:
-    known = {
-        "id": uuid4(),
-        "kind": "pipeline",
-        "agent_id": "a",
-        "user_id": None,
-        "reason": "",
-        "made_by": "growth",
-        "note": "",
-        "name": "search → mail",
-        "description": "",
-        "triggers": ['发票"\n## x'],
-    }
-    rest = {
-        "description": "",
+    whose = {"id": uuid4(), "kind": "pipeline", "agent_id": "a", "made_by": "growth", "status": "approved"}
+    says = {"name": "search → mail", "triggers": ['发票"\n## x'], "body": body, "tools": list(tools)}
+    found = {
         "confidence": 0.9,
         "issues": [],
-        "status": "approved",
         "enabled": True,
         "evidence": [],
         "evidence_count": 3,
         "votes": 0,
     }
-    nobody = {
-        "decided_by": None,
-        "decided_at": None,
-        "trust_score": None,
-        "recommendation": None,
-        "created_at": NOW,
-        "updated_at": NOW,
-    }
-    return SkillProposal.model_validate(
-        {**known, **rest, **nobody, "body": body, "tools": list(tools), **fields}
-    )
+    nothing = dict.fromkeys(("user_id", "decided_by", "decided_at", "trust_score", "recommendation"))
+    blank = dict.fromkeys(("reason", "note", "description"), "")
+    at = {"created_at": NOW, "updated_at": NOW}
+    return SkillProposal.model_validate({**whose, **says, **found, **nothing, **blank, **at, **fields})
 
 
 def search(query: str) -> str:

@@ -98,13 +98,7 @@ def test_messages_of_claude_are_turns_and_what_is_not_in_words_is_told():
         "name": "Travel",
         "created_at": "2026-01-02T03:04:05.123456Z",
         "chat_messages": [
-            {
-                "uuid": "1",
-                "sender": "human",
-                "text": "Where to?",
-                "content": [],
-                "attachments": [{"file_name": "map.pdf"}],
-            },
+            {"uuid": "1", "sender": "human", "text": "Where to?", "attachments": [{"file_name": "map.pdf"}]},
             {
                 "uuid": "2",
                 "sender": "assistant",
@@ -139,17 +133,9 @@ def test_a_memory_of_mem0_keeps_its_user_agent_run_times_and_metadata():
     (draft,) = mem0(row)
     assert (draft.user, draft.agent, draft.session, draft.at.hour) == ("mia", "chef", "r1", 10)
     (event,) = Target(source="mem0", group="g", now=NOW).events(draft)
-    assert event.payload.provenance == {
-        "source": "mem0",
-        "id": "0b1c",
-        "app_id": "shop",
-        "metadata": {"x": 1},
-    }
-    assert (event.payload.origin, event.payload.expires_at.year, event.payload.historic) == (
-        "import",
-        2030,
-        True,
-    )
+    said = event.payload
+    assert said.provenance == {"source": "mem0", "id": "0b1c", "app_id": "shop", "metadata": {"x": 1}}
+    assert (said.origin, said.expires_at.year, said.historic) == ("import", 2030, True)
     assert left_out(mem0({"id": "x"})) == ["malformed"]
     assert left_out(mem0({**row, "created_at": "soon"})) == ["bad time"]
 
@@ -200,17 +186,8 @@ def test_sessions_of_zep_become_turns_and_their_facts_memories():
         (None, "Mia skis", "mia"),
     ]
     assert left_out(parsed) == ["unknown role"]
-    assert (
-        drafts(
-            zep(
-                {
-                    "thread_id": "t",
-                    "messages": [{"uuid": "1", "role": "assistant", "name": "Bot", "content": "x"}],
-                }
-            )
-        )[0].session
-        == "t"
-    )
+    said = {"uuid": "1", "role": "assistant", "name": "Bot", "content": "x"}
+    assert drafts(zep({"thread_id": "t", "messages": [said]}))[0].session == "t"
 
 
 def test_an_agent_file_gives_blocks_passages_and_what_was_said_out_of_its_wrappings():
@@ -307,10 +284,8 @@ def test_lines_of_a_session_of_openclaw_give_its_messages():
 def test_an_id_follows_from_the_source_the_agent_and_the_sources_own_id():
     draft = Draft(key=("c", "m"), text="Hi", role="user", session="c", at=NOW)
     here = Target(source="chatgpt", group="g", now=NOW)
-    (event,), (again,) = (
-        here.events(draft),
-        Target(source="chatgpt", group="other", now=NOW.replace(year=2027)).events(draft),
-    )
+    later = Target(source="chatgpt", group="other", now=NOW.replace(year=2027))
+    (event,), (again,) = here.events(draft), later.events(draft)
     assert (event.event_id, event.payload, event.agent_id) == (again.event_id, again.payload, "assistant")
     others = {
         Target(source="claude", group="g", now=NOW),
@@ -356,29 +331,15 @@ def test_what_is_no_time_is_refused(value):
 
 @given(JSON)
 def test_whatever_stands_there_no_parser_fails(value):
-    for parse in (
-        chatgpt,
-        claude,
-        mem0,
-        langmem,
-        zep,
-        letta,
-        lambda line: files.session_line("s", 1, {"type": "message", "message": line}),
-    ):
-        for item in parse(value):
-            assert isinstance(item, Draft | LeftOut)
-    for name in ("mapping", "chat_messages", "messages", "agents", "core_memory", "value"):
-        holder = {
-            name: value,
-            "id": "i",
-            "uuid": "u",
-            "session_id": "s",
-            "namespace": ["n"],
-            "key": "k",
-            "memory": value,
-        }
-        for parse in (chatgpt, claude, mem0, langmem, zep, letta):
-            for item in parse(holder):
-                assert isinstance(item, LeftOut) or isinstance(
-                    Target(source="x", group="g", now=NOW).events(item), list | LeftOut
-                )
+    parsers = (chatgpt, claude, mem0, langmem, zep, letta)
+    for item in files.session_line("s", 1, {"type": "message", "message": value}):
+        assert isinstance(item, Draft | LeftOut)
+    ids = {"id": "i", "uuid": "u", "session_id": "s", "namespace": ["n"], "key": "k", "memory": value}
+    holders = [
+        ids | {name: value}
+        for name in ("mapping", "chat_messages", "messages", "agents", "core_memory", "value")
+    ]
+    target = Target(source="x", group="g", now=NOW)
+    for parse in parsers:
+        for item in (one for told in (value, *holders) for one in parse(told)):
+            assert isinstance(item, LeftOut) or isinstance(target.events(item), list | LeftOut)
