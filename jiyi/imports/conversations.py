@@ -178,7 +178,7 @@ def open_webui(value: Any) -> Drafts:
     def said(node: str) -> Draft | LeftOut:
         message = mapping(nodes[node])
         key, text = (name, text_or_none(message.get("id")) or node), text_of(message.get("content"))
-        when = {"at": message.get("timestamp"), "began": at}
+        when: dict[str, Any] = {"at": message.get("timestamp"), "began": at}
         return turn(key, message.get("role"), text, **when, about=about, user=user)
 
     yield from _of_tree(name, nodes, path, said)

@@ -233,16 +233,14 @@ def conversations(path: Path) -> Iterator[Any]:
             if entry.flag_bits & 1:
                 raise Unreadable(f"{name}: is encrypted; unpack it first")
             if entry.file_size > max(SMALL_BYTES, entry.compress_size * MAX_GROWTH):
-                raise Unreadable(
-                    f"{name}: would grow more than {MAX_GROWTH} times when it is unpacked, which no export"
-                    " does"
-                )
+                grows = f"would grow more than {MAX_GROWTH} times when it is unpacked"
+                raise Unreadable(f"{name}: {grows}, which no export does")
             try:
-                stream = archive.open(entry)
+                unpacked = archive.open(entry)
             except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
                 raise Unreadable(f"{name}: cannot be unpacked: {error}; download it again") from None
-            with stream:
-                yield from _objects(stream, name, ("conversations",))
+            with unpacked:
+                yield from _objects(unpacked, name, ("conversations",))
 
 
 @contextmanager
