@@ -54,9 +54,7 @@ _CATEGORIES: tuple[protocol.Category, ...] = ("slow", "tedious", "unclear", "fau
 
 
 def tells_of_trouble(sentence: str) -> bool:
-    """Whether a sentence of the user tells of trouble that is: not imagined, not over, not a mere
-    question.
-    """
+    """Whether a user's sentence tells of trouble that is: not imagined, not over, no mere question."""
     sentence = CHEER.sub(" ", sentence[:SENTENCE_CHARS])
     if not (_is_felt(cue.TROUBLE, OVER, sentence) or _is_felt(ANNOYED, DENIED, sentence)):
         return False
@@ -76,9 +74,7 @@ def says_helped(sentence: str) -> bool:
 
 
 def may_tell(message: Message) -> bool:
-    """Whether an LLM is worth being asked: a user has a word of trouble, or of something that helped, in any
-    sense.
-    """
+    """Whether an LLM is worth asking: a user has a word of trouble, or of something that helped."""
     words = (cue.TROUBLE, ANNOYED, HELPED, *(union(__package__, _CUES, name) for name in _CATEGORIES))
     return message.role == "user" and any(pattern.search(message.text[:MESSAGE_CHARS]) for pattern in words)
 
@@ -88,9 +84,7 @@ SHOWN_BEFORE = 2
 
 
 def of_trouble(piece: Piece) -> Piece | None:
-    """Of a piece the new lines that may tell of trouble, and those right before them; None if there are
-    none.
-    """
+    """Of a piece the new lines that may tell of trouble, and those right before them; None without any."""
     places = [place for place, line in enumerate(piece.new) if may_tell(line.message)]
     kept = {near for place in places for near in range(max(0, place - SHOWN_BEFORE), place + 1)}
     if not kept:
@@ -110,9 +104,7 @@ class FoundPain(BaseModel):
 
 
 class FoundPains(BaseModel):
-    """What the new messages of a conversation tell of trouble, and which of them say that something
-    helped.
-    """
+    """What a conversation's new messages tell of trouble, and which of them say that something helped."""
 
     pains: list[FoundPain] = Field([], max_length=protocol.MAX_FOUND)
     #: Numbers of messages in which the user says that what was advised works.
@@ -157,9 +149,7 @@ def topic_of(sentence: str) -> str:
 
 
 def most_alike(summary: str, known: Sequence[str]) -> int | None:
-    """The number of the known one that says the same, the most alike; None if none is alike
-    (``engine.retrieval.corpus``).
-    """
+    """The number of the known one that is most alike; None if none is (``engine.retrieval.corpus``)."""
     if not known:
         return None
     likeness = likeness_by_words([topic_of(text) for text in (summary, *known)])[0, 1:]
@@ -172,9 +162,7 @@ MESSAGE_CHARS = 4_000
 
 
 def find_pains(messages: Sequence[Message], since: int = 0) -> FoundPains:
-    """What the user's messages from ``since`` on tell; texts handed over, and what is played, are not the
-    user's.
-    """
+    """What the user's own messages from ``since`` on tell, without texts handed over and what is played."""
     pains, helped = [], []
     for turn, sentence in _user_sentences(messages, since):
         if says_helped(sentence):
@@ -261,9 +249,7 @@ def propose_solution(
     experiences: Sequence[KnownSolution] = (),
     advice: Sequence[str] = (),
 ) -> ProposedSolution:
-    """The steps of the experience most like the pain that did not fail, else what was advised, else first
-    steps of its kind.
-    """
+    """What helped in the most similar experience, else what was advised, else first steps of its kind."""
     worked = [experience for experience in experiences if experience.outcome != OUTCOMES[0]]
     usable = [experience for experience in worked if _clean(experience.steps)]
     place = most_alike(pain, [experience.problem for experience in usable])
@@ -406,9 +392,7 @@ def allowed_changes(changes: Sequence[IdentityChange], *, soul: bool) -> list[Id
 
 
 def suggested_content(change: IdentityChange, current: str, most: int) -> str | None:
-    """The file with the line at its end; None if it says so already, or may not be written (too long, an
-    override).
-    """
+    """The file with the line at its end; None if it says so already, or may not be written."""
     addition = " ".join(change.addition.split())
     lines = [line.strip().lstrip("-* ").casefold() for line in current.splitlines()]
     if addition.casefold() in lines:

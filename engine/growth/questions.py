@@ -99,9 +99,7 @@ class SelfReflection(Question[SelfReflected]):
 
 
 def _of_lines(question: Pains, answer: FoundPains) -> FoundPains | str:
-    """Of pain points those that a new message of the user tells of; an answer that has only others is
-    none.
-    """
+    """Of pain points those that a new message of the user tells of; an answer with none of them is none."""
     new = list(enumerate(question.messages))[question.since :]
     own = {number: message.text for number, message in new if message.role == "user"}
     pains = [pain for pain in answer.pains if shared_words(pain.summary, own.get(pain.turn, ""))]
@@ -148,18 +146,14 @@ SHOWN: tuple[File, ...] = ("SOUL", "AGENTS", "USER")
 
 
 def compose_prompt(files: Mapping[File, str], most: int) -> str:
-    """The files in one text of at most ``most`` tokens; empty files, and those that do not fit, are left
-    out.
-    """
+    """The files in at most ``most`` tokens, without those that are empty or do not fit."""
     language = language_of(files.get("USER", ""))
     sections = [replace(file_section(file, files.get(file, "")), opens=False) for file in SHOWN]
     return compose(sections, most, Style(language, apart="\n\n")).text
 
 
 def file_section(file: File, content: str, item: Any = None) -> Section:
-    """One of an agent's files. SOUL and AGENTS are instructions, and open a prompt; what USER says of
-    somebody is data.
-    """
+    """One of an agent's files. SOUL and AGENTS are instructions, and open a prompt; USER is data."""
     own = file != "USER"
     lines = [Line(text, item=item) for text in ([visible(content)] if own else content.splitlines())]
     return Section(f"<{file}>", lines, name=file, own=own, opens=own, shortens=own, end=f"</{file}>")

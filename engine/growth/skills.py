@@ -1,6 +1,4 @@
-"""Skills: patterns of experiences of one problem, the candidate written from one, the gate it must pass, and
-what becomes of it.
-"""
+"""Skills: patterns of experiences, candidates, the gate they must pass, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -101,9 +99,7 @@ class KnownArtifact:
 
 @dataclass(frozen=True, slots=True)
 class LivedExperience:
-    """An experience with the memory that says it, and since when it is known; ``user_id``: who alone may be
-    told it, None: everybody.
-    """
+    """An experience, its memory, and since when it is known; ``user_id`` None: everybody may be told it."""
 
     node_id: UUID
     created_at: datetime
@@ -141,9 +137,7 @@ def is_due(pattern: Pattern) -> bool:
 
 
 def common_steps(experiences: Sequence[StoredExperience]) -> list[str]:
-    """Steps that at least half of the experiences have, in the words and the order of the first that has
-    each.
-    """
+    """Steps that at least half of the experiences have, in the words and order of the first with each."""
     steps: list[tuple[frozenset[str], str, set[int]]] = []
     for number, experience in enumerate(experiences):
         for step in experience.solution_steps:
@@ -314,9 +308,7 @@ RETURNS_AT = 2
 def next_status(
     known: KnownArtifact | None, report: GateReport, evidence_count: int, *, auto_mode: bool
 ) -> Status:
-    """The status that the artifact has from now on. Nothing that somebody approved or archived changes by
-    itself.
-    """
+    """The artifact's status from now on. Nothing that somebody approved or archived changes by itself."""
     if known is not None and known.status in ("pending", "approved", "archived"):
         return known.status
     doubled = known is None or evidence_count >= RETURNS_AT * max(known.decided_evidence, 1)

@@ -137,9 +137,7 @@ def classify(request: str, *, tools: bool = False) -> RequestType:
 
 
 def outcome(ordered: Sequence[Step], satisfaction: Satisfaction | None) -> Completion:
-    """How it ended: by the last result of each tool, by whether there was an answer, and by what the user
-    said.
-    """
+    """How it ended, by each tool's last result, whether there was an answer, and what the user said."""
     last = {step.tool: step.ok for step in ordered if step.step_type == "tool_result" and step.ok is not None}
     if last and not any(last.values()):
         return "failed"
@@ -190,9 +188,7 @@ def skills_used(steps: Iterable[Step]) -> list[UUID]:
 
 
 def verdict(trajectory: Trajectory) -> protocol.Sentiment:
-    """What a conversation says of a skill that was in its prompts. An answer alone says nothing: a tool
-    worked, or the user was content.
-    """
+    """What a conversation says of a skill in its prompts: an answer alone says nothing."""
     if trajectory.outcome == "failed" or trajectory.satisfaction == "negative":
         return "negative"
     shown = trajectory.tools_used or trajectory.satisfaction == "positive"
@@ -230,9 +226,7 @@ _BUT = re.compile(r"\b(?:but|though|except|also|another)\b|但|不过|可是|只
 
 
 def satisfaction(messages: Sequence[str], heads: Heads | None = None) -> Satisfaction | None:
-    """How content the user is who said this, oldest first, by the newest message; None if nothing was
-    said.
-    """
+    """How content the user is, by the newest of these messages; None without any."""
     if not messages:
         return None
     judged = heads.satisfaction([messages])[0] if heads is not None else None
@@ -287,9 +281,7 @@ def wordless(trajectory: Trajectory) -> Trajectory:
 
 
 def tools_of(trajectory: Trajectory) -> tuple[str, ...]:
-    """The tools that worked, in order; a tool several times in a row counts once, and one that failed does
-    not.
-    """
+    """The tools that worked, in order; one several times in a row counts once."""
     tools: list[str] = []
     for link in _calls(trajectory):
         if link.tool is not None and tools[-1:] != [link.tool]:
@@ -317,9 +309,7 @@ def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
 
 
 def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCandidate:
-    """The workflow of a chain: each step with the input that it had most often; a step that fails ends the
-    run.
-    """
+    """The workflow of a chain: each step with its usual input; a step that fails ends the run."""
     inputs = _inputs(pattern, runs)
     name = shorten(ARROW.join(pattern.common_steps), protocol.MAX_NAME_CHARS)
     wordings = pattern.wordings[: protocol.MAX_TRIGGERS]
@@ -340,9 +330,7 @@ def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCand
 
 
 def _as_arguments(given: str) -> dict[str, Any]:
-    """A step's input by the names of its function's arguments, where it was told as JSON; none where it was
-    cut.
-    """
+    """A step's input, told as JSON, by the names of its function's arguments; none where it was cut."""
     if given.endswith(CUT):
         return {}
     with suppress(ValueError):

@@ -1,3 +1,1 @@
-"""Ways in: what other services and programs export, as events. ``files`` and ``services`` read, the modules
-of sources parse.
-"""
+"""Ways in: what others export, as events. ``files`` and ``services`` read, the other modules parse."""

@@ -38,9 +38,7 @@ class Told(BaseModel):
 
 
 class Report(BaseModel):
-    """What became of a source's memories and turns. Each counts once: ``taken``, ``already`` there, or
-    ``left_out``.
-    """
+    """What became of a source's memories and turns: each is ``taken``, ``already`` there, or ``left_out``."""
 
     source: str
     taken: int = 0
@@ -120,9 +118,7 @@ class Bringing:
             self._earlier.append(([event.event_id for event in built], what))
 
     def _look_at_earlier(self) -> None:
-        """Say what an earlier run imported and this one does not, or for another user; and erase it if that
-        is wanted.
-        """
+        """Say, and erase if wanted, what an earlier run imported that this one does not, or for another."""
         there: set[UUID] = set()
         for page in chunks([event_id for ids, _ in self._earlier for event_id in ids], STATES_A_CALL):
             states = self._client.events.states(ids=page).rows
@@ -200,9 +196,7 @@ class Question(BaseModel, extra="forbid"):
 
 
 class Compared(BaseModel):
-    """Shares of the questions whose words are among the first memories found; ``theirs`` is None where the
-    source has no search.
-    """
+    """Shares of questions answered among the first memories; ``theirs`` None: the source has no search."""
 
     questions: int
     among_first: int
@@ -214,9 +208,7 @@ class Compared(BaseModel):
 
 
 def read_questions(stream: IO[bytes], name: str) -> list[Question]:
-    """The questions of a file of JSON lines. Raises :class:`jiyi.errors.InvalidRequest` with a sentence for a
-    line that is none.
-    """
+    """The questions of a file of JSON lines. Raises :class:`InvalidRequest` for a line that is none."""
     questions: list[Question] = []
     for number, value in lines(stream, name):
         try:

@@ -1,6 +1,4 @@
-"""Conversations as ChatGPT, Claude (``conversations.json``) and Open WebUI export them: turns, the session is
-the conversation.
-"""
+"""Conversations of ChatGPT, Claude (``conversations.json``) and Open WebUI: turns, each one a session."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ MAX_TITLE_CHARS = 200
 
 
 def chatgpt(conversation: Any) -> Drafts:
-    """One conversation of ChatGPT's: a tree (``mapping``) of which the branch that ends with ``current_node``
-    is in force.
-    """
+    """One conversation of ChatGPT's: of a tree (``mapping``) the branch that ends with ``current_node``."""
     nodes = mapping(mapping(conversation).get("mapping"))
     ids = (mapping(conversation).get("conversation_id"), mapping(conversation).get("id"))
     name = next(filter(None, map(text_or_none, ids)), None)
@@ -76,9 +72,7 @@ def _of_tree(
 def _branch(
     nodes: Mapping[str, Any], current: Any, parent: str, time: Callable[[Mapping[str, Any]], Any]
 ) -> list[str]:
-    """The nodes from the root to the current one, each once; if that is not said, to the one that was written
-    last.
-    """
+    """The nodes from the root to the current one, each once; if that is not known, to the latest."""
 
     def written(numbered: tuple[int, str]) -> tuple[float, int]:
         at = beginning_of(time(mapping(nodes[numbered[1]])))
@@ -142,9 +136,7 @@ def _claude_attachment(
     began: datetime | None,
     about: JsonObject,
 ) -> Draft | LeftOut:
-    """A long text that somebody pasted is kept beside the message, and is said as well; a file's is a
-    document that was handed over.
-    """
+    """A long text that was pasted was said as well; a file's is a document that was handed over."""
     file, text = str(attachment.get("file_name") or ""), attachment.get("extracted_content")
     if not isinstance(text, str) or not text.strip():
         where = f"{' '.join(key[:2])} {file}"
@@ -156,9 +148,7 @@ def _claude_attachment(
 
 
 def open_webui(value: Any) -> Drafts:
-    """One chat of Open WebUI's: a tree (``history``) of which the branch that ends with ``currentId`` is
-    shown.
-    """
+    """One chat of Open WebUI's: of a tree (``history``) the branch that ends with ``currentId``."""
     row = mapping(value)
     chat = mapping(row.get("chat"))
     history = mapping(chat.get("history"))
@@ -202,9 +192,7 @@ def turn(
     agent: str | None = None,
     user: str | None = None,
 ) -> Draft | LeftOut:
-    """A message as a turn of a session, which ``key`` begins with unless another is given; its time is the
-    conversation's unless it has one of its own.
-    """
+    """A message as a turn of a session (``key[0]`` unless given), at its own or the conversation's time."""
     where = " ".join(key)
     if not text.strip():
         return LeftOut(where, "empty")

@@ -1,6 +1,4 @@
-"""What a source's parser gives: drafts of events, and what it leaves out with the reason; and the event that
-a draft becomes.
-"""
+"""Drafts of events that a parser gives, what it leaves out and why, and the event that a draft becomes."""
 
 from __future__ import annotations
 

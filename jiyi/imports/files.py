@@ -122,9 +122,7 @@ class Text:
 
 
 class Piece(NamedTuple):
-    """A part of a file: its value, the field that it is of (None: the file is a list), and whether it is one
-    of several there.
-    """
+    """A part of a file, its field (None: the file is a list), and whether there are several in that field."""
 
     value: Any
     field: str | None = None
@@ -210,9 +208,7 @@ def lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, Any]]:
 
 
 def conversations(path: Path) -> Iterator[Any]:
-    """The conversations of an export: a zip as it was downloaded, its folder, or ``conversations.json``
-    itself.
-    """
+    """The conversations of an export: its zip, its folder, or ``conversations.json`` itself."""
     if path.is_dir():
         found = sorted(file for file in path.iterdir() if _CONVERSATIONS.search(file.name))
         if not found:
@@ -256,9 +252,7 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def objects(path: Path, *fields: str) -> Iterator[Any]:
-    """The objects of a file: of its list, of a list in one of these fields, or (``.jsonl``) one a line; else
-    the file's one object.
-    """
+    """A file's objects: of its list, of a list in these fields, one a line (``.jsonl``), or the only one."""
     name = str(path)
     with path.open("rb") as stream:
         if path.suffix in (".jsonl", ".ndjson"):
@@ -291,9 +285,7 @@ def agent_file(path: Path) -> Any:
 
 
 def workspace(root: Path) -> Drafts:
-    """What an agent of OpenClaw's has written: of its workspace, or of the folder (``~/.openclaw``) with
-    workspace and sessions.
-    """
+    """What an OpenClaw agent wrote: its workspace, or ``~/.openclaw`` with workspace and sessions."""
     if not root.is_dir():
         raise Unreadable(f"{root}: is no folder; give OpenClaw's workspace, or ~/.openclaw")
     homes = [root, root / "workspace"]

@@ -53,9 +53,7 @@ def mem0(value: Any) -> Drafts:
 
 
 def langmem(value: Any, user_at: int | None = None) -> Drafts:
-    """An item of a store: ``namespace``, ``key``, ``value``. ``user_at``: which part of the namespace names
-    the user, from 0.
-    """
+    """A store's item: ``namespace``, ``key``, ``value``. ``user_at``: the user's place in the namespace."""
     item = mapping(value)
     namespace = item.get("namespace", item.get("prefix"))
     if isinstance(namespace, str):
@@ -83,9 +81,7 @@ def words_of(value: Any) -> str:
 
 
 def zep(value: Any) -> Drafts:
-    """A session (later called thread) of Zep's, as its API returns it: its ``messages`` become turns, its
-    ``facts`` memories.
-    """
+    """A session (later: thread) from Zep's API: its ``messages`` become turns, its ``facts`` memories."""
     session = mapping(value)
     name = text_or_none(session.get("session_id")) or text_or_none(session.get("thread_id"))
     if name is None:
@@ -185,9 +181,7 @@ def _letta_message(agent: str, number: int, message: Mapping[str, Any]) -> Draft
 
 
 def _letta_text(message: Mapping[str, Any]) -> str:
-    """What it says; of agents that speak through a tool, what they sent by it: beside that stand only their
-    thoughts.
-    """
+    """What it says; of agents that speak through a tool what they sent by it, not their thoughts."""
     calls = [mapping(mapping(call).get("function")) for call in listing(message.get("tool_calls"))]
     sent = [
         text_or_none(_json_object(call.get("arguments")).get("message"))
@@ -198,9 +192,7 @@ def _letta_text(message: Mapping[str, Any]) -> str:
 
 
 def _letta_unwrapped(text: str) -> str:
-    """What a user said, out of the JSON that the program puts around it; its own notes (log-ins, heartbeats)
-    are nothing.
-    """
+    """What a user said, out of the JSON around it; the program's notes, such as log-ins, are nothing."""
     note = _json_object(text)
     if "type" not in note:
         return text

@@ -1,6 +1,4 @@
-"""Memories of a running service: mem0's (its platform, its own server, or what speaks like them) and Zep's,
-page by page over HTTP.
-"""
+"""Memories of a running mem0 (its platform, its server, or a work-alike) or Zep, page by page over HTTP."""
 
 from __future__ import annotations
 

@@ -89,9 +89,7 @@ class AsyncJiyiMemoryTool(_Commands, BetaAsyncAbstractMemoryTool):
 
 
 class _Files(Items[W]):
-    """The commands as verbs of both clients. A file is an item whose key is its path; folders are what paths
-    have in common.
-    """
+    """The commands as verbs of both clients: files are items by path, folders what paths have in common."""
 
     namespace: list[str]
 

@@ -78,9 +78,7 @@ class JiyiMemory(Memory):
         source: str | None = None,
         **about: Any,
     ) -> MemoryRecord | None:
-        """Keep a text; returns when it can be recalled. None if the memory is read-only, or the text
-        blank.
-        """
+        """Keep a text, until it can be recalled. None if the memory is read-only, or the text blank."""
         kept = self._keep([content], True, scope, categories, metadata, importance, source, **about)
         if not kept:
             return None
@@ -93,9 +91,7 @@ class JiyiMemory(Memory):
         )
 
     def remember_many(self, contents: list[str], *about: Any, **named: Any) -> list[MemoryRecord]:
-        """Have texts kept, with the arguments of :meth:`remember`; returns at once, and as CrewAI does
-        nothing.
-        """
+        """Have texts kept, with the arguments of :meth:`remember`; returns at once."""
         self._keep(contents, False, *about, **named)
         return []
 
@@ -197,9 +193,7 @@ class JiyiMemory(Memory):
         metadata: JsonObject | None = None,
         importance: float | None = None,
     ) -> MemoryRecord:
-        """Correct a memory: the new version has an id of its own. Raises :class:`ValueError` if there is none
-        with this id.
-        """
+        """Correct a memory; the new version has its own id. Raises :class:`ValueError` if there is none."""
         _refuse_scope(scope)
         if metadata is not None:
             raise InvalidRequest(["metadata: says where a memory came from, and stays as it was"])

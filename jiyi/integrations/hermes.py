@@ -39,9 +39,7 @@ TOOLS = [
 
 
 class JiyiMemoryProvider(MemoryProvider):
-    """What was said is published in the background, and tried again while the service is away; recall that
-    fails is silence.
-    """
+    """What was said is published in the background, again while the service is away; recall may fail."""
 
     def __init__(self) -> None:
         self._file = Path(__file__).with_name("jiyi.json")
@@ -75,9 +73,7 @@ class JiyiMemoryProvider(MemoryProvider):
         self._session = new_session_id
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
-        """What belongs before the answer to ``query``; empty if nothing does, or if the service does not
-        answer within a second.
-        """
+        """What belongs before the answer to ``query``; empty if nothing does, or not within a second."""
         return self._memory.recall_or_nothing(query, self._user)
 
     def sync_turn(

@@ -1,6 +1,4 @@
-"""LangGraph's long-term memory on Jiyi: :class:`JiyiStore`, and :class:`AsyncJiyiStore` in an event loop,
-wherever a graph takes a ``BaseStore`` (``docs/integrations.md``).
-"""
+"""LangGraph's ``BaseStore`` on Jiyi, also in an event loop (``docs/integrations.md``)."""
 
 from __future__ import annotations
 

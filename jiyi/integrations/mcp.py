@@ -116,9 +116,7 @@ class Gateway:
         self._known: OrderedDict[str, tuple[float, dict[str, Tool]]] = OrderedDict()
 
     async def tools(self, key: str) -> dict[str, Tool]:
-        """The tools that a key may use, by name. Raises :class:`MCPError` if the service refuses it or is
-        away.
-        """
+        """The tools that a key may use, by name. Raises :class:`MCPError` if it is refused, or away."""
         until, tools = self._known.get(key, (0.0, {}))
         if time.monotonic() > until:
             response = await self._send("GET", f"{API}/tools", key)
@@ -147,15 +145,11 @@ class Gateway:
             await asyncio.sleep(LOOK_SECONDS)
 
     def known(self, key: str) -> Collection[str]:
-        """Names of the tools that a key may use, as far as that was asked before; of an unknown one those
-        that most have.
-        """
+        """Names of the tools that a key may use; of a key not asked about those that most have."""
         return self._known[key][1] if key in self._known else SAID
 
     async def call(self, key: str, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """What a tool answers; what the service refuses is told as the tool's error, so that the LLM can mend
-        it.
-        """
+        """What a tool answers; what the service refuses is the tool's error, so that the LLM can mend it."""
         tools = await self.tools(key)
         tool = tools.get(name) or tools.get(f"{PREFIX}{name}")  # as tools were called before
         if tool is None:
@@ -188,9 +182,7 @@ class Gateway:
         return tool.model_copy(update={"input_schema": schema})
 
     def _with_agent(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A call's arguments; where a tool has to know whose memory it is and they do not say, it is the
-        agent's.
-        """
+        """A call's arguments; where a tool needs an agent and they name none, the gateway's."""
         given = str(arguments.get("agent_id") or "").strip()
         if not self.agent or given or "agent_id" not in tool.input_schema["required"]:
             return arguments
@@ -400,9 +392,7 @@ class _Server(Server[Any]):
 
 
 async def serve_stdio(url: str, key: str, stdout: TextIOWrapper, agent: str = "") -> None:
-    """Serve one host over standard input and ``stdout``, with one key, until it closes them. A service that
-    is away may come later.
-    """
+    """Serve one host over standard input and ``stdout`` with one key. The service may come later."""
     gateway = Gateway(url, agent=agent)
     try:
         with suppress(Away):

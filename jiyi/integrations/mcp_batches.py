@@ -39,9 +39,7 @@ def is_batch(text: str | bytes) -> bool:
 
 
 def messages_of(text: str | bytes, version: str) -> list[JsonObject]:
-    """The messages of a batch, which was sent with this version of the protocol. Raises
-    :class:`BatchError`.
-    """
+    """The messages of a batch in this version of the protocol. Raises :class:`BatchError`."""
     if version != VERSION:
         raise BatchError(f"version {version} of the protocol has no batches: send each message by itself")
     if len(text) > BODY_BYTES:

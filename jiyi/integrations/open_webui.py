@@ -20,9 +20,7 @@ NOT_KEPT = ("temporary:", "local:", "channel:")
 
 
 class Filter:
-    """``inlet`` is called before the model, ``outlet`` after it. While the service is away answers go on
-    without memory.
-    """
+    """``inlet`` is called before the model, ``outlet`` after it; without the service answers go on."""
 
     class Valves(BaseModel):
         """What an administrator of Open WebUI can change."""
@@ -47,9 +45,7 @@ class Filter:
         return self.valves.model_dump()  # Open WebUI puts others in their place with each request
 
     async def inlet(self, body: dict[str, Any], __user__: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What is recalled for the user's last message goes before it, so that the beginning stays the same
-        for the model's cache.
-        """
+        """Put what is recalled before the user's last message: the beginning stays for the model's cache."""
         messages = body.get("messages") or []
         asked = [at for at, message in enumerate(messages) if message.get("role") == "user"]
         if not asked:
@@ -64,9 +60,7 @@ class Filter:
         return body
 
     async def outlet(self, body: dict[str, Any], __user__: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Record the last message and its answer, each once: an answer that is made anew does not repeat the
-        question.
-        """
+        """Record the last message and its answer, each once, also where an answer is made again."""
         chat = str(body.get("chat_id") or "")
         if not chat or chat.startswith(NOT_KEPT):
             return body

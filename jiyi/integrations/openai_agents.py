@@ -1,6 +1,4 @@
-"""OpenAI's Agents SDK on Jiyi: a ``Session`` that keeps the history, and tools that recall and remember
-(``docs/integrations.md``).
-"""
+"""OpenAI's Agents SDK on Jiyi: a ``Session``, and tools to recall and remember (``docs/integrations.md``)."""
 
 from __future__ import annotations
 

@@ -81,9 +81,7 @@ class Memory:
             return ""
 
     def event(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> Event:
-        """An event of the agent, of now unless ``fields`` (``event_id``, ``occurred_at``, ``session_id``) say
-        otherwise.
-        """
+        """An event of the agent, of now unless ``fields`` (such as ``occurred_at``) say otherwise."""
         config = self._config()
         tz = config.get("tz")
         at = {"occurred_at": datetime.now(UTC).isoformat(), "tz": tz} if tz else {"occurred_at": _now()}

@@ -1,6 +1,4 @@
-"""Pydantic AI on Jiyi: a capability that recalls before an answer, records after it, and has tools
-(``docs/integrations.md``).
-"""
+"""Pydantic AI on Jiyi: a capability that recalls, records, and has tools (``docs/integrations.md``)."""
 
 from __future__ import annotations
 

@@ -1,3 +1,1 @@
-"""A proxy in front of an LLM's API that remembers: what programs ask and get passes through it (``jiyi
-proxy``).
-"""
+"""A proxy in front of an LLM's API that remembers what passes through it (``jiyi proxy``)."""

@@ -84,9 +84,7 @@ OF_A_REFERENCE = frozenset({"id", "type", "status", "summary"})
 
 
 def checked_path(path: str) -> str:
-    """A path below ``/v1``, decoded once, which is sent as it is. Raises :class:`Refusal` for one that may
-    mean another path.
-    """
+    """A path below ``/v1``, decoded once. Raises :class:`Refusal` for one that may mean another path."""
     if {".", ".."} & set(path.split("/")):
         raise invalid("the path must not leave /v1")
     if PATH.fullmatch(path) is None:
@@ -107,9 +105,7 @@ def refuse_other_sites(request: Request) -> None:
 
 
 def is_asking(request: Request, path: str) -> bool:
-    """Whether it asks a model, with JSON. Raises :class:`Refusal` for one that does so with something
-    else.
-    """
+    """Whether it asks a model, with JSON. Raises :class:`Refusal` for one that asks with something else."""
     if request.method != "POST" or path not in ASKING:
         return False
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -126,9 +122,7 @@ def refuse_unless_lent(request: Request, path: str) -> None:
 
 
 def keys_sent(headers: Headers) -> tuple[str, dict[str, str]]:
-    """The first key of Jiyi's, and the headers with a key of the caller's own for the upstream. No key of
-    Jiyi's is among these.
-    """
+    """The first key of Jiyi's; and the headers with the caller's own key for the upstream, none of Jiyi's."""
     ours = ""
     theirs: dict[str, str] = {}
     for name in KEY_HEADERS:
@@ -169,9 +163,7 @@ def passed_query(request: Request, *, lent: bool) -> str:
 
 
 def refuse_stored(content: bytes, body: Mapping[str, Any]) -> None:
-    """Raises :class:`Refusal` for a request that names what an account stores, or of which the upstream may
-    read something else.
-    """
+    """Raises :class:`Refusal` for a request that names what an account stores, or is read in two ways."""
     if names_in(content) != keys_in(body) and (repeated := repeated_key(content)) is not None:
         raise invalid(sentence(repeated))
     place = next(_stored(body), None)

@@ -241,9 +241,7 @@ class Proxy:
         return passed
 
     async def _caller(self, request: Request, path: str, dialect: Dialect) -> _Caller:
-        """Raises :class:`Refusal` for who has no good key of Jiyi's, and for what the deployment's key is not
-        lent for.
-        """
+        """Raises :class:`Refusal` without a good key of Jiyi's, and where the deployment's is not lent."""
         ours, theirs = access.keys_sent(request.headers)
         own = request.headers.get("x-jiyi-key", "").strip()
         key = own or ours or self._config.key
@@ -310,9 +308,7 @@ class Proxy:
     async def _prepare(
         self, request: Request, path: str, dialect: Dialect, caller: _Caller, asked: _Asked
     ) -> None:
-        """Check what is lent the deployment's key, and put memories in. What is parsed for that is gone when
-        it returns.
-        """
+        """Check what is lent the deployment's key, and put memories in. Nothing parsed outlives it."""
         size, (reads, writes) = len(asked.content), _mode(request)
         remembers = path in REMEMBERED and caller.memory is not None and (reads or writes)
 

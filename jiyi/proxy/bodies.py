@@ -118,9 +118,7 @@ async def elsewhere(size: int, function: Callable[..., T], *arguments: object) -
 
 
 def _without_gc(function: Callable[..., T], *arguments: object) -> T:
-    """Nothing of JSON is in a cycle, and a look for cycles among many values stops all threads for a tenth of
-    a second.
-    """
+    """JSON has no cycles, and to look for some stops all threads for a tenth of a second."""
     looked = gc.isenabled()
     gc.disable()
     try:

@@ -87,9 +87,7 @@ class Dialect(ABC):
     listed: ClassVar[str] = "messages"
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
-        """Role and content of each message, oldest first, and where the content is; nothing of a list in
-        another form than the API's.
-        """
+        """Role, content and its place of each message, oldest first; nothing of a list in another form."""
         messages = body.get(self.listed)
         if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
             for place, message in enumerate(messages):

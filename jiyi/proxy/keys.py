@@ -1,6 +1,4 @@
-"""Which keys the service knows. Nothing is made for a key before the service has said so: it is asked with
-one client for all.
-"""
+"""Which keys the service knows; before it has said so, nothing is made for a key."""
 
 from __future__ import annotations
 

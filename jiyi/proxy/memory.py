@@ -125,9 +125,7 @@ class KeyMemory:
         self._turn = asyncio.Lock()
 
     async def recall(self, conversation: Conversation, said: Sequence[Said]) -> Remembered:
-        """What belongs before the answer to the user's last message; nothing if the service does not answer
-        in time.
-        """
+        """What belongs before the answer to the user's last message; nothing if it does not come in time."""
         users = [message for message in said if message.role == "user"]
         if not users:
             return Remembered()
@@ -186,9 +184,7 @@ class KeyMemory:
     def record(
         self, conversation: Conversation, said: Sequence[Said], answer: str, answer_id: str = ""
     ) -> None:
-        """Have what was said, and the answer, recorded: each once. Never raises, never waits: much is looked
-        through in a thread.
-        """
+        """Have what was said, and the answer, recorded once. Never raises, never waits."""
         if answer.strip():
             said = [*said, Said("assistant", answer.strip(), None, ())]
         session = self._session(conversation, said)
@@ -243,9 +239,7 @@ class KeyMemory:
         _keep(self._told, KEPT_TURNS)
 
     def _session(self, conversation: Conversation, said: Sequence[Said]) -> str | None:
-        """The session's id: as the program calls it, else that of what the upstream keeps, else that of an
-        exchange which is known, else after its first one.
-        """
+        """The session: as the program calls it, else the upstream's, else by an exchange."""
         if conversation.session_id is not None:
             return conversation.session_id
         if conversation.kept:

@@ -1,6 +1,4 @@
-"""Skills and workflows (``pipeline``): patterns that they come of, what follows when people decide on them,
-votes.
-"""
+"""Skills and workflows (``pipeline``): their patterns, what follows when people decide on them, votes."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ def patterns_of(connection: Connection, group_id: str, agent_id: str, limit: int
 
 
 def pattern_of(connection: Connection, group_id: str, skill: SkillProposal) -> PatternState | None:
-    """The pattern that a skill came of: of its kind, with evidence in common. None if it is not there any
-    more.
-    """
+    """The pattern that a skill came of: of its kind, with evidence in common. None if it is gone."""
     for pattern in patterns_of(connection, group_id, skill.agent_id, MAX_PATTERNS):
         if pattern.artifact == skill.kind and set(pattern.evidence) & set(skill.evidence):
             return pattern
@@ -51,9 +47,7 @@ def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: in
 def trust_of_group(
     connection: Connection, group_id: str, agent_id: str | None, limit: int
 ) -> list[JsonObject]:
-    """How far the group's artifacts are trusted, those with the most votes first; neutral votes do not count
-    in ``total``.
-    """
+    """How far the group's artifacts are trusted, most votes first; ``total`` leaves neutral ones out."""
     return records(connection, _TRUST, group=group_id, agent=agent_id, limit=limit)
 
 

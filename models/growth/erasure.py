@@ -47,9 +47,7 @@ SCRUBBED: tuple[Scrubbed, ...] = tuple(
 
 
 def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
-    """Delete what these events and memories are, and what rests on them, while the memories are still there;
-    rows a table.
-    """
+    """Delete these events and memories, which are still there, and what rests on them; rows a table."""
     these = {"group": group_id, "ids": list(ids)}
     gone: Counter[str] = Counter()
     gone["trajectory_events"] = connection.execute(_STEPS, these).rowcount

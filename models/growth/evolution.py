@@ -111,9 +111,7 @@ def evolution_events(
 
 
 def lock_owner(connection: Connection, group_id: str, vote: Vote) -> AgentName | None:
-    """The agent whose artifact it is, locked until the transaction ends; None if it is not there (any
-    more).
-    """
+    """The agent whose artifact it is, locked until the transaction ends; None if it is not there."""
     parameters = {"group": group_id, "id": vote.artifact_id, "artifact": vote.artifact}
     agent_id = connection.execute(_OWNER, parameters).scalar_one_or_none()
     return None if agent_id is None else (group_id, agent_id)
@@ -176,16 +174,12 @@ def experiences_of(connection: Connection, name: AgentName) -> list[LivedExperie
 
 
 def tools_called(connection: Connection, name: AgentName) -> set[str]:
-    """Names of the tools that the agent has called, in lower case: what an experience names beside them is no
-    tool.
-    """
+    """Names, in lower case, of the tools that the agent has called: others in experiences are no tools."""
     return set(connection.execute(_TOOLS_CALLED, bind_name(name)).scalars())
 
 
 def trajectories_of(connection: Connection, name: AgentName) -> list[TrajectoryRun]:
-    """The agent's latest trajectories that used tools; of what was said in private only the tools, without
-    words and inputs.
-    """
+    """The agent's latest trajectories with tools; of private sessions without words and inputs."""
     rows = connection.execute(_TRAJECTORIES, bind_name(name) | {"limit": MAX_TRAJECTORIES}).mappings()
     runs = [(row, Trajectory.model_validate(dict(row))) for row in rows]
     return [

@@ -68,9 +68,7 @@ def write_version(
     author: str,
     proposal_id: UUID | None = None,
 ) -> IdentityFile:
-    """The next version; nothing is written where the file says just that already. Call it under the agent's
-    lock.
-    """
+    """The next version, unless the file says just that already. Call it under the agent's lock."""
     before = current_file(connection, name, file)
     if before.content == content:
         return before
@@ -136,9 +134,7 @@ def suggested_lines(connection: Connection, name: AgentName, file: File) -> list
 
 @follows("identity")
 def write_approved(decision: Decision) -> None:
-    """The suggested text becomes the next version; in conflict if the file has changed since it was proposed:
-    then it stays pending.
-    """
+    """The suggested text becomes the next version; in conflict, and pending, if the file has changed."""
     proposal: FileProposal = decision.proposal
     if decision.choice.done != "approved":
         return
@@ -201,9 +197,7 @@ BY_PROFILE = "profile"
 
 
 def follow_profile(connection: Connection, name: AgentName) -> IdentityFile:
-    """Write what the profile says now, with what people added; nothing where it says the same. Call it under
-    the agent's lock.
-    """
+    """Write what the profile says now, with what people added. Call it under the agent's lock."""
     notes = notes_of(current_file(connection, name, "USER").content)
     return _write_user(connection, name, notes, "the profile has changed", BY_PROFILE)
 

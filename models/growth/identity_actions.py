@@ -46,9 +46,8 @@ def compose(context: Context, request: ComposePrompt) -> ComposedPrompt:
 
     SOUL and AGENTS as they stand, USER as quoted data, within a budget of tokens.
     """
-    files = identity.current_files(
-        context.connection, known_agent(context.connection, context.group_id, request.agent_id)
-    )
+    name = known_agent(context.connection, context.group_id, request.agent_id)
+    files = identity.current_files(context.connection, name)
     composed = compose_prompt({file: current.content for file, current in files.items()}, request.max_tokens)
     return ComposedPrompt(prompt=composed, tokens=estimate_tokens(composed))
 
@@ -60,9 +59,8 @@ def history(context: Context, request: FileHistory) -> Rows[IdentityFile]:
     Newest first, each with who wrote it and why.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
-    versions = identity.file_history(
-        context.connection, name, request.file, request.place(BY_NUMBER), request.limit + 1
-    )
+    before = request.place(BY_NUMBER)
+    versions = identity.file_history(context.connection, name, request.file, before, request.limit + 1)
     return page(versions, request.limit, lambda last: last.version)
 
 

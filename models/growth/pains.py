@@ -1,15 +1,11 @@
-"""Pain points as they are stored: found in new turns, merged with those alike, with proposals that end them
-as experiences.
-"""
+"""Pain points: found in new turns, merged with those alike; proposals end them as experiences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel
 from sqlalchemy import Connection, bindparam, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import aliased
@@ -20,7 +16,7 @@ from engine.growth.pains import FoundPain, Offer, ProposedSolution, most_alike
 from jiyi.protocol import limits
 from jiyi.protocol.base import BY_ID
 from jiyi.protocol.conversations import uri_of
-from jiyi.protocol.growth import ListPains, PainPoint, Severity, confidence_of, graver
+from jiyi.protocol.growth import ListPains, PainEvidence, PainPoint, Severity, confidence_of, graver
 from jiyi.protocol.proposals import ListProposals, SolutionProposal
 from models.conversations import experiences, extractions
 from models.conversations.extractions import Session, StoredTurn
@@ -40,13 +36,9 @@ MAX_KNOWN = 200
 PROPOSE_CONFIDENCE = 0.7
 
 
-class PainReport(BaseModel):
+class PainReport(PainEvidence):
     """By which turn, or report, a pain was told."""
 
-    source_id: UUID
-    quote: str
-    said_at: datetime
-    session_id: str | None = None
     #: Whom it hurts, if somebody was named.
     user_id: str | None = None
 
@@ -169,9 +161,7 @@ BY_CONFIRMATION = "proposal"
 
 
 def wants_proposal(connection: Connection, group_id: str, pain: PainPoint) -> bool:
-    """Whether the agent is to propose something: it is sure of the pain, and nobody has been asked or said no
-    to as much.
-    """
+    """Whether to propose something: the agent is sure of the pain, and nobody said no to as much."""
     if pain.status != "open" or pain.confidence < PROPOSE_CONFIDENCE:
         return False
     before = connection.execute(_TURNS_BEFORE, {"group": group_id, "pain": pain.pain_id}).scalar_one()
@@ -205,9 +195,7 @@ def open_offers(connection: Connection, name: AgentName) -> list[Offer]:
 
 @follows("solution")
 def keep_what_helped(decision: Decision) -> None:
-    """What helped becomes an experience, and the pain point is solved; after what did not help it is open
-    again.
-    """
+    """What helped becomes an experience, and the pain point is solved; else it is open again."""
     connection, name, proposal = decision.connection, decision.name, decision.proposal
     pain = find_pain(connection, name[0], proposal.pain_id)
     assert pain is not None  # its proposals go with it

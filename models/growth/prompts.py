@@ -1,6 +1,4 @@
-"""What grew, in prompts: approved identity files and the index of enabled skills in the stable part, and the
-texts of skills that fit.
-"""
+"""What grew, in prompts: approved identity files, the index of enabled skills, and skills that fit."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ _SAYS = (
 
 @prompt_source
 def grown(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> Grown:
-    """SOUL and AGENTS, people's notes on the agent's one user, names and triggers of enabled skills; and the
-    texts of skills whose triggers fit a message, the best first.
-    """
+    """SOUL, AGENTS, notes on the one user, the index of enabled skills; skills that fit, best first."""
     files = identity.current_files(connection, name)
     skills = _enabled(connection, name, user_id)
     opening = [

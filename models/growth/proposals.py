@@ -58,22 +58,15 @@ def add(
         "content": content,
         "made_by": by,
     }
-    stored = connection.execute(
-        insert(_P).values(**own, **values).on_conflict_do_nothing().returning(_P.proposal_id)
-    )
-    proposal_id = stored.scalar_one_or_none()
+    once = insert(_P).values(**own, **values).on_conflict_do_nothing()
+    proposal_id = connection.execute(once.returning(_P.proposal_id)).scalar_one_or_none()
     return None if proposal_id is None else need(connection, name[0], proposal_id)
 
 
 def need(connection: Connection, group_id: str, proposal_id: UUID, *, deleted: bool = False) -> Proposal:
-    """One proposal of the group. Raises :class:`NotFound`: there is none, or (unless ``deleted``) it was
-    deleted.
-    """
-    row = (
-        connection.execute(_SHOWN.where(_P.group_id == group_id, _P.proposal_id == proposal_id))
-        .mappings()
-        .one_or_none()
-    )
+    """One proposal of the group. Raises :class:`NotFound`, also of a deleted one unless ``deleted``."""
+    wanted = _SHOWN.where(_P.group_id == group_id, _P.proposal_id == proposal_id)
+    row = connection.execute(wanted).mappings().one_or_none()
     if row is None or (row["status"] == "deleted" and not deleted):
         raise NotFound(f"id: no proposal {proposal_id} in the group {group_id!r}; see proposals.list")
     return _proposal(row)
@@ -83,21 +76,13 @@ def find(
     connection: Connection, group_id: str, wanted: ListProposals, *, pain_id: UUID | None = None
 ) -> list[Proposal]:
     """Proposals, the latest first; one more than asked for, if there are more."""
-    given = equal_if_given(
-        (_P.kind, wanted.kind),
-        (_P.agent_id, wanted.agent_id),
-        (_P.status, wanted.status),
-        (_P.pain_id, pain_id),
-    )
+    of = ((_P.kind, wanted.kind), (_P.agent_id, wanted.agent_id), (_P.status, wanted.status))
+    given = equal_if_given(*of, (_P.pain_id, pain_id))
     statement = _SHOWN.where(_P.group_id == group_id, _P.status != "deleted", *given)
     if (before := wanted.place(BY_ID)) is not None:
         statement = statement.where(_P.proposal_id < before)
-    return [
-        _proposal(row)
-        for row in connection.execute(
-            statement.order_by(_P.proposal_id.desc()).limit(wanted.limit + 1)
-        ).mappings()
-    ]
+    latest = statement.order_by(_P.proposal_id.desc()).limit(wanted.limit + 1)
+    return [_proposal(row) for row in connection.execute(latest).mappings()]
 
 
 def _proposal(row: RowMapping) -> Proposal:
@@ -109,22 +94,17 @@ _IN_FORCE = func.coalesce(select(func.max(_V.version)).where(_OF_FILE).scalar_su
 _STALE = and_(
     _P.kind == "identity", _P.status == "pending", _P.content["base_version"].as_integer() != _IN_FORCE
 )
+_VOTES = func.coalesce(_T.positive + _T.negative, 0)
 _SHOWN = select(
     *columns(ProposalState, _P, id=_P.proposal_id),
     *(_P.kind, _P.pain_id, _P.content, _P.enabled, _STALE.label("stale")),
-    *(
-        _T.score.label("trust_score"),
-        _T.recommendation,
-        func.coalesce(_T.positive + _T.negative, 0).label("votes"),
-    ),
+    *(_T.score.label("trust_score"), _T.recommendation, _VOTES.label("votes")),
 ).outerjoin_from(_P, _T, and_(_T.artifact_id == _P.proposal_id, _T.group_id == _P.group_id))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What may be decided: of which status, what it is called afterwards, and what is so then. ``enabled``
-    None: as it was.
-    """
+    """What may be decided: of which status, and what is so afterwards (``enabled`` None: as it was)."""
 
     done: Literal["approved", "rejected", "enabled", "disabled", "archived", "deleted"]
     of: tuple[Status, ...]
@@ -176,9 +156,7 @@ _FOLLOWS: dict[str, Callable[[Decision], None]] = {}
 
 
 def follows(*kinds: Kind) -> Callable[[Callable[[Decision], None]], Callable[[Decision], None]]:
-    """Register what follows from decisions on proposals of these kinds; it may refuse one
-    (:class:`Conflict`).
-    """
+    """Register what follows from decisions on these kinds; it may refuse one (:class:`Conflict`)."""
 
     def register(function: Callable[[Decision], None]) -> Callable[[Decision], None]:
         _FOLLOWS.update(dict.fromkeys(kinds, function))
@@ -209,13 +187,8 @@ def decide(
         raise Conflict(f"id: the proposal is {_state_of(proposal)}{by_whom}; it cannot be {choice.done} now")
     decision = Decision(connection, name, proposal, choice, by, at or datetime.now(UTC), turns)
     _FOLLOWS[proposal.kind](decision)
-    changed = {
-        "status": choice.to or proposal.status,
-        "enabled": choice.enabled,
-        "note": note,
-        "became": decision.became,
-    }
-    connection.execute(_DECIDE, {"group": name[0], "id": proposal.id, "by": by, **changed})
+    changed = {"status": choice.to or proposal.status, "enabled": choice.enabled, "became": decision.became}
+    connection.execute(_DECIDE, {"group": name[0], "id": proposal.id, "by": by, "note": note, **changed})
     return decision
 
 
@@ -224,9 +197,8 @@ def _state_of(proposal: Proposal) -> str:
 
 
 _DECIDE = text("""
-    UPDATE proposals SET status = :status, enabled = coalesce(:enabled, enabled), content = content ||
-    :became, note = :note,
-        decided_by = :by, decided_at = clock_timestamp(), decided_evidence = evidence_count, updated_at =
-        clock_timestamp()
+    UPDATE proposals SET status = :status, enabled = coalesce(:enabled, enabled), note = :note,
+        content = content || :became, decided_by = :by, decided_at = clock_timestamp(),
+        decided_evidence = evidence_count, updated_at = clock_timestamp()
     WHERE group_id = :group AND proposal_id = :id
 """).bindparams(bindparam("became", type_=JSONB))

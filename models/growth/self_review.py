@@ -1,13 +1,10 @@
-"""Self-review: when agents review themselves, what it starts from, how its findings are stored, and the
-actions on it.
-"""
+"""Self-review: when it is due, what it starts from, how its findings are stored, and the actions on it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
@@ -35,7 +32,7 @@ from models.db.connection import CLOCK_AHEAD
 from models.growth import identity, proposals, work
 from models.growth.tables import SelfReflection
 from models.growth.work import AGGREGATE, FOLLOW_PROFILE, MERGE_PAINS
-from models.memory.agents import AgentName, AgentRow, bind_name, key_of, known_agent
+from models.memory.agents import AgentName, bind_name, key_of, known_agent
 from models.memory.event_types import StoredBatch, after_events
 from models.memory.tables import Agent, MemoryNode
 from models.queue import pending_work
@@ -118,9 +115,7 @@ def store_findings(
     seen: Sequence[StoredTurn],
     settings: SelfSettings,
 ) -> Findings:
-    """Store what was found with the reflection, and propose the changes of files. Call it under the agent's
-    lock.
-    """
+    """Store a reflection's findings, and propose changes of files. Call it under the agent's lock."""
 
     def ids(lines: Sequence[int]) -> list[UUID]:
         return [seen[line].node_id for line in dict.fromkeys(lines)]
@@ -189,7 +184,9 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
     given = request.model_dump(exclude={"agent_id", "follow_deployment"}, exclude_none=True)
     if request.follow_deployment:
         given = {"conversations": None, "hours": None, **given}
-    configure_schedule(context.connection, name, given)
+    ensure_schedule(context.connection, name)
+    if given:
+        context.connection.execute(update(_S).where(*_OF_AGENT).values(**given), bind_name(name))
     context.audit(request.agent_id, **given)
     return schedule_state(context.connection, name)
 
@@ -202,7 +199,8 @@ def run(context: Context, request: OfAgent) -> Made:
     change. Answers at once; self_review.show says what came of it.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
-    request_review(context.connection, name)
+    ensure_schedule(context.connection, name)
+    context.connection.execute(_ASK, bind_name(name))  # the next reflection is a self-review
     reflection_id = reflections.ask(context.connection, *name, "request")
     agent_key = key_of(context.connection, *name)
     assert agent_key is not None  # it is locked
@@ -265,43 +263,19 @@ def schedule_state(connection: Connection, name: AgentName) -> SelfState:
     )
 
 
-def configure_schedule(connection: Connection, name: AgentName, given: Mapping[str, Any]) -> None:
-    """Change the settings that are given. Call it under the agent's lock."""
-    ensure_schedule(connection, name)
-    if given:
-        connection.execute(update(_S).where(*_OF_AGENT).values(**given), bind_name(name))
-
-
-def request_review(connection: Connection, name: AgentName) -> None:
-    """The agent's next reflection is a self-review. Call it under the agent's lock."""
-    ensure_schedule(connection, name)
-    connection.execute(_ASK, bind_name(name))
-
-
 def lock_schedule(connection: Connection, name: AgentName) -> None:
-    """Lock the agent's self-review schedule until the transaction ends: after the agent, before its
-    reflections.
-    """
+    """Lock the agent's schedule until the transaction ends: after the agent, before its reflections."""
     connection.execute(_LOCK, bind_name(name))
 
 
 @after_events
 def count_conversations(batch: StoredBatch) -> None:
-    """Count the conversations of a batch that have ended."""
-    over = [(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)]
-    conversations_ended(batch.connection, batch.agents, over)
-
-
-def conversations_ended(
-    connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]
-) -> None:
-    """Count conversations that have ended, of agents that are locked; owe a reflection to those that are
-    due.
-    """
-    for name, count in sorted(Counter(ended).items()):
-        row = connection.execute(_ENDED, bind_name(name) | _defaults() | {"count": count}).one()
+    """Count conversations that have ended; owe a reflection to agents that are due. They are locked."""
+    ended = Counter((event.group_id, event.agent_id) for event in batch.of_type(SessionEnded))
+    for name, count in sorted(ended.items()):
+        row = batch.connection.execute(_ENDED, bind_name(name) | _defaults() | {"count": count}).one()
         if row.wanted and row.ended >= row.wanted:
-            _owe(connection, name, agents[name].agent_key, "conversations")
+            _owe(batch.connection, name, batch.agents[name].agent_key, "conversations")
 
 
 def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetime]:
@@ -317,9 +291,7 @@ def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetim
 
 
 def finish_review(connection: Connection, name: AgentName, known: ReviewSchedule, seen_to: int) -> bool:
-    """The look is over: what has happened since it began counts towards the next one. Whether that is due
-    already.
-    """
+    """The look is over: what has happened since it began counts for the next; whether that is due."""
     connection.execute(_LOOKED, bind_name(name) | {"so_many": known.ended, "seen": seen_to})
     return find_schedule(connection, name).due(datetime.now(UTC)) is not None
 
@@ -335,9 +307,7 @@ def _defaults() -> dict[str, int]:
 
 @after_extraction
 def owe_growth(connection: Connection, done: Extraction) -> None:
-    """The agent's turns are looked through for pain, its file ``USER`` follows the profile, and the hours to
-    its next look count.
-    """
+    """Turns are looked through for pain, ``USER`` follows the profile, hours to the next look count."""
     kinds = [MERGE_PAINS, FOLLOW_PROFILE] if done.turns else []
     if done.turns:
         ensure_schedule(connection, done.name)
@@ -345,9 +315,8 @@ def owe_growth(connection: Connection, done: Extraction) -> None:
         kinds.append(AGGREGATE)
     for kind in kinds:
         pending_work.enqueue(connection, kind, [(done.agent_key, done.name[0])])
-    work.note(
-        connection, done.name, "memory", grown=done.memories
-    )  # last: who holds the count waits for nothing else
+    # Last: who holds the count waits for nothing else.
+    work.note(connection, done.name, "memory", grown=done.memories)
 
 
 @after_injection
@@ -360,12 +329,10 @@ def count_use(connection: Connection, name: AgentName, memories: int, experience
 
 _TURNS = text("""
     SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
-    n.description, n.created_at, n.trust,
-        n.provenance
+        n.description, n.created_at, n.trust, n.provenance
     FROM memory_nodes n
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session'
-    AND n.provenance ->> 'role' IS NOT NULL
-      AND n.node_count > :after ORDER BY n.node_count DESC LIMIT :limit
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.node_count > :after
+      AND n.provenance ->> 'role' IS NOT NULL ORDER BY n.node_count DESC LIMIT :limit
 """)
 _LOCK = text("SELECT FROM self_reflections WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
 _BEGIN = text(

@@ -1,6 +1,4 @@
-"""Tables of growth: trajectories, patterns, proposals with their votes, pain points, identity, self-review,
-tallies.
-"""
+"""Tables of growth: trajectories, patterns, proposals, votes, pain points, identity, self-review, tallies."""
 
 from __future__ import annotations
 
@@ -204,9 +202,7 @@ class TrustRow(Base):
 
 
 class PainCursor(Base):
-    """How far an agent's turns were looked through for pain; moved in the transaction that stores what they
-    told.
-    """
+    """How far an agent's turns were looked through for pain; moved with what they told."""
 
     __tablename__ = "pain_cursors"
     __table_args__ = (of_agent(), HOT)
@@ -265,9 +261,7 @@ _FILES = "file IN ('SOUL', 'AGENTS', 'USER', 'HEARTBEAT')"
 
 
 class IdentityVersion(Base):
-    """A file as it was from some moment on; the latest version is in force. Its key is what two approvals at
-    once collide on.
-    """
+    """A file from some moment on; the latest is in force. Two approvals at once collide on its key."""
 
     __tablename__ = "identity_versions"
     __table_args__ = (
@@ -309,9 +303,7 @@ _TRUE, _FALSE = text("true"), text("false")
 
 
 class SelfReflection(Base):
-    """An agent's settings, NULL where the deployment's hold, and what has happened since its last
-    self-review.
-    """
+    """An agent's settings (NULL: the deployment's), and what has happened since its last self-review."""
 
     __tablename__ = "self_reflections"
     __table_args__ = (

@@ -1,6 +1,4 @@
-"""Trajectories: steps as they come in, when each session's are due to be compressed, what they come to, and
-the actions that read them.
-"""
+"""Trajectories: steps as they come, when they are due to be compressed, and what they come to."""
 
 from __future__ import annotations
 
@@ -109,9 +107,7 @@ def owe_compressions(batch: StoredBatch) -> None:
 
 
 def compression_due_at(connection: Connection, group_id: str, key: UUID) -> datetime | None:
-    """When the session's steps are to be compressed: those that are closed now, others after a silence; None
-    if there are none.
-    """
+    """When a session's steps are due: closed ones now, others after a silence; None without any."""
     row = connection.execute(_WAITING, {"group": group_id, "key": key}).one()
     if not row.steps:
         return None

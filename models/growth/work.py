@@ -1,6 +1,4 @@
-"""Kinds of growth's work, as they are owed in ``pending_work``; and tallies of what an agent grew and what of
-it was used.
-"""
+"""Kinds of growth's work in ``pending_work``; and tallies of what an agent grew and what was used."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ SOLVE_PAIN = "solve_pain"
 
 
 def note(connection: Connection, name: AgentName, what: str, *, grown: int = 0, used: int = 0) -> None:
-    """Count it today. ``what`` is a word such as ``skill``; nothing happens where both numbers are 0, or the
-    agent is not there.
-    """
+    """Count it today; ``what`` is a word such as ``skill``. Nothing if both are 0, or the agent is gone."""
     if grown or used:
         connection.execute(
             _NOTE, {"group": name[0], "agent": name[1], "what": what, "grown": grown, "used": used}

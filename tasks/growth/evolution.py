@@ -1,6 +1,4 @@
-"""Evolution: steps become trajectories, experiences patterns and skills, trajectories workflows, votes
-trust.
-"""
+"""Evolution: steps become trajectories, experiences skills, trajectories workflows, votes trust."""
 
 from __future__ import annotations
 
@@ -89,9 +87,7 @@ def weigh(batch: Batch) -> None:
 
 
 def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
-    """What is asked of embedder and LLM is asked outside of any transaction; what is written is written under
-    the agent's lock.
-    """
+    """Embedder and LLM are asked outside of any transaction; what is written is under the agent's lock."""
     settings = get_settings()
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
@@ -136,9 +132,7 @@ def _written(
     candidate: SkillCandidate | None,
     known: Sequence[KnownArtifact],
 ) -> SkillCandidate | None:
-    """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something
-    unusable.
-    """
+    """The LLM's candidate unless it is there already; the rules' where the answer is unusable."""
     if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
         return candidate
     existing = evolution.known_of(pattern, known)

@@ -1,6 +1,4 @@
-"""Pain points: what new turns tell is merged, what hurts for sure gets a proposal, what helped becomes an
-experience.
-"""
+"""Pain points: new turns are merged, what hurts for sure gets a proposal, what helped is an experience."""
 
 from __future__ import annotations
 
@@ -141,9 +139,7 @@ def _ask(
 
 
 def _of_session(answer: FoundPains, turns: list[int]) -> FoundPains:
-    """What was found, by the numbers of a session's messages. ``turns``: those of the lines that were asked
-    about.
-    """
+    """What was found, by a session's message numbers. ``turns``: those of the lines asked about."""
     found = [pain.model_copy(update={"turn": turns[pain.turn]}) for pain in answer.pains]
     return FoundPains(pains=found, helped=[turns[line] for line in answer.helped])
 

@@ -1,6 +1,4 @@
-"""Self-review as a part of a reflection (``tasks.reflection`` is the task), and the file ``USER``, which
-follows the profile.
-"""
+"""Self-review as a part of a reflection (``tasks.reflection``); the file ``USER`` follows the profile."""
 
 from __future__ import annotations
 
@@ -50,9 +48,7 @@ class SelfReview:
         return self.answer != SelfReflected()
 
     def ask(self, llm: LLM) -> list[Thought]:
-        """What the turns say about the agent, as thoughts. Raises as ``llm`` does, where the rules may not
-        stand in.
-        """
+        """What the turns say about the agent. Raises as ``llm`` does, where the rules may not stand in."""
         if not self.turns:
             return []
         own = self.known.settings
@@ -75,9 +71,7 @@ class SelfReview:
         ]
 
     def finish(self, connection: Connection, begun: StartedReflection) -> bool:
-        """Store what was found, and count anew. Whether the next look is due already. Call it under the
-        agent's lock.
-        """
+        """Store what was found; whether the next look is due already. Call it under the agent's lock."""
         self_review.store_findings(
             connection, self.name, begun.reflection_id, self.answer, self.turns, self.known.settings
         )

@@ -58,7 +58,10 @@ def actor(group: str, name: str = "user:mia") -> Actor:
 
 
 def act(group: str, action: Any, *, by: str = "user:mia", **fields: Any) -> Any:
-    """What an action answers to a request of these fields."""
+    """What an action answers to a request of these fields; of the agent, where it has to name one."""
+    named = action.request.model_fields.get("agent_id")
+    if named is not None and named.is_required():
+        fields.setdefault("agent_id", AGENT)
     return action.perform(actor(group, by), action.request(**fields))
 
 

@@ -24,7 +24,7 @@ from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
 from tests.integration.conversations import talk
 from tests.integration.growth.growing import artifacts, chain, end, experienced, feedback, run, save
-from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, act, hurry, pain, rows, say
+from tests.integration.growth.living import SMALL_TALK, TROUBLE, act, hurry, pain, rows, say
 from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -86,7 +86,7 @@ def profiled(group: str) -> None:
 
 def looked(group: str) -> None:
     say(group, *SMALL_TALK, "以后回答请简洁一点。")
-    act(group, self_review.run, agent_id=AGENT)
+    act(group, self_review.run)
 
 
 def lived(group: str) -> None:

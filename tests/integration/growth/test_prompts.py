@@ -56,10 +56,7 @@ def test_what_one_user_told_in_private_is_nobody_else_s_hint_and_skill(group: st
     assert (grown.user_id, "my ex" in grown.body) == ("zoe", False), (
         "no skill mixes what different people told"
     )
-    hints = {
-        user: act(group, pending_hint, agent_id=AGENT, user_id=user, by="test").id
-        for user in ("zoe", "ben", None)
-    }
+    hints = {user: act(group, pending_hint, user_id=user, by="test").id for user in ("zoe", "ben", None)}
     assert hints == {"zoe": grown.id, "ben": None, None: None}
     skill(group, times=0)
     told = {user: ask(group, user_id=user) for user in ("zoe", "ben", None)}
@@ -130,7 +127,7 @@ def test_approved_files_open_the_prompt_and_a_new_version_makes_it_anew(group: s
     experienced(group, times=1)
     approve(group, propose(group, "You are Mia's helper.\n你很耐心。"))
     approve(group, propose(group, "Answer in one sentence.", "AGENTS"))
-    act(group, identity_actions.update_user, agent_id=AGENT, notes="Her kiln is blue.")
+    act(group, identity_actions.update_user, notes="Her kiln is blue.")
     told = ask(group)
     assert told.stable.startswith(
         "<SOUL>\nYou are Mia's helper.\n你很耐心。\n</SOUL>\n\n<AGENTS>\nAnswer in one"

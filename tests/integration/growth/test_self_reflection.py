@@ -41,11 +41,11 @@ def run() -> int:
 
 
 def state(group: str) -> SelfState:
-    return act(group, self_review.get_schedule, agent_id=AGENT)
+    return act(group, self_review.get_schedule)
 
 
 def configure(group: str, **given: Any) -> SelfState:
-    return act(group, self_review.configure, agent_id=AGENT, **given)
+    return act(group, self_review.configure, **given)
 
 
 def converse(group: str, count: int, *said: str) -> list[UUID]:
@@ -60,7 +60,7 @@ def converse(group: str, count: int, *said: str) -> list[UUID]:
 
 def ask(group: str) -> UUID:
     """Ask the agent to look at itself."""
-    return act(group, self_review.run, agent_id=AGENT).id
+    return act(group, self_review.run).id
 
 
 def look(group: str, *said: str) -> list[UUID]:
@@ -197,7 +197,7 @@ def test_an_identity_proposal_waits_for_somebody_and_is_made_once_also_when_it_w
     assert (proposal.file, proposal.status, proposal.made_by) == ("AGENTS", "pending", "reflection")
     assert proposal.suggested == "- 以后回答请简洁一点"
     assert proposal.evidence == [said[3]]
-    assert act(group, identity_actions.get_file, agent_id=AGENT, file="AGENTS").version == 0
+    assert act(group, identity_actions.get_file, file="AGENTS").version == 0
     look(group, WISH)
     assert len(proposals(group)) == 1
     act(group, decide_proposal, id=proposal.id, decision="reject")
@@ -224,7 +224,7 @@ def test_without_approval_it_is_approved_at_once_and_soul_proposed_only_where_th
     run()
     assert sorted(one.file for one in proposals(group)) == (["AGENTS", "SOUL"] if soul else ["AGENTS"])
     assert {(one.status, one.decided_by) for one in proposals(group)} == {("approved", "reflection")}
-    assert "rain" in act(group, identity_actions.get_file, agent_id=AGENT, file="AGENTS").content
+    assert "rain" in act(group, identity_actions.get_file, file="AGENTS").content
 
 
 def test_ignore_previous_becomes_no_part_of_an_agent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.growth.artifacts import give_feedback, list_patterns, pending_hint, trust_of_group, votes_on
 from models.growth.proposal_actions import decide_proposal, get_proposal, list_proposals
-from tests.integration.growth.growing import AGENT, STEPS, artifacts, experienced, feedback, run, save
+from tests.integration.growth.growing import STEPS, artifacts, experienced, feedback, run, save
 from tests.integration.growth.living import act, rows
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -30,19 +30,19 @@ def kinds(group: str) -> list[str]:
 def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group: str) -> None:
     experienced(group, times=3)
     run()
-    assert len(act(group, list_patterns, agent_id=AGENT).rows) == 1
+    assert len(act(group, list_patterns).rows) == 1
     assert artifacts(group) == [], "used too seldom"
-    assert act(group, pending_hint, agent_id=AGENT).text == ""
+    assert act(group, pending_hint).text == ""
     experienced(group, times=1)
     assert run() > 0
-    [pattern] = act(group, list_patterns, agent_id=AGENT).rows
+    [pattern] = act(group, list_patterns).rows
     assert (pattern.common_steps, pattern.total_reuse) == (STEPS, 3)
     [skill] = artifacts(group)
     assert (skill.status, skill.enabled, skill.issues) == ("pending", False, [])
     assert skill.evidence == pattern.evidence
     assert all(step in skill.body for step in STEPS)
     assert kinds(group) == ["proposed"]
-    found = act(group, pending_hint, agent_id=AGENT)
+    found = act(group, pending_hint)
     assert found.id == skill.id
     assert "printer" in found.text
     stranger = f"{group}-other"

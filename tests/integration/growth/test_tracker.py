@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 
 def counted(group: str, days: int = 30) -> dict[str, tuple[int, int]]:
-    found = act(group, list_tallies, agent_id=AGENT, days=days)
+    found = act(group, list_tallies, days=days)
     return {one.what: (one.grown, one.used) for one in found.rows}
 
 
@@ -64,7 +64,7 @@ def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
     with unit_of_work() as connection:
         work.note(connection, (group, AGENT), "toy", grown=2)
     rows("UPDATE growth_tallies SET day = day - 10 WHERE group_id = :g AND what = 'toy' RETURNING 1", g=group)
-    found = act(group, list_tallies, agent_id=AGENT).rows
+    found = act(group, list_tallies).rows
     assert [one.what for one in found][-1] == "toy"
     assert begun <= found[0].day <= datetime.now(UTC).date()
     assert "toy" not in counted(group, days=10)
