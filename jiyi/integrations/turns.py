@@ -70,7 +70,9 @@ class Memory:
         """Functions with which a model itself recalls and remembers."""
 
         async def memory_recall(query: str) -> str:
-            """What is remembered that matters now. Call it when earlier talks may matter."""
+            """What is remembered that matters for a question, or for what is going on. Call it when earlier
+            talks may matter.
+            """
             return await self.recall(query) or "Nothing is remembered about this."
 
         async def memory_remember(statement: str) -> str:
