@@ -649,11 +649,7 @@ NOT_FOR_PROMPTS = {
         "puts what doors wrote before the program's own messages",
     ),
     **dict.fromkeys(
-        (
-            f"jiyi.integrations.{name}"
-            for name in ("agent_framework", "autogen", "openai_agents", "pydantic_ai")
-        ),
-        "what was said, to be stored",
+        ("jiyi.integrations.agent_framework", "jiyi.integrations.turns"), "what was said, to be stored"
     ),
     "jiyi.integrations.anthropic": "files that the model itself writes, word for word",
     "jiyi.text.words": "a digest",
