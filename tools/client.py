@@ -104,7 +104,7 @@ def actions_module() -> str:
         "from uuid import UUID\n",
         "from jiyi.client import by_hand",
         "from jiyi.client.calls import Calls, Namespace, W",
-        "from jiyi.client.steps import Answers",
+        "from jiyi.client.verbs import Answers",
         _imports(text),
     ]
     return "\n".join(head) + "\n\n\n" + text + "\n"

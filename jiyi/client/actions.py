@@ -10,7 +10,7 @@ from uuid import UUID
 
 from jiyi.client import by_hand
 from jiyi.client.calls import Calls, Namespace, W
-from jiyi.client.steps import Answers
+from jiyi.client.verbs import Answers
 from jiyi.protocol import (
     accounts,
     appointments,

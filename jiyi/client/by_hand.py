@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jiyi.client.calls import Id, Namespace, W
-from jiyi.client.steps import Steps, polled, verb
+from jiyi.client.steps import Steps, polled
+from jiyi.client.verbs import verb
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import accounts, operations
 from jiyi.protocol.erasure import ErasureState

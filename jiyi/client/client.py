@@ -19,17 +19,8 @@ from jiyi.client.arguments import (
     UpdateArguments,
 )
 from jiyi.client.calls import Calls, Id, W, checked
-from jiyi.client.steps import (
-    AsyncTransport,
-    Awaiting,
-    Blocking,
-    PageFetcher,
-    Steps,
-    Transport,
-    polled,
-    rows,
-    verb,
-)
+from jiyi.client.steps import AsyncTransport, Awaiting, Blocking, PageFetcher, Steps, Transport, polled
+from jiyi.client.verbs import rows, verb
 from jiyi.client.write_methods import WriteMethods
 from jiyi.errors import InvalidRequest, SettingsError, unknown
 from jiyi.extras import install_command

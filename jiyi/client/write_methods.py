@@ -20,7 +20,8 @@ from jiyi.client.arguments import (
 )
 from jiyi.client.calls import W, checked
 from jiyi.client.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
-from jiyi.client.steps import Message, Steps, polled, verb
+from jiyi.client.steps import Message, Steps, polled
+from jiyi.client.verbs import verb
 from jiyi.errors import EventRejected, IdReused, InvalidEvent, NoAnswer, join_problems, unknown_option
 from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire

@@ -19,7 +19,8 @@ from anthropic.types.beta import (
 from jiyi.client.actions import Items
 from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
-from jiyi.client.steps import Steps, verb
+from jiyi.client.steps import Steps
+from jiyi.client.verbs import verb
 from jiyi.errors import JiyiError
 from jiyi.protocol import items as wire
 

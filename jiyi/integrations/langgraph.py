@@ -29,7 +29,8 @@ from langgraph.store.base.batch import AsyncBatchedBaseStore
 from jiyi.client.actions import Items
 from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
-from jiyi.client.steps import Steps, verb
+from jiyi.client.steps import Steps
+from jiyi.client.verbs import verb
 from jiyi.protocol import items as wire
 from jiyi.protocol.base import JsonMapping
 

@@ -621,6 +621,7 @@ NOT_FOR_PROMPTS = {
             "engine.stores.saved_files",
             "models.operations",
             "models.db",
+            "models.tiers.erasure",
             "models.appointments",
             "models.conversations.actions",
             "models.conversations.entries",

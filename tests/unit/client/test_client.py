@@ -243,7 +243,7 @@ def test_every_action_has_a_method_that_shows_the_fields_of_its_request(client: 
         assert method.__doc__
         if (
             type(method.__self__).__module__ == "jiyi.client.actions"
-            and method.__func__.__module__ == "jiyi.client.steps"
+            and method.__func__.__module__ == "jiyi.client.verbs"
         ):
             assert list(shown.parameters) == list(declared.request.model_fields)
 
