@@ -486,7 +486,7 @@ _Quotes = list[tuple[str, list[int]]]
 
 
 def _findings(agent_id: str, praised: _Quotes, hurt: _Quotes, wished: _Quotes) -> SelfReflected:
-    def found(form: str, quote: str, lines: list[int]) -> dict[str, Any]:
+    def found(form: str, quote: str, lines: list[int]) -> Mapping[str, Any]:
         text = _WORDS[language_of(quote)][form].format(agent=agent_id, count=len(lines), quote=quote)
         return {"text": text, "evidence": lines[-MAX_EVIDENCE:]}
 

@@ -273,7 +273,7 @@ def _texts(value: JsonMapping, index: Any, fields: tuple[str, ...] | None) -> li
     return [text[: wire.MAX_TEXT_CHARS] for text in texts if text][: wire.MAX_TEXTS]
 
 
-def _told(item: wire.Item) -> dict[str, Any]:
+def _told(item: wire.Item) -> Mapping[str, Any]:
     """What LangGraph's items have."""
     told = {name: getattr(item, name) for name in ("key", "value", "created_at", "updated_at")}
     return {"namespace": tuple(item.namespace), **told}

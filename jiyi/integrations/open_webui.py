@@ -7,6 +7,7 @@ installed where Open WebUI runs. Which chat it is, and who writes, Open WebUI sa
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -78,17 +79,17 @@ class Filter:
         return body
 
 
-def _user(user: dict[str, Any] | None) -> str:
+def _user(user: Mapping[str, Any] | None) -> str:
     return str((user or {}).get("id") or "")
 
 
-def _text(message: dict[str, Any]) -> str:
+def _text(message: Mapping[str, Any]) -> str:
     """What a message says, without its pictures."""
     parts = [part for part in _parts(message) if isinstance(part, dict) and part.get("type") == "text"]
     return "\n".join(str(part.get("text") or "") for part in parts)
 
 
-def _parts(message: dict[str, Any]) -> list[Any]:
+def _parts(message: Mapping[str, Any]) -> list[Any]:
     content = message.get("content")
     return content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
 

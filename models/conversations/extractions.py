@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Any
@@ -134,7 +134,7 @@ def known_facts(
     ]
 
 
-def _wanted(name: AgentName, user_id: str | None, turns: Iterable[UUID], limit: int) -> dict[str, Any]:
+def _wanted(name: AgentName, user_id: str | None, turns: Iterable[UUID], limit: int) -> Mapping[str, Any]:
     nearest = {"turns": list(turns), "each": NEAREST_OF_TURN, "compared": FACTS_COMPARED}
     return {**bind_name(name), "user": user_id, "limit": limit, **nearest}
 
@@ -146,7 +146,7 @@ def earlier_turns(
     if not turns:
         return []
     wanted = _wanted(name, user_id, [turn.node_id for turn in turns], EARLIER_TURNS)
-    rows = connection.execute(_EARLIER, wanted | {"before": turns[0].node_count})
+    rows = connection.execute(_EARLIER, {**wanted, "before": turns[0].node_count})
     return as_turns(connection, name, rows)
 
 

@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
 from engine.erasure import Whom
-from jiyi.protocol.base import JsonObject
+from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import driver
@@ -218,7 +218,7 @@ def backups_before(moment: datetime) -> list[Path]:
     return [path for path in backups.existing() if backups.made_at(path) <= moment]
 
 
-def backups_left(before: Collection[Path]) -> dict[str, Any]:
+def backups_left(before: Collection[Path]) -> JsonMapping:
     """How many of those backups are left, and when the last goes by itself; chosen names stay."""
     left, others = [path for path in before if path.exists()], backups.others()
     settings = get_settings()

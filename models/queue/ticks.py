@@ -64,7 +64,7 @@ class Attempt:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def key(self) -> dict[str, Any]:
+    def key(self) -> Mapping[str, Any]:
         return {"job": self.job, "slot": self.slot, "attempt": self.attempt}
 
 

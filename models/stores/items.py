@@ -143,7 +143,7 @@ def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector
     """The item of a row; ``whole``: with the bytes of its attachments."""
     held = attachments(connection, row.store_id, row.attachments) if whole and row.attachments else {}
 
-    def shot(stored: dict[str, Any] | None) -> Snapshot | None:
+    def shot(stored: Mapping[str, Any] | None) -> Snapshot | None:
         snapshot = None if stored is None else Snapshot.model_validate(stored)
         return (
             reattach(snapshot, lambda sha256: held[sha256][0] if sha256 in held else None)
@@ -170,7 +170,7 @@ def attachments(
     return {row.sha256: (bytes(row.data), row.mime_type) for row in rows}
 
 
-def of_store(store: StoreRecord) -> dict[str, Any]:
+def of_store(store: StoreRecord) -> Mapping[str, str | UUID]:
     """What statements name a store by."""
     return {"group": store.group_id, "store": store.store_id}
 

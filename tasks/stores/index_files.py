@@ -227,9 +227,9 @@ def _write(
     batch: Batch,
     store: StoreRecord,
     file: FileRow,
-    cut: dict[str, Any],
+    cut: Mapping[str, Any],
     contents: Contents,
-    about: dict[str, Any],
+    about: Mapping[str, Any],
     said: list[Any],
 ) -> None:
     chunks = [
@@ -284,7 +284,7 @@ def _refuse(
     batch: Batch,
     store: StoreRecord,
     file: FileRow,
-    cut: dict[str, Any],
+    cut: Mapping[str, Any],
     problem: Unusable,
     seen: tuple[int, int],
 ) -> None:
