@@ -131,8 +131,8 @@ def test_a_server_that_does_not_allow_it_is_named_in_the_report(
 
 
 def test_a_rewriting_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    under_way, begun = [1, 0, 1, 0], list[str]()
-    monkeypatch.setattr(append_only, "_rewrites", lambda _: under_way.pop(0))
+    idle, begun = [False, True, False, True], list[str]()
+    monkeypatch.setattr(append_only, "_is_idle", lambda *_: idle.pop(0))
     assert append_only.rewrite(begun, 0.0) is None, "another one goes on"
     assert begun == []
     assert append_only.rewrite(begun, 0.0) is None, "begun, and not done"

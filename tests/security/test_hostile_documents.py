@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from engine.stores import chunks
+from engine.stores.limits import Limits
 from jiyi.errors import ConfigError
 from jiyi.protocol.stores import ApplyGraph
 from jiyi.settings import get_settings
@@ -19,6 +19,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.stores import actions
 from models.stores.saved_files import own_folder
+from tasks.stores import index_files
 from tests.integration.stores.folders import Folder
 from tests.integration.stores.kept import SIMPLE, Kept
 from tests.unit.parsing.test_children import HIDDEN_DEPTH
@@ -79,7 +80,7 @@ def test_what_unfolds_is_marked_and_the_worker_does_not_grow(
 def test_what_hangs_is_marked_with_the_reason_and_the_rest_is_indexed(
     docs: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "LIMITS", chunks.Limits(cpu_seconds=1))
+    monkeypatch.setattr(index_files, "limits_of", lambda _: Limits(cpu_seconds=1))
     docs.write("hidden.html", HIDDEN_DEPTH)
     docs.write("good.md", KILN)
     docs.scan()
