@@ -25,10 +25,13 @@ pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 #: Until RabbitMQ has noticed that a consumer is dead.
 PATIENCE_SECONDS = 60.0
 #: Ends the intake as a power cut would, after the commit of its first batch and before it acknowledges.
-DIES_BEFORE_ACKNOWLEDGING = (
-    "import os, workers.intake.consumer as i; i.acknowledge = lambda source, batch: os.kill(os.getpid(), 9);"
-    " i.main()"
-)
+DIES_BEFORE_ACKNOWLEDGING = """
+import os
+from workers.intake import consumer, sources
+for source in (sources.RedisSource, sources.KombuSource):
+    source.acknowledge = lambda *_: os.kill(os.getpid(), 9)
+consumer.main()
+"""
 
 
 @pytest.fixture(scope="session")
