@@ -59,7 +59,9 @@ GROWTH = Subject(
         *("proposals", "feedback", "patterns", "evolution", "pains", "identity", "self_review", "tallies"),
         *("appointments", "heartbeats", "health"),
     ),
-    paths="/(proposals|feedback|patterns|evolution|pains|identity|self_review|tallies|appointments|heartbeats)/",
+    paths=(
+        "/(proposals|feedback|patterns|evolution|pains|identity|self_review|tallies|appointments|heartbeats)/"
+    ),
 )
 STORES = Subject(
     name="stores",
@@ -75,7 +77,10 @@ TIERS = Subject(
     events=("node.executed",),
     actions=("quarantine", "working_memory", "knowledge", "digests", "context"),
     calls=("retrieval.memory",),
-    paths="/(knowledge|quarantine|nodes/memory-retrieval|memory/(query|ingest|working|context|promote|check|demote|digests?)|sessions/.+/knowledge)",
+    paths=(
+        "/(knowledge|quarantine|nodes/memory-retrieval|memory/(query|ingest|working|context"
+        "|promote|check|demote|digests?)|sessions/.+/knowledge)"
+    ),
 )
 ITEMS = Subject(
     name="items",

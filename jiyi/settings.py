@@ -425,7 +425,8 @@ class Settings(BaseSettings):
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            raise ValueError('no JSON object; write one like {"reasoning_effort": "low"}')  # noqa: TRY004 – pydantic tells a ValueError
+            # Pydantic tells a ValueError.
+            raise ValueError('no JSON object; write one like {"reasoning_effort": "low"}')  # noqa: TRY004
         if taken := sorted(OURS_OF_REQUESTS & content.keys()):
             raise ValueError(f"{', '.join(taken)} cannot be set here: Jiyi sets it")
         return text
@@ -470,7 +471,8 @@ def subject_names(names: str) -> frozenset[str]:
 class _HomeSecret(PydanticBaseSettingsSource):
     """``secret_key`` from the home's own file, for its owner's programs: others cannot read it."""
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 – pydantic's interface
+    # Pydantic's interface.
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         return None, field_name, False
 
     def __call__(self) -> dict[str, object]:

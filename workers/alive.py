@@ -47,7 +47,8 @@ def problem(name: str, settings: Settings) -> str:
 
 
 def _web(settings: Settings) -> str:
-    host = "127.0.0.1" if settings.web_host in ("0.0.0.0", "::") else settings.web_host  # noqa: S104 – asked here
+    # Asked here.
+    host = "127.0.0.1" if settings.web_host in ("0.0.0.0", "::") else settings.web_host  # noqa: S104
     connection = http.client.HTTPConnection(host, settings.web_port, timeout=ANSWER_SECONDS)
     try:
         connection.request("GET", "/healthz")

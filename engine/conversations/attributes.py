@@ -27,7 +27,8 @@ _GENERAL = frozenset(
 )
 #: People of whom anybody has one: "my boss" is one person, unlike "my friend".
 _ONE_OF = (
-    "mom|mum|mother|dad|father|parents|sister|brother|son|daughter|wife|husband|partner|girlfriend|boyfriend|fiancée?|grandmother|grandma"
+    "mom|mum|mother|dad|father|parents|sister|brother|son|daughter|wife|husband|partner|girlfriend"
+    "|boyfriend|fiancée?|grandmother|grandma"
     "|grandfather|grandpa|boss|manager|landlord|supervisor|advisor|dog|cat"
 )
 _ONE_OF_CHINESE = (
@@ -37,7 +38,8 @@ _ONE_OF_CHINESE = (
 
 #: Words that stand where a name might: "my sister Nora lives", "my sister lives".
 _NO_NAME = (
-    r"(?:is|has|was|had|will|just|now|also|actually|recently|currently|finally|still|really|lives?|moved|works?|and|likes?|loves?"
+    r"(?:is|has|was|had|will|just|now|also|actually|recently|currently|finally|still|really|lives?"
+    r"|moved|works?|and|likes?|loves?"
     r"|hates?|turned|got)\b"
 )
 _AUXILIARY = r"(?:'m| am|'re| are|'s| is|'ve| have| has|'d| had| was| were)?"
@@ -59,7 +61,8 @@ _MACROS = {
     "{I}": rf"\b(?:i|we|(?P<pronoun>he|she)|{_MY_ONE}|(?:my|our) [\w-]+){_AUXILIARY}{_ADVERBS}",
     "{i}": r"(?:i|we)",
     "{我}": (
-        rf"(?:(?P<pronoun>[他她](?!们))|{_CHINESE_MY_ONE}|{_CHINESE_MANY}|我们家|我们|我家|我|咱们|咱家|咱)[他她]?{_CHINESE_ADVERBS}"
+        rf"(?:(?P<pronoun>[他她](?!们))|{_CHINESE_MY_ONE}|{_CHINESE_MANY}|我们家|我们|我家|我|咱们"
+        rf"|咱家|咱)[他她]?{_CHINESE_ADVERBS}"
     ),
     "{be}": rf"(?:'s| is| are|'re|'m| am| was| were| will be| has been){_ADVERBS}",
     "{now}": _ADVERBS,
@@ -152,7 +155,8 @@ def _key(text: str) -> str:
 def _sections() -> list[_Section]:
     result = []
     for header, lines in sections(__package__, "attributes.txt").items():
-        name, importance, flags = _HEADER.fullmatch(header).groups()  # type: ignore[union-attr] # ours, and tested
+        # Ours, and tested.
+        name, importance, flags = _HEADER.fullmatch(header).groups()  # type: ignore[union-attr]
         patterns = [re.compile(_expanded(line)) for line in lines]
         result.append(_Section(name, float(importance), frozenset(flags.split()), patterns))
     return result

@@ -69,7 +69,8 @@ _NOT_IT = re.compile(r"\W{0,9}(?:and |but )?not\b|\W{0,9}(?:而?不是|不叫|�
 #: A name that a sentence begins with: a word with a capital before a verb or an 's.
 _FIRST_NAME = re.compile(
     r"\W{0,9}(?:(?:and|but|so) )?"
-    r"(?!(?:The|This|That|My|We|It|He|She|They|There|What|Who|Not|Then|Now|Today|Sorry|Oops|[A-Z]\w+(?:ly|ed|ing))\b)"
+    r"(?!(?:The|This|That|My|We|It|He|She|They|There|What|Who|Not|Then|Now|Today|Sorry|Oops"
+    r"|[A-Z]\w+(?:ly|ed|ing))\b)"
     r"([A-Z][a-z]+)(?=['’]s\b|"
     r" (?:is|has|was|had|can|will|would|does|did|got|went|took|said|told|\w+ed|\w+s)\b)"
 )

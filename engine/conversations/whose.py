@@ -27,7 +27,8 @@ _HANDED, _SAID, _SAMPLE, _SAMPLE_ITEMS, _IRONY, _PLAYS, _PLAY_ENDS, _OWN = (
     _CUES[name] for name in ("handed", "said", "sample", "items", "irony", "plays", "play_ends", "own")
 )
 _QUOTES = re.compile(
-    r"“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|\"[^\"]{1,2000}\"|(?<![\w’'])['‘][^\n]{1,2000}?['’](?![\w])"
+    r"“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|\"[^\"]{1,2000}\""
+    r"|(?<![\w’'])['‘][^\n]{1,2000}?['’](?![\w])"
 )
 _WORD = re.compile(r"[\w'’-]+")
 #: Messages of the user, and time, that a game goes on for at most, unless it is ended.

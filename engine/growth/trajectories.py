@@ -36,12 +36,18 @@ BEFORE = ("retrieval", "skill")
 JUDGED = 3
 
 _QUESTION = re.compile(
-    r"[?？]|^\s{0,9}(?:who|what|when|where|why|how|which|is|are|do|does|did|can|could)\b|[吗呢]\s{0,9}$|什么|怎么|为什么|多少|哪",
+    (
+        r"[?？]|^\s{0,9}(?:who|what|when|where|why|how|which|is|are|do|does|did|can|could)\b"
+        r"|[吗呢]\s{0,9}$|什么|怎么|为什么|多少|哪"
+    ),
     re.IGNORECASE,
 )
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REQUEST = re.compile(
-    r"^\s{0,9}(?:please|write|make|create|find|fix|send|show|book|open|list|update|help)\b|[请帮]|[写做找修查发订改]一?下?",
+    (
+        r"^\s{0,9}(?:please|write|make|create|find|fix|send|show|book|open|list|update|help)\b|[请帮]"
+        r"|[写做找修查发订改]一?下?"
+    ),
     re.IGNORECASE,
 )
 

@@ -125,7 +125,8 @@ def reranker_endpoint(settings: Settings) -> Endpoint:
     model, at, address = settings.reranker.partition("@")
     if not at:
         raise SettingsError(
-            f"{RERANKER_SETTING}: there is none; write model@address, like bge-reranker-v2-m3@http://host:8000/v1"
+            f"{RERANKER_SETTING}: there is none; write model@address, like "
+            f"bge-reranker-v2-m3@http://host:8000/v1"
         )
     return resolve(Spec(VENDOR, model), "rerank", RERANKER_SETTING, address)
 

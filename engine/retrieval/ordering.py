@@ -254,8 +254,10 @@ _ASKS_AMOUNT = re.compile(
     re.IGNORECASE,
 )
 _AMOUNT = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|half|quarter|noon|midnight|once|twice"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|august|september|october|november"
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|half"
+    r"|quarter|noon|midnight|once|twice"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july"
+    r"|august|september|october|november"
     r"|december|[a-z]{3,10}th)\b|[十百千万两]|[一二三四五六七八九](?:[点号月日块元杯次天周年岁斤只倍成片粒颗遍位张台辆层楼分秒米条件瓶碗]|公斤|小时)"
     r"|[周期][一二三四五六日天末]"
     # or says that there is none any more

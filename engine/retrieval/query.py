@@ -39,7 +39,8 @@ _ASKS = re.compile(r"[吗呢]\Z")
 _DESCRIBED = re.compile(
     r"那(?:家伙|[个位款家场次只些][^，。？！,.?!]{3,40}的)|[^，。？！,.?!]{3,40}的(?:那[个位款家场次只些]|人)"
     r"|\b(?:the|that|this|those|an?|my|our)\s(?:[\w'-]{1,20}\s){1,3}(?:who|whose|whom)\b"
-    r"|\b(?:person|people|man|woman|guy|girl|boy|lady|one|someone|somebody)\s(?:who|whose|that|which|with|from|born|aged|called|named|I|we)\b",
+    r"|\b(?:person|people|man|woman|guy|girl|boy|lady|one|someone|somebody)\s(?:who|whose|that"
+    r"|which|with|from|born|aged|called|named|I|we)\b",
     re.IGNORECASE,
 )
 

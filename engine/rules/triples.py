@@ -244,7 +244,8 @@ _NO_VERBS = frozenset(
 
 #: "Yesterday, …", "On Monday morning, …": says when, not who.
 _WHEN = re.compile(
-    r"(?:(?:yesterday|today|tonight|tomorrow|now|then|later|finally|suddenly|and|but|so|also|meanwhile)\b,?\s*"
+    r"(?:(?:yesterday|today|tonight|tomorrow|now|then|later|finally|suddenly|and|but|so|also"
+    r"|meanwhile)\b,?\s*"
     r"|(?:this|last|next|every|on|at|in|after|before|by|since|during)\b[^,]{1,30},\s*"
     r"|(?:this|last|next|every)\s(?:morning|afternoon|evening|night|week|month|year|\w+day)\s+)+",
     re.IGNORECASE,

@@ -33,7 +33,8 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
-    r"\b(?:not?|never|none|nobody|nothing|nowhere|neither|nor|without|hardly|rarely|seldom|barely|few|less|least|only|than|cannot)\b"
+    r"\b(?:not?|never|none|nobody|nothing|nowhere|neither|nor|without|hardly|rarely|seldom|barely"
+    r"|few|less|least|only|than|cannot)\b"
     r"|n[’']t\b|[不没無无未别非勿莫免戒少比仅]|(?<![一二两三四五六七八九十几这那每\d])只",
     re.IGNORECASE,
 )

@@ -261,7 +261,8 @@ _CHINESE_DAYS = {
 
 #: A clause with one of these tells what happened: a bare weekday in it is over.
 _PAST = re.compile(
-    r"\b(?:was|were|had|went|did|got|made|took|came|saw|met|bought|found|gave|told|won|lost|began|left|ate|ran"
+    r"\b(?:was|were|had|went|did|got|made|took|came|saw|met|bought|found|gave|told|won|lost|began"
+    r"|left|ate|ran"
     r"|wrote|[a-z]{3,}ed)\b|了|过"
 )
 _CLAUSE_END = re.compile(r"[,;，；。.!?！？]")

@@ -157,7 +157,8 @@ def _once(name: str, tool: Tool, arguments: JsonMapping, seconds: float) -> Step
     def work() -> None:
         try:
             future.set_result(tool(**arguments))
-        except Exception as error:  # noqa: BLE001 – whatever the caller's function raises is the step's failure
+        # Whatever the caller's function raises is the step's failure.
+        except Exception as error:  # noqa: BLE001
             future.set_exception(error)
 
     began = time.monotonic()

@@ -14,8 +14,10 @@ MASK = "[…]"
 
 #: Vendors' keys by their prefixes (of words with hyphens one with a digit soon), tokens, private keys.
 _KEYS = re.compile(
-    r"\b(?:(?:sk|pk|rk)[-_](?=[A-Za-z0-9_\-]{0,80}\d|[A-Za-z0-9]{15})|gh[opsur]_|github_pat_|glpat-|xox[abeprs]-)[A-Za-z0-9_\-]{15,}"
-    r"|\b(?:(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[A-Za-z0-9_\-]{15,}|hf_[A-Za-z0-9]{15,}|jiyi_[a-z0-9]{8,}_[A-Za-z0-9_\-]{15,})"
+    r"\b(?:(?:sk|pk|rk)[-_](?=[A-Za-z0-9_\-]{0,80}\d|[A-Za-z0-9]{15})|gh[opsur]_|github_pat_"
+    r"|glpat-|xox[abeprs]-)[A-Za-z0-9_\-]{15,}"
+    r"|\b(?:(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[A-Za-z0-9_\-]{15,}|hf_[A-Za-z0-9]{15,}"
+    r"|jiyi_[a-z0-9]{8,}_[A-Za-z0-9_\-]{15,})"
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.DOTALL,

@@ -255,7 +255,8 @@ class HttpTransport:
     def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
         self._post(self.requests.events(body))
 
-    def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
+    # Celery's.
+    def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:  # noqa: ARG002
         return self._post(self.requests.call(name, request, timeout))
 
     def watch(self, after: str | None) -> Iterator[News]:
@@ -303,10 +304,12 @@ class AsyncHttpTransport:
             transport=httpx2.AsyncHTTPTransport(retries=CONNECT_RETRIES), follow_redirects=False
         )
 
-    async def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
+    # The events say what they are.
+    async def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002
         await self._post(self.requests.events(body))
 
-    async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
+    # Celery's.
+    async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:  # noqa: ARG002
         return await self._post(self.requests.call(name, request, timeout))
 
     async def watch(self, after: str | None) -> AsyncIterator[News]:

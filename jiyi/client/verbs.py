@@ -34,7 +34,8 @@ class verb(Generic[P, T]):  # noqa: N801 – a decorator
 
         @wraps(steps)
         def perform(namespace: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
-            return namespace._calls.do(lambda: steps(namespace, *args, **kwargs))  # noqa: SLF001 – a method of its
+            # A method of its.
+            return namespace._calls.do(lambda: steps(namespace, *args, **kwargs))  # noqa: SLF001
 
         perform.steps = steps  # type: ignore[attr-defined]
         self._describe(perform)
@@ -101,7 +102,8 @@ class rows(Generic[P, T]):  # noqa: N801 – a decorator
         @wraps(function)
         def iterate(namespace: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
             turn = function(namespace, *args, **kwargs)  # now, so that wrong arguments are said now
-            return (_each_async if namespace._calls.awaits else _each)(namespace._calls.do, turn)  # noqa: SLF001 – a method of its
+            # A method of its.
+            return (_each_async if namespace._calls.awaits else _each)(namespace._calls.do, turn)  # noqa: SLF001
 
         describe(iterate, function)
         return iterate

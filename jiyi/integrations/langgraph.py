@@ -213,7 +213,8 @@ class _Batches(Items[W]):
             elif isinstance(op, ListNamespacesOp):
                 results[at] = yield from self._namespaces(op)
             elif not isinstance(op, GetOp | PutOp):
-                raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004 – as LangGraph's own stores
+                # As LangGraph's own stores.
+                raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004
         writes = {(op.namespace, op.key): _write(op, fields) for op in ops if isinstance(op, PutOp)}
         for written in _pages(list(writes.values())):
             yield from Items.put.steps(self, items=written)

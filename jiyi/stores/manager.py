@@ -147,7 +147,8 @@ class MemoryManager:
             )
             try:
                 found[one.name] = [*found.get(one.name, []), *self._stores[one.name].retrieve(question)]
-            except Exception as error:  # noqa: BLE001 – a store of anybody's may raise anything, and no node fails for it
+            # A store of anybody's may raise anything, and no node fails for it.
+            except Exception as error:  # noqa: BLE001
                 failed[one.name] = _reason(error)
                 log.warning("store %s gave the node %s nothing: %s", one.name, self.node_id, failed[one.name])
         ranked = rank(found, text, self._clock(), weight=style.weight, fidelity=style.fidelity)

@@ -24,16 +24,19 @@ ITEM_WORDS, ITEM_CHARS = 3, 8
 LEAD_CHARS = 80
 
 _SENTENCE_END = re.compile(
-    rf"[。！？；!?;…]+[”’」』）)]*|\n+|(?<![.\d])(?<!\b[Nn]o)(?<!\b[MD]r)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)(?<!\b[eE]\.g)(?<!\bi\.e)\.+[”’)\"']*(?=\s|$|[{CJK}])|(?<=\d)\.(?=\s|$)|(?<=[^\w\s])\s{{2,}}"
+    rf"[。！？；!?;…]+[”’」』）)]*|\n+"
+    rf"|(?<![.\d])(?<!\b[Nn]o)(?<!\b[MD]r)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)(?<!\b[eE]\.g)(?<!\bi\.e)\.+[”’)\"']*(?=\s|$|[{CJK}])|(?<=\d)\.(?=\s|$)|(?<=[^\w\s])\s{{2,}}"
 )
 #: Where a clause of a sentence may end.
 _CLAUSE_END = re.compile(
-    r"[，,](?!\d{3})\s{0,9}(?:(?:and|but|so|or|then|plus)\b\s{0,9})?|[:：](?!\d)\s{0,9}|\s{1,9}[-–—]+\s{1,9}|[—–]{1,2}"
+    r"[，,](?!\d{3})\s{0,9}(?:(?:and|but|so|or|then|plus)\b\s{0,9})?|[:：](?!\d)\s{0,9}"
+    r"|\s{1,9}[-–—]+\s{1,9}|[—–]{1,2}"
     r"|、|\s{1,9}(?=(?:but|because|bc|so|though|although|since)\b)"
 )
 #: What joins two items, or two clauses.
 _AND = re.compile(
-    rf"\s{{1,9}}(?:and|or|&|plus)\s{{1,9}}|\s?(?:和|跟|与|以及|还有|外加)(?=[{CJK}A-Za-z])|(?<=[{CJK}])\s{{1,9}}(?=[{CJK}])"
+    rf"\s{{1,9}}(?:and|or|&|plus)\s{{1,9}}|\s?(?:和|跟|与|以及|还有|外加)(?=[{CJK}A-Za-z])"
+    rf"|(?<=[{CJK}])\s{{1,9}}(?=[{CJK}])"
 )
 _WORD = re.compile(r"[\w'’-]+")
 _SUBJECT = re.compile(
@@ -46,8 +49,9 @@ _HEADS = (":", "：")
 _MARK = re.compile("[,，;；、]")
 #: Up to the verb or preposition that what is listed depends on.
 _LEAD = re.compile(
-    r".{0,80}?\b(?:to|of|for|about|with|have|has|had|got|own|keep|eat|eats|drink|drinks|like|likes|love|loves|hate|hates|enjoy|play|plays"
-    r"|speak|speaks|take|takes|use|uses|know|called|named|stand|are|is|include|need|needs|lent|owe|no)\s{1,9}(?=\S)",
+    r".{0,80}?\b(?:to|of|for|about|with|have|has|had|got|own|keep|eat|eats|drink|drinks|like|likes"
+    r"|love|loves|hate|hates|enjoy|play|plays|speak|speaks|take|takes|use|uses|know|called|named|stand"
+    r"|are|is|include|need|needs|lent|owe|no)\s{1,9}(?=\S)",
     re.IGNORECASE,
 )
 _CHINESE_LEAD = re.compile(

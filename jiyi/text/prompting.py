@@ -50,7 +50,8 @@ _TAG = r"[<\uff1c\ufe64](?:(?=[0\uff10][x\uff58])|(?![\s=\-\d]))"
 #: Names in brackets that are written as tokens are ([INST], [gMASK], [|user|]).
 _NAME = r"[A-Z][A-Z0-9_ -]{2,30}|(?i:inst|sys|system|user|assistant|human|tool|[gs]mask|extra_id_\d{1,3})"
 _BRACKET = (
-    rf"\[(?=[|\uff5c\uff21-\uff3a\uff41-\uff5a]|\s{{0,3}}[/\uff0f]?\s{{0,3}}(?:{_NAME})\s{{0,3}}[\]\uff3d])|\uff3b(?![\s\u3400-\u9fff])"
+    rf"\[(?=[|\uff5c\uff21-\uff3a\uff41-\uff5a]"
+    rf"|\s{{0,3}}[/\uff0f]?\s{{0,3}}(?:{_NAME})\s{{0,3}}[\]\uff3d])|\uff3b(?![\s\u3400-\u9fff])"
     r"|[\]\uff3d](?=[~\uff5e])|(?<=[~\uff5e])[\[\uff3b]"
 )
 _ENTITY = r"[&\uff06](?=[#\uff03]|lt|gt|amp|quot|\w{2,31}[;\uff1b])"

@@ -160,5 +160,6 @@ def tried_again(transaction: Callable[[], R]) -> R:
                 raise
             kind = type(error.orig).__name__
             log.info("a transaction was ended in favour of another (%s): attempt %d", kind, attempt + 1)
-            time.sleep(PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311 – so that two do not meet again
+            # So that two do not meet again.
+            time.sleep(PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311
     return transaction()

@@ -90,7 +90,8 @@ def outcome(context: Context, request: ById) -> IngestState | None:
 
 
 @action("working_memory.show")
-def working_memory(context: Context, request: Request) -> WorkingMemory:  # noqa: ARG001, an action has a request
+# An action has a request.
+def working_memory(context: Context, request: Request) -> WorkingMemory:  # noqa: ARG001
     """Show working memory as agents find it, and what the filters have counted. Rebuilds what Valkey has
     lost.
     """

@@ -124,7 +124,8 @@ def serve(
     """
 
     @shared_task(name=task, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
-    def run(self: Any, request_id: str, request: JsonMapping, actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
+    # Part of what is signed.
+    def run(self: Any, request_id: str, request: JsonMapping, actor: str | None = None) -> None:  # noqa: ARG001
         def parse() -> tuple[Actor, M]:
             group_id = _Whose.model_validate(request).group_id
             who = caller(self.request, task, group_id, scope, changes=changes)

@@ -202,7 +202,8 @@ class RedisSource:
     def _wait(self, wait: float) -> bool:
         """For a message of the usual priority, which stays; others are seen when the time is up."""
         try:
-            return self._redis.blmove(self._queue, self._queue, wait, "RIGHT", "RIGHT") is not None  # type: ignore[arg-type]  # BLMOVE takes fractions
+            # BLMOVE takes fractions.
+            return self._redis.blmove(self._queue, self._queue, wait, "RIGHT", "RIGHT") is not None  # type: ignore[arg-type]
         except redis.OutOfMemoryError:  # full, perhaps of these very events: what is stored makes room
             time.sleep(wait)
             return False
@@ -493,7 +494,8 @@ return redis.call('ZRANGE', KEYS[1], 0, 0)[1]
 #: kombu's names of the compressions that are read: those that every Python has. All else is refused by its
 #: name.
 _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
-    "application/x-gzip": lambda: zlib.decompressobj(),  # noqa: PLW0108 – the type knows more parameters than the protocol
+    # The type knows more parameters than the protocol.
+    "application/x-gzip": lambda: zlib.decompressobj(),  # noqa: PLW0108
     "application/x-bz2": bz2.BZ2Decompressor,
     "application/x-lzma": lambda: lzma.LZMADecompressor(memlimit=LZMA_BYTES),
 }

@@ -196,7 +196,8 @@ def read_bindings_only(channel: Any, queue: Queue) -> None:
     queue.exchange(channel).declare()  # in this process only: Redis knows no exchanges
     if hasattr(channel, "keyprefix_queue"):
         channel.get_table = partial(_table, channel, queue.name)
-        channel._put = partial(_put, channel, queue.name)  # noqa: SLF001 – what kombu has its transports implement
+        # What kombu has its transports implement.
+        channel._put = partial(_put, channel, queue.name)  # noqa: SLF001
 
 
 def member_of(queue: Queue, separator: str) -> str:
