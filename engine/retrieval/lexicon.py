@@ -21,8 +21,8 @@ from jiyi.text.words import fillers, is_pair
 
 Ints = NDArray[np.int32]
 
-#: So many postings that came since, or such a share of all, are looked through one by one before they are
-#: sorted in.
+#: So many postings that came since, or such a share of all, stand beside the others, sorted among themselves,
+#: before they are sorted in.
 LATE, LATE_SHARE = 10_000, 1 / 32
 #: How much more room than needed is made when an array is full.
 GROWTH = 1.5
@@ -86,7 +86,7 @@ class Postings:
         nothing: Ints = np.zeros(0, np.int32)
         #: By code, where each one's part begins, and, one more, where the last ends.
         self._rows, self._counts, self._starts = nothing, nothing, np.zeros(1, np.int64)
-        #: (codes, rows, counts) of what came since.
+        #: (codes, rows, counts) of what came since; the first of them by code.
         self._late = [(nothing, nothing, nothing)]
         self.size = 0
 
@@ -104,16 +104,17 @@ class Postings:
             self._settle()
         start, end = self._starts[code : code + 2] if code + 1 < self._starts.size else (0, 0)
         codes, rows, counts = self._late[0]
-        late = np.flatnonzero(codes == code)
-        if not late.size:
+        first, last = np.searchsorted(codes, (code, code + 1))
+        if first == last:
             return self._rows[start:end], self._counts[start:end]
-        rows = np.concatenate([self._rows[start:end], rows[late]])
-        return rows, np.concatenate([self._counts[start:end], counts[late]])
+        rows = np.concatenate([self._rows[start:end], rows[first:last]])
+        return rows, np.concatenate([self._counts[start:end], counts[first:last]])
 
     def _settle(self) -> None:
         codes, rows, counts = self._united(self._late)
         if codes.size <= max(LATE, LATE_SHARE * self._rows.size):
-            self._late = [(codes, rows, counts)]
+            order = np.argsort(codes, kind="stable")
+            self._late = [(codes[order], rows[order], counts[order])]
             return
         before = np.repeat(np.arange(self._starts.size - 1, dtype=np.int32), np.diff(self._starts))
         codes, rows, counts = self._united([(before, self._rows, self._counts), (codes, rows, counts)])

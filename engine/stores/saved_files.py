@@ -167,7 +167,8 @@ def _chunks(stream: JsonStream) -> Iterator[dict[str, Any]]:
         item = checked_item(given, number)
         place = {"source": item.metadata.get("source"), "path": item.metadata.get("file_path")}
         if all(isinstance(part, str) for part in place.values()):
-            vector = item.embedding and b64encode(array("d", item.embedding).tobytes()).decode("ascii")
+            numbers = item.embedding
+            vector = b64encode(array("d", numbers).tobytes()).decode("ascii") if numbers else None
             said = {**place, "text": item.content_summary}
             yield {**{name: storable(str(value)) for name, value in said.items()}, "vector": vector}
 

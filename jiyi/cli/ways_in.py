@@ -115,8 +115,9 @@ def _drafts(values: Iterator[Any], source: str, where: str, user_at: int | None 
             yield value
             continue
         known = known or way.known_by(mapping(value))
-        other = next((name for name, each in WAYS.items() if each.known_by(mapping(value))), None)
-        if not known and other is not None:
+        others = () if known else WAYS.items()
+        other = next((name for name, each in others if each.known_by(mapping(value))), None)
+        if other is not None:
             problem = f"has the form of {other}, not of {source}: jiyi import {other} {where}"
             raise typer.BadParameter(f"{where}: {problem}")
         for draft in way.parse(value, user_at) if way.user_at else way.parse(value):

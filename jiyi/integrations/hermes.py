@@ -8,16 +8,16 @@ whose memory it is.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent.memory_provider import MemoryProvider
 
 from jiyi.integrations.plug_ins import MAX_CHARS, Memory
-from jiyi.protocol.base import JsonMapping
 
 
-def _tool(name: str, description: str, argument: str, about: str) -> JsonMapping:
+def _tool(name: str, description: str, argument: str, about: str) -> Mapping[str, Any]:
     properties = {argument: {"type": "string", "description": about}}
     parameters = {"type": "object", "properties": properties, "required": [argument]}
     return {"name": name, "description": description, "parameters": parameters}
@@ -92,7 +92,7 @@ class JiyiMemoryProvider(MemoryProvider):
         if self._writes and self._session and messages:
             self._memory.tell("session.ended", {}, user_id=self._user, session_id=self._session)
 
-    def get_tool_schemas(self) -> list[JsonMapping]:
+    def get_tool_schemas(self) -> list[Mapping[str, Any]]:
         """As functions of OpenAI."""
         return TOOLS
 

@@ -188,9 +188,12 @@ class Timing(Request):
             needed = {"cron": "cron", "once": "at", "interval": "every_seconds", None: "kind"}[self.kind]
             if getattr(self, needed) is None:
                 raise ValueError(f"{needed}: needed, unless text is given")
-        if self.task is not None and not self.task.strip():
+        if self._reads_task() and self.task is not None and not self.task.strip():
             raise ValueError("task: must not be blank")
         return self
+
+    def _reads_task(self) -> bool:
+        return True
 
     def _says_when(self) -> bool:
         return True
@@ -208,6 +211,10 @@ class CreateSchedule(Timing, OfAgent):
         if self.text is None and self.task is None:
             raise ValueError("task: needed, unless text is given")
         return self
+
+    def _reads_task(self) -> bool:
+        """A text says what for."""
+        return self.text is None
 
 
 class UpdateSchedule(Timing, ById):

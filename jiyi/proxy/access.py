@@ -173,23 +173,38 @@ def refuse_stored(content: bytes, body: Mapping[str, Any]) -> None:
         raise Refusal(403, "permission_error", f"{stored}; {instead}")
 
 
+#: Where something stands: what it is in, and its name or place there. Written out for a refusal only: of a
+#: long name with many parts each would have its own copy.
+_Path = tuple["_Path | None", object]
+
+
 def _stored(body: Mapping[str, Any]) -> Iterator[str]:
     # No recursion: how deep it is nested is somebody else's choice.
-    waiting: list[tuple[Any, str]] = [(body, "")]
+    waiting: list[tuple[Any, _Path | None]] = [(body, None)]
     while waiting:
         value, path = waiting.pop()
         if isinstance(value, list):
-            waiting += [(part, f"{path}{place}.") for place, part in enumerate(value)]
-            continue
-        if not isinstance(value, dict):
+            waiting += [(part, (path, place)) for place, part in enumerate(value) if _has_parts(part)]
             continue
         kind = value.get("type")
         given = {name for name, part in value.items() if part not in (None, "", [], {})}
         if kind == "item_reference" or ("id" in given and given <= OF_A_REFERENCE):
-            yield f"{path}id"
+            yield _written((path, "id"))
         for name, part in value.items():
             if part and (name in STORED or (name.endswith(ID_ENDINGS) and name not in IDS_WITHIN)):
-                yield f"{path}{name}"
+                yield _written((path, name))
             own = name in OWN_DATA or (name == "input" and isinstance(kind, str) and kind in CALLS_OF_TOOLS)
-            if not own:
-                waiting.append((part, f"{path}{name}."))
+            if not own and _has_parts(part):
+                waiting.append((part, (path, name)))
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, (dict, list))
+
+
+def _written(path: _Path | None) -> str:
+    names = []
+    while path is not None:
+        path, name = path
+        names.append(str(name))
+    return ".".join(reversed(names))

@@ -128,7 +128,6 @@ def prepare(
         if row is None:
             writing.execute(_BEGIN, whose)
             row = writing.execute(_LOCK, whose).one()
-        grown = grown_of(writing, name, request.user_id, language) if request.grown else grown
         known = _kept(writing, name, request, language, grown, row)
         if known is None:
             stable = _made(writing, name, request, language, grown, most)

@@ -74,6 +74,8 @@ def node(connection: Connection, group_id: str, node_id: UUID) -> Memory | None:
 
 def nodes_of(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[Memory]:
     """Those of the ids that are memories of this group, in the order given."""
+    if not node_ids:
+        return []
     rows = fetch_memories(connection, group_id, memories(group_id).where(MemoryNode.node_id.in_(node_ids)))
     by_id = {row.node_id: row for row in rows}
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]

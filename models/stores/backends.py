@@ -4,6 +4,7 @@ it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
@@ -33,9 +34,10 @@ from models.stores.rows import StoreRecord
 SCAN, INDEX, SEND_ITEM = "scan_files", file_rows.INDEX, "send_item"
 
 
-class Backend:
+class Backend(ABC):
     """A type of store that the service keeps."""
 
+    @abstractmethod
     def check(self, group_id: str, config: Any, path: str) -> None:
         """Check a group's declaration for what only the service knows: folders, addresses. ``path`` names the
         declaration in errors.
@@ -43,15 +45,14 @@ class Backend:
         Raises:
             ConfigError: with the path of what is wrong.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, context: Context, store: StoreRecord) -> None:
         """A graph begins to use it: read its file the first time, owe the work that brings it up to date."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
         """Store what a node said. Raises :class:`jiyi.errors.InvalidRequest`: an attachment is too large."""
-        raise NotImplementedError
 
     def reindex(self, context: Context, store: StoreRecord) -> int:  # noqa: ARG002
         """Owe the work that makes its index anew; returns how many items or files there are."""
@@ -190,7 +191,7 @@ class Mem0Backend(Backend):
 
     def reindex(self, context: Context, store: StoreRecord) -> int:
         """Owe the sending of what waits."""
-        ids = [row.item_id for row in items.every(context.connection, store)]
+        ids = items.waiting(context.connection, store)
         context.enqueue(SEND_ITEM, [(item_id, store.group_id) for item_id in ids])
         return len(ids)
 

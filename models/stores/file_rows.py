@@ -19,6 +19,8 @@ from models.stores.rows import StoreRecord
 
 #: Owed by a file that is to be read.
 INDEX = "index_file"
+#: Files whose rows one statement deletes: each has many chunks, and a minute.
+DROPPED_AT_ONCE = 1_000
 #: Characters that are kept of what is the matter.
 MAX_REASON = 1_000
 
@@ -122,8 +124,10 @@ def first_chunk(connection: Connection, group_id: str, file_id: UUID) -> str:
 
 def drop(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> None:
     """Files that are gone, and their chunks."""
-    drop_chunks(connection, group_id, file_ids)
-    connection.execute(_DROP, {"group": group_id, "files": list(file_ids)})
+    for first in range(0, len(file_ids), DROPPED_AT_ONCE):
+        some = file_ids[first : first + DROPPED_AT_ONCE]
+        drop_chunks(connection, group_id, some)
+        connection.execute(_DROP, {"group": group_id, "files": list(some)})
 
 
 def drop_chunks(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> None:

@@ -139,6 +139,12 @@ def every(connection: Connection, store: StoreRecord) -> Iterator[Row[Any]]:
         after = rows[-1].position
 
 
+def waiting(connection: Connection, store: StoreRecord) -> list[UUID]:
+    """Ids of all items, oldest first."""
+    ids = select(_I.item_id).where(_I.group_id == store.group_id, _I.store_id == store.store_id)
+    return list(connection.execute(ids.order_by(_I.position)).scalars())
+
+
 def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector: bool = False) -> MemoryItem:
     """The item of a row; ``whole``: with the bytes of its attachments."""
     held = attachments(connection, row.store_id, row.attachments) if whole and row.attachments else {}
@@ -213,6 +219,8 @@ def embed(
     connection: Connection, store_id: UUID, vectors: Mapping[UUID, Float32], same: Sequence[UUID], model: str
 ) -> None:
     """Store new vectors, and give the items ``same`` those that the store has for their contents."""
+    if not (vectors or same):
+        return
     revision = rows.bump_if_there(connection, store_id)
     if revision is None:
         return

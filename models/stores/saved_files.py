@@ -108,7 +108,7 @@ def save(connection: Connection, store: StoreRecord) -> SavedStore:
     if name is not None:
         parts = _index_parts if store.type == "file" else _item_parts
         _write(_path(store), parts(connection, store))
-        if store.state == "corrupt":
+        if store.type == "file" and store.state == "corrupt":
             rows.set_state(connection, store.store_id, "ready")
     return SavedStore(path=name, items=count)
 
@@ -238,7 +238,8 @@ def _index(path: Path) -> tuple[str | None, _Files]:
         if "model" in part:
             model = part["model"]
             continue
-        vector = part["vector"] and _unit(np.frombuffer(b64decode(part["vector"]), dtype=np.float64))
+        made = part["vector"]
+        vector = _unit(np.frombuffer(b64decode(made), dtype=np.float64)) if made else None
         files.setdefault(Place(part["source"], part["path"]), []).append((part["text"], vector))
     return model, files
 

@@ -41,7 +41,8 @@ def embed_owed(batch: Batch, texts: Texts) -> None:
     with batch.finish() as (connection, owed):
         if embedded is None:
             return
-        mine = [(item, vector) for item, vector in embedded.vectors if item.subject_id in set(owed)]
+        still = set(owed)
+        mine = [(item, vector) for item, vector in embedded.vectors if item.subject_id in still]
         embedded.store(connection, texts, mine)
         batch.again.extend({item.subject_id for item in texts.to_embed(connection, owed, embedded.model)})
 

@@ -152,16 +152,16 @@ def send_items(batch: Batch) -> None:
     Safe to repeat because what was sent is no longer there. If a worker dies between mem0's answer and its
     note of it, mem0 gets the text twice, and merges what it knows by itself.
     """
-    done, away = [], {}
+    done, away = [], []
     for store, waiting in _owed_by_store(batch):
         for place, item in enumerate(waiting):
             try:
                 _account(store).add(item.content)
             except ProviderUnavailable as error:
-                away[str(error)] = waiting[place:]
+                away.append((str(error), waiting[place:]))
                 break
             done.append(item)
-    for reason, left in away.items():
+    for reason, left in away:
         batch.put_off([item.item_id for item in left], reason)
     with batch.finish() as (connection, _):
         items.delete(connection, done)

@@ -187,13 +187,21 @@ def above_the_page() -> list[Problem]:
     return [] if refusal is None or g.get("refusal_shown") else refusal.problems
 
 
+#: Of a query no part of another address: a part of the page, and arguments of ``url_for``.
+NOT_ASKED = frozenset({"whole", "endpoint", "_anchor", "_method", "_scheme", "_external"})
+
+
 def page_as_json() -> str | None:
     """The address of the page that is being made, as JSON; None if it has no such form."""
     endpoint = f"{request.endpoint}_json"
     if endpoint not in current_app.view_functions:
         return None
-    asked = {name: values for name, values in request.args.lists() if name != "whole"}
-    return url_for(endpoint, **{"group": frame.group(), **asked, **(request.view_args or {})})
+    return url_for(endpoint, **{"group": frame.group(), **_asked(), **(request.view_args or {})})
+
+
+def _asked() -> dict[str, list[str]]:
+    """The query, without what ``url_for`` takes for its own arguments."""
+    return {name: values for name, values in request.args.lists() if name not in NOT_ASKED}
 
 
 def this_page() -> str:
@@ -201,10 +209,7 @@ def this_page() -> str:
     if frame.wants_fragment():
         around = urlsplit(request.headers.get("HX-Current-URL", ""))
         return f"{around.path}?{around.query}"
-    return url_for(
-        str(request.endpoint),
-        **{"group": frame.group(), **request.args.to_dict(flat=False), **(request.view_args or {})},
-    )
+    return url_for(str(request.endpoint), **{"group": frame.group(), **_asked(), **(request.view_args or {})})
 
 
 def register(app: Flask, blueprints: Collection[str]) -> None:

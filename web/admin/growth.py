@@ -123,7 +123,7 @@ form(
     f"{PROPOSAL}/vote",
     artifacts.give_feedback,
     "proposals.one",
-    names={"artifact_id": "proposal_id"},
+    names={"artifact_id": "proposal_id", "id": "id"},  # each vote is one of its own
 )
 
 

@@ -69,6 +69,7 @@ def test_the_admin_form_refuses_a_person_without_groups_and_shows_who_has_all(
 def warned_of(browser: Browser, group: str) -> str:
     """Where the page of people names those who see every group."""
     page = browser.get("/people", query_string={"group": group}).text
+    assert "shown this once" not in page
     return page.partition("without being operators")[2].partition("</p>")[0]
 
 

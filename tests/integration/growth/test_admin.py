@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from jiyi.protocol.identity import ProposeChange
+from models.db.connection import unit_of_work
 from models.growth import identity_actions
+from models.growth.artifacts import votes_on
 from models.growth.proposal_actions import decide_proposal
 from tests.integration.conftest import SignIn
 from tests.integration.growth.growing import STEPS, artifacts, chain, end, experienced, feedback, run, save
@@ -138,6 +140,12 @@ def test_the_page_of_one_shows_its_evidence_and_of_two_who_confirm_at_once_one_i
     assert page.status_code == 200
     assert "find the invoice" in page.text
     assert "Reject" not in page.text
+    for sentiment in ("positive", "negative"):
+        vote = {"query_string": {"group": learned}, "data": {"artifact": "skill", "sentiment": sentiment}}
+        assert first.post(f"/proposals/{skill.id}/vote", **vote).status_code in (204, 303)
+    with unit_of_work() as connection:
+        given = [vote["sentiment"] for vote in votes_on(connection, learned, skill.id, 10)]
+    assert sorted(given[:2]) == ["negative", "positive"]
     stranger, asked = sign_in("admin", groups=[f"{learned}-other"]), {"group": f"{learned}-other"}
     assert stranger.get(f"/proposals/{skill.id}", query_string=asked).status_code in (403, 404)
     assert stranger.post(f"/proposals/{skill.id}/approve", query_string=asked).status_code in (403, 404)

@@ -112,6 +112,13 @@ def test_every_page_answers_in_both_forms_with_data_and_with_nothing(operator, g
         assert isinstance(answer.json, dict)
 
 
+@pytest.mark.parametrize("query", ["endpoint=x", "_scheme=http", "_anchor=a", "_external=1"])
+def test_a_query_with_a_name_that_addresses_are_made_with_is_only_a_query(
+    operator: Browser, group: str, query: str
+) -> None:
+    assert operator.get(f"/memories?group={group}&{query}").status_code == 200
+
+
 def test_what_a_person_may_not_do_is_refused_and_not_shown(viewer, admin, operator):
     expected = {
         viewer: (PAGES, [*OF_ADMINS, *OF_OPERATORS]),
