@@ -81,7 +81,7 @@ def record_event(
     kind: str,
     artifact: ArtifactKind,
     artifact_id: UUID,
-    **numbers: Any,
+    **numbers: float | None,
 ) -> None:
     """Write what happened to an artifact, without its texts, in the transaction of the change itself."""
     audit.record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -272,3 +273,22 @@ def test_a_valkey_that_is_away_does_not_stop_a_call(
     configure(redis_url="redis://127.0.0.1:1/0")
     assert provider(vendor).embeddings(BODY, PATIENCE)["data"]
     assert breakers.read_state(endpoint(vendor).breaker).state == "unknown"
+
+
+def test_threads_call_side_by_side(vendor: bad.Vendor) -> None:
+    together = threading.Barrier(4, timeout=60)
+
+    def answered_together(request: bad.Request) -> bad.Reply:
+        together.wait()  # one after the other, the first would wait for ever
+        return bad.good()(request)
+
+    vendor.otherwise = answered_together
+    made, results = provider(vendor), []
+    threads = [
+        threading.Thread(target=lambda: results.append(made.embeddings(BODY, Patience(60)))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4

@@ -375,3 +375,47 @@ def test_best_is_a_prefix_of_the_stable_sort(values: list[float], k: int, random
     random.shuffle(ties)
     expected = sorted(ties, key=lambda position: -values[position])[:k]
     assert ranking.best(floats(*values), np.array(ties, dtype=np.intp), k).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param([], [], id="empty stays empty"),
+        pytest.param([7], [0.5], id="one gives half"),
+        pytest.param([3, 3, 3], [0.5, 0.5, 0.5], id="equal give half each"),
+        pytest.param([-2, 0, 6], [0, 0.25, 1], id="a range is stretched"),
+    ],
+)
+def test_normalise(values: list[float], expected: list[float]) -> None:
+    result = ranking.normalise(floats(*values))
+    assert result.tolist() == expected
+    assert result.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("order", "decay", "newest_highest", "expected"),
+    [
+        # Position 2 was accessed longest ago, position 1 last; the first rank is 1, not 0.
+        pytest.param(
+            [2, 0, 1], 0.5, False, [0.25, 0.125, 0.5], id="the original favours the least recently accessed"
+        ),
+        pytest.param([2, 0, 1], 0.5, True, [0.25, 0.5, 0.125], id="the most recently accessed by default"),
+        pytest.param([1, 0, 2], 1.0, True, [1, 1, 1], id="decay 1 tells nothing apart"),
+        pytest.param([], 0.99, True, [], id="none"),
+    ],
+)
+def test_recency_by_rank(order: list[int], decay: float, newest_highest: bool, expected: list[float]) -> None:
+    result = ranking.recency_by_rank(np.array(order, dtype=np.intp), decay, newest_highest=newest_highest)
+    assert result.tolist() == expected
+
+
+def test_cosine_of_different_sizes_is_refused_with_both_sizes() -> None:
+    with pytest.raises(ValueError, match=r"of 3 values .* one of 2"):
+        ranking.cosine(np.ones((1, 3)), np.ones(2))
+
+
+def test_access_order_on_ties_events_before_thoughts_and_newest_first() -> None:
+    is_thought = np.array([True, False, True, False, False])
+    node_count = np.array([5, 1, 4, 3, 2])
+    order = ranking.access_order(floats(7, 7, 7, 7, 1), is_thought, node_count)
+    assert node_count[order].tolist() == [2, 3, 1, 5, 4]
