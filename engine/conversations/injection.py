@@ -340,7 +340,7 @@ def _expansions(text: str, keywords: Sequence[str], industry: Mapping[str, Seque
 def _says(word: str, text: str, keywords: set[str]) -> bool:
     """Whether a text has a word: Latin ones whole, a Chinese character by itself only where it is a word."""
     if word.isascii():
-        return re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", text) is not None
+        return word in text and re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", text) is not None
     return word in keywords if len(word) == 1 else word in text
 
 

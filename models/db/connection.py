@@ -309,7 +309,9 @@ def snapshot() -> Iterator[Connection]:
 
 @contextmanager
 def reading() -> Iterator[Connection]:
-    """For single statements: saves BEGIN and COMMIT, two trips to the server (read committed anyway)."""
+    """For single statements: saves BEGIN and COMMIT, two trips to the server (read committed anyway). One that
+    writes commits by itself.
+    """
     if is_pooled():  # what a session was told would be gone, or another's, with the next statement
         with unit_of_work() as connection:
             yield connection

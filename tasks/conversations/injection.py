@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
+from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.conversations import injection
@@ -44,11 +46,12 @@ from models.conversations.session_prompts import Grown, Prepared, Recalled, dige
 from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
 from models.memory.agents import AgentName
+from tasks.framework.answering import Then
 from tasks.framework.rpc import implements
-from tasks.memory import note_accesses
+from tasks.memory import note_accesses_with
 from tasks.retrieval.days import happened_then, in_turn
 from tasks.retrieval.question import PROMPT_KINDS, for_prompt
-from tasks.retrieval.retrieve import answer
+from tasks.retrieval.retrieve import answer, embed_ahead
 
 #: Shorter queries say nothing that could be looked for.
 LEAST_QUERY_CHARS = 2
@@ -74,7 +77,18 @@ _ASKS, _ENDS = re.compile(r"[?？]|[吗呢]\s*$"), re.compile(r"[.!。！]")
 FEW_RESULTS, FILLED_UP = 3, 10
 
 
-@implements(build_context)
+def tell(
+    pipe: Pipeline, actor: Actor, request: ContextRequest, injected: InjectedContext, _seconds: float
+) -> Then:
+    """Note with the reply what the injection touches."""
+    if not _notes(request) or not injected.memories:
+        return None
+    at = (request.now or datetime.now(UTC)).timestamp()
+    touched = [memory.node_id for memory in injected.memories]
+    return note_accesses_with(pipe, actor.group_id, request.agent_id, touched, at)
+
+
+@implements(build_context, tell=tell)
 def build(actor: Actor, request: ContextRequest) -> InjectedContext:
     """Safe to repeat because it only notes what was found, and keeps a session's prompt as first made."""
     injected, stable = _injected(actor.group_id, request)
@@ -87,24 +101,27 @@ def build(actor: Actor, request: ContextRequest) -> InjectedContext:
 def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, Stable]:
     name = (group_id, request.agent_id)
     query = request.query.strip()
+    asks = len(query) >= LEAST_QUERY_CHARS
+    # The model takes longest of all: it begins before anything else is known.
+    embedding = _beside().submit(copy_context().run, _embed, name, request, query) if asks else None
     language = language_of(query)
     with reading() as connection:
         keywords, zone = injections.keywords_and_zone(connection, name)
         there = keywords is not None
         analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
-        looks = there and len(query) >= LEAST_QUERY_CHARS
         tz = request.tz or zone
         now = by_clock(request.now or request.as_of, tz)
         as_of = request.as_of and by_clock(request.as_of, tz)
         request = request.model_copy(update={"now": now, "as_of": as_of})
         retrieving = None
-        if looks:  # while the question is embedded and searched for, the stable part is read
-            retrieving = _beside().submit(copy_context().run, _retrieve, name, request, analysis, now)
+        if there and embedding is not None:  # while the question is searched for, the stable part is read
+            found = partial(_retrieve, name, request, analysis, now, embedding)
+            retrieving = _beside().submit(copy_context().run, found)
         grows = there and request.grown and (request.split or _in_prose(request))
         grown = session_prompts.grown_of(connection, name, request.user_id, language) if grows else Grown()
         prepared = _prepared(connection, name, request, language, grown) if there else Prepared(Stable())
         room = request.max_tokens - prepared.stable.tokens
-        searched = looks and prepared.same is None
+        searched = retrieving is not None and prepared.same is None
         asked = searched and _in_prose(request)
         sections = grown.fitting(query) if asked else []
     if request.split and request.turn is not None:
@@ -117,20 +134,15 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     prompt = Prompt("", "", room)
     if retrieving is not None and searched and room > 0:
         prompt = _composed(name, request, analysis, prepared, sections, room, retrieving.result())
-        if _notes(request):
-            note_accesses(*name, [choice.candidate.node_id for choice in _choices(prompt)], now.timestamp())
     recalled = prompt.text if prepared.same is None else prepared.same.text
-    chosen = [one for one in prompt.lines if isinstance(one.line.item, Chosen)]
-    memories = [_memory(one, one.line.item) for one in chosen]
-    notes = _notes(request) and bool(memories)
-    keeps = searched and request.split and request.session_id is not None and request.turn is not None
-    injection_id = None
-    if notes or keeps:
-        with unit_of_work() as connection:
-            recalled = _kept(connection, name, request, prepared, prompt) if keeps else recalled
-            if notes:
-                noted = prompt.tokens, memories
-                injection_id = injections.note(connection, name, request, analysis.intent, *noted)
+    memories = [_memory(one, one.line.item) for one in prompt.lines if isinstance(one.line.item, Chosen)]
+    noting = None
+    if _notes(request) and memories:  # while the session's prompt is kept
+        noting = _beside().submit(copy_context().run, _note, name, request, analysis, prompt, memories)
+    if searched and request.split and request.session_id is not None and request.turn is not None:
+        with reading() as connection:  # one statement, which commits by itself
+            recalled = _kept(connection, name, request, prepared, prompt)
+    injection_id = None if noting is None else noting.result()
     skills = [one.line.item for one in prompt.lines if isinstance(one.line.item, InjectedSkill)]
     injected = InjectedContext(
         context=joined(prepared.stable.text, recalled),
@@ -144,6 +156,17 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         skills=list({skill.id: skill for skill in skills}.values()),
     )
     return injected, prepared.stable
+
+
+def _note(
+    name: AgentName,
+    request: ContextRequest,
+    analysis: QueryAnalysis,
+    prompt: Prompt,
+    memories: Sequence[PromptLine],
+) -> UUID:
+    with unit_of_work() as connection:
+        return injections.note(connection, name, request, analysis.intent, prompt.tokens, memories)
 
 
 def _choices(prompt: Prompt) -> list[Chosen]:
@@ -288,7 +311,15 @@ def _ranked(
     return _once(retrieved)
 
 
-def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Node]:
+def _embed(name: AgentName, request: ContextRequest, query: str) -> None:
+    now = request.now or datetime.now(UTC)
+    embed_ahead(for_prompt(name[0], request, [query[: limits.MAX_FOCAL_CHARS]], top_k=1, now=now))
+
+
+def _retrieve(
+    name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime, embedding: Future[None]
+) -> list[Node]:
+    embedding.result()
     texts = [text for text in (analysis.original, " ".join(analysis.expansions)) if text]
     top_k, kinds = max(LOOKED_AT, request.max_tokens // USUAL_TOKENS), list(PROMPT_KINDS)
     asked = for_prompt(name[0], request, texts, top_k=top_k, now=now, kinds=kinds, superseded=True)

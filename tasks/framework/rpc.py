@@ -12,28 +12,28 @@ from engine.subjects import Subject
 from jiyi.protocol.actions import ALIASES_OF
 from models.actions import ACTIONS, REFUSED
 from models.db.actions import Action, Actor
-from tasks.framework.answering import serve
+from tasks.framework.answering import Tell, serve
 
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[[Actor, Any], Any])
 
 
-def implements(action: Action[Any, Any]) -> Callable[[F], F]:
+def implements(action: Action[Any, Any], *, tell: Tell | None = None) -> Callable[[F], F]:
     """Make a function the implementation of an action that only workers can do, in transactions of its
-    own.
+    own; ``tell``: what goes to Valkey with its reply.
     """
 
     def register(function: F) -> F:
-        _serve(action, function)
+        _serve(action, function, tell)
         return function
 
     return register
 
 
-def _serve(action: Action[Q, R], perform: Callable[[Actor, Q], R]) -> None:
+def _serve(action: Action[Q, R], perform: Callable[[Actor, Q], R], tell: Tell | None = None) -> None:
     for name in (action.name, *ALIASES_OF[action.name]):
-        serve(f"rpc.{name}", action.request, perform, scope=action.scope, changes=action.mutates)
+        serve(f"rpc.{name}", action.request, perform, scope=action.scope, changes=action.mutates, tell=tell)
 
 
 class _Anything(BaseModel):
