@@ -89,6 +89,20 @@ def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
     assert node().last_accessed == T0 + timedelta(hours=3)
 
 
+def test_what_a_conversations_prompt_shows_is_written_down_as_an_access(client: Client) -> None:
+    client.observe("klaus", "Klaus drinks green tea", occurred_at=T0, wait=True)
+    asked = T0 + timedelta(hours=3)
+    told = client.conversations.context(agent_id="klaus", query="What tea does Klaus drink?", now=asked)
+    assert "green tea" in told.context
+    until(lambda: client.memory.list(agent_id="klaus").rows[0].last_accessed == asked)
+    client.conversations.context(
+        agent_id="klaus", query="What tea does Klaus drink?", now=asked + timedelta(hours=1), note=False
+    )
+    until(lambda: client.retrieve("klaus", "tea", now=asked + timedelta(minutes=1)).retrieved_nodes != [])
+    until(lambda: client.memory.list(agent_id="klaus").rows[0].access_count == 2)
+    assert client.memory.list(agent_id="klaus").rows[0].last_accessed == asked + timedelta(minutes=1)
+
+
 def test_observations_with_a_wrong_one_among_them_are_not_published_at_all(client: Client) -> None:
     with pytest.raises(InvalidEvent, match=r"1\.payload\.poignancy"):
         client.observe_many(
