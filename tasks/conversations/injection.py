@@ -50,8 +50,8 @@ from tasks.framework.answering import Then
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses_with
 from tasks.retrieval.days import happened_then, in_turn
-from tasks.retrieval.question import PROMPT_KINDS, for_prompt
-from tasks.retrieval.retrieve import answer, embed_ahead
+from tasks.retrieval.question import PROMPT_KINDS, embed_ahead, for_prompt
+from tasks.retrieval.retrieve import answer
 
 #: Shorter queries say nothing that could be looked for.
 LEAST_QUERY_CHARS = 2

@@ -25,7 +25,8 @@ from jiyi.protocol.retrieval import Filters, RetrievalRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32, to_array
 from jiyi.settings import RelevanceMode, get_settings
 from jiyi.zones import by_clock
-from models.memory.agents import AgentRecord
+from models.db.connection import reading
+from models.memory.agents import AgentRecord, find_agents
 from models.memory.filters import Wanted, of_question
 from models.operations.embedding_models import ActiveModel, default_size
 from models.retrieval import index_cache
@@ -217,6 +218,14 @@ def embed(question: ParsedQuestion) -> ParsedQuestion:
         return replace(question, missing=(), vectors=question.embedder(question.missing))
     except EmbeddingUnavailable as error:
         return replace(question, missing=(), away=error)
+
+
+def embed_ahead(request: RetrievalRequest) -> None:
+    """Have a request's texts embedded and remembered, for the retrieval that asks for them next."""
+    with reading() as connection:
+        agent = find_agents(connection, request.group_id, request.agent_id)
+    if agent is not None:
+        embed(parse(request, agent))
 
 
 def focal_vectors(

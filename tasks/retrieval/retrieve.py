@@ -82,14 +82,6 @@ def tell(
     return note_accesses_with(pipe, request.group_id, request.agent_id, list(touched), at)
 
 
-def embed_ahead(request: RetrievalRequest) -> None:
-    """Have a request's texts embedded and remembered, for the retrieval that asks for them next."""
-    with reading() as connection:
-        agent = agents.find_agents(connection, request.group_id, request.agent_id)
-    if agent is not None:
-        embed(parse(request, agent))
-
-
 def retrieve(request: RetrievalRequest) -> Answer:
     """What :func:`answer` gives, as the :class:`Answer` that a client makes of it. Nothing is touched."""
     return Answer.model_validate(answer(request))
