@@ -17,7 +17,7 @@ from jiyi.settings import Settings
 from tools import helm
 from workers import procfile
 
-pytestmark = pytest.mark.xdist_group("chart")  # one Helm for all of them
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("chart")]  # one Helm for all of them
 
 FILES = sorted(path.stem for path in helm.VALUES.glob("*.yaml"))
 #: Versions of Kubernetes, and of Helm, that manifests are held against.

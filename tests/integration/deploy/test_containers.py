@@ -17,7 +17,10 @@ from workers import procfile
 ROOT = Path(__file__).resolve().parents[3]
 BIN = Path(sys.executable).parent
 PROFILES = ("rabbitmq", "proxy")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="their wheels are for Linux")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(sys.platform != "linux", reason="their wheels are for Linux"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,8 @@ import pytest
 
 from tools import release
 
+pytestmark = pytest.mark.long
+
 
 def test_the_bill_names_what_the_image_installs_and_nothing_that_only_tests_do() -> None:
     names = {one.name.lower().replace("_", "-") for one in release.distributions()}

@@ -159,8 +159,18 @@ def run(
     return done
 
 
+def case(snippet: Snippet) -> Any:
+    """A test of a snippet: README's are run by ``make test``, all others by ``make test-long``."""
+    marks = () if snippet.page.startswith("README") else pytest.mark.long
+    return pytest.param(snippet, id=str(snippet), marks=marks)
+
+
 @pytest.mark.parametrize(
-    "page", sorted({snippet.page for snippet in snippets("python")} - NO_PROGRAMS.keys())
+    "page",
+    [
+        pytest.param(page, marks=() if page.startswith("README") else pytest.mark.long)
+        for page in sorted({snippet.page for snippet in snippets("python")} - NO_PROGRAMS.keys())
+    ],
 )
 def test_python(page: str, runs: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """The page's programs one after the other in one process, each with names of its own."""
@@ -184,7 +194,7 @@ def test_python(page: str, runs: Callable[..., subprocess.CompletedProcess[str]]
     assert "Traceback" not in told.stderr
 
 
-@pytest.mark.parametrize("snippet", snippets("sh", "bash"), ids=str)
+@pytest.mark.parametrize("snippet", [case(snippet) for snippet in snippets("sh", "bash")])
 def test_shell(snippet: Snippet, runs: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """A curl that is refused fails; a stream is let go after a while."""
     lines = "\n".join(line for line in snippet.text.splitlines() if not elsewhere(line))
@@ -193,7 +203,7 @@ def test_shell(snippet: Snippet, runs: Callable[..., subprocess.CompletedProcess
     runs(["bash", "-euo", "pipefail", "-c"], curl + lines)
 
 
-@pytest.mark.parametrize("snippet", snippets("console"), ids=str)
+@pytest.mark.parametrize("snippet", [case(snippet) for snippet in snippets("console")])
 def test_console(snippet: Snippet, runs: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """A command that the page shows to fail has to fail, with what it shows."""
     for command, shown in commands(snippet.text):

@@ -19,6 +19,7 @@ from tests.integration.proxy.test_proxy import turns
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "typescript"
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.usefixtures(
         "service"
     ),  # its workers are running: after the tests that do their work themselves
@@ -60,7 +61,6 @@ def run(folder: Path, *command: str, **env: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.long
 def test_the_generated_client_is_compiled_and_does_what_it_says(
     project: Path, address: str, api_key: Callable[..., str], group: str
 ) -> None:
@@ -76,7 +76,6 @@ def test_the_generated_client_is_compiled_and_does_what_it_says(
     ]
 
 
-@pytest.mark.long
 def test_what_is_wrong_is_said(project: Path, address: str) -> None:
     for key, sentence in (("", "JIYI_KEY: set it to an API key"), ("jiyi_wrong", "401: ")):
         env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": key}

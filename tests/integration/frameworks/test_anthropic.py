@@ -20,6 +20,8 @@ from jiyi import AsyncClient, Client
 from jiyi.errors import BrokerUnavailable
 from jiyi.integrations.anthropic import AsyncJiyiMemoryTool, JiyiMemoryTool
 
+pytestmark = pytest.mark.long
+
 TEA = "Mia drinks oolong\nIn the afternoon\n米娅不喝牛奶\n"
 
 

@@ -20,6 +20,8 @@ from jiyi.cli.app import app
 from jiyi.polling import poll
 from jiyi.settings import get_settings
 
+pytestmark = pytest.mark.long
+
 PACKAGE = "hermes-agent==0.19.0"
 #: In place of the real package: the provider's methods are called as Hermes calls them.
 STAND_IN = "class MemoryProvider:\n    pass\n"

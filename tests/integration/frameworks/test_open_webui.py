@@ -26,6 +26,8 @@ from jiyi.polling import poll
 from jiyi.settings import get_settings
 from tests.integration.proxy.test_proxy import turns
 
+pytestmark = pytest.mark.long
+
 PATIENCE = 60.0
 MIA = {"id": "mia", "name": "Mia", "role": "user"}
 

@@ -25,7 +25,7 @@ from jiyi.polling import poll
 from jiyi.settings import get_settings
 from tests.integration.proxy.test_proxy import turns
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(shutil.which("node") is None, reason="needs node")]
 PATIENCE = 60.0
 #: Reads steps from its standard input, a line each: a hook's name or a tool's, an event, a context; writes
 #: what each answers.
