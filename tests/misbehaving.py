@@ -269,9 +269,9 @@ def forget_vendors() -> None:
     """What this process has learned of vendors: their dialects, who failed, and who wants to be left
     alone.
     """
-    breakers._local.clear()
-    breakers._holds.clear()
-    known._own.clear()
+    breakers.in_process.clear()
+    breakers.held_until.clear()
+    known.in_process.clear()
 
 
 @contextmanager

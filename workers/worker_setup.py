@@ -63,7 +63,7 @@ class Modes:
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
         self._queues = list(consumer.app.amqp.queues.consume_from)
-        self._started = time.time()
+        self.started_at = time.time()
         self.wish = Wish()
         #: Whether the audit log was asked for a newer wish than one from before this process.
         self._asked = False
@@ -75,16 +75,16 @@ class Modes:
         """Do what is wanted now, ``busy`` or not. Raises what Valkey raises."""
         wish = find_wish(self._consumer.hostname)
         if wish.at:  # an older one was written back by somebody else than an operator
-            if wish.mode != "running" and wish.at < self._started and not self._asked:
+            if wish.mode != "running" and wish.at < self.started_at and not self._asked:
                 self._ask()
             wish = self.wish = max(wish, self.wish, key=lambda one: one.at)
-        mode: WorkerMode = "stopped" if wish.mode == "draining" and wish.at < self._started else wish.mode
+        mode: WorkerMode = "stopped" if wish.mode == "draining" and wish.at < self.started_at else wish.mode
         if mode != self.mode:
             modes_log.warning("an operator wants it: %s", mode)
             self._take(mode == "running")
             self.mode = mode
         done = mode == "stopped" or (mode == "draining" and not busy)
-        if done and wish.at >= self._started and not self.ending:
+        if done and wish.at >= self.started_at and not self.ending:
             self._end()
         return self.mode
 

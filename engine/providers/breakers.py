@@ -42,9 +42,9 @@ VALKEY_TIMEOUT = 0.5
 
 Open = pybreaker.CircuitBreakerError
 
-_local: dict[str, pybreaker.CircuitMemoryStorage] = {}
+in_process: dict[str, pybreaker.CircuitMemoryStorage] = {}
 #: Until when providers want to be left alone, by ``time.monotonic``: for a process without Valkey.
-_holds: dict[str, float] = {}
+held_until: dict[str, float] = {}
 _lock = threading.Lock()
 
 # It logs a traceback for each command that Valkey does not answer; that Valkey is away is told elsewhere.
@@ -91,7 +91,7 @@ def is_closed(name: str) -> bool:
 
 def hold(name: str, seconds: float) -> None:
     """Nobody calls for so long: the provider has asked for it."""
-    _holds[name] = time.monotonic() + seconds
+    held_until[name] = time.monotonic() + seconds
     client = valkey()
     with suppress(redis.RedisError):  # then this process alone keeps to it
         if client is not None:
@@ -104,7 +104,7 @@ def held(name: str) -> float:
     if client is not None:
         with suppress(redis.RedisError):  # away: what this process was asked for itself
             return max(0.0, client.pttl(KEY + name + HOLD_SUFFIX) / 1_000)
-    return max(0.0, _holds.get(name, 0.0) - time.monotonic())
+    return max(0.0, held_until.get(name, 0.0) - time.monotonic())
 
 
 def note_success(name: str) -> None:
@@ -178,7 +178,7 @@ def _prefix(name: str) -> str:
 def _forget_when_opened(name: str) -> None:
     """Let the next call through."""
     with _lock:
-        _local.pop(name, None)
+        in_process.pop(name, None)
     client = valkey()
     with suppress(redis.RedisError):  # then the next one tries
         if client is not None:
@@ -214,7 +214,7 @@ def _storage(name: str) -> pybreaker.CircuitBreakerStorage:
         if client is not None:
             return _SharedStorage(pybreaker.STATE_CLOSED, client, namespace=KEY + name)
     with _lock:
-        return _local.setdefault(name, pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED))
+        return in_process.setdefault(name, pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED))
 
 
 def valkey() -> redis.Redis | None:

@@ -182,7 +182,7 @@ class Steps:
 
     def __init__(self) -> None:
         self._turn, self._taken = Condition(), False
-        self._waiting: list[tuple[int, int]] = []
+        self.waiting: list[tuple[int, int]] = []
         self._numbers = count()
 
     @contextmanager
@@ -190,10 +190,10 @@ class Steps:
         """Wait for a step, and have it; ``before``: how many the computation has had."""
         own = (before, next(self._numbers))
         with self._turn:
-            heapq.heappush(self._waiting, own)
-            while self._taken or self._waiting[0] != own:
+            heapq.heappush(self.waiting, own)
+            while self._taken or self.waiting[0] != own:
                 self._turn.wait()
-            heapq.heappop(self._waiting)
+            heapq.heappop(self.waiting)
             self._taken = True
         try:
             yield
@@ -218,7 +218,7 @@ class Engine:
         self._words = self._model.blocks("emb.word")
         places, kinds = self._model.values("emb.pos"), self._model.values("emb.type")
         self._places = places.reshape(-1, self.dim) + kinds[: self.dim]
-        self._steps = Steps()
+        self.steps = Steps()
         self._session = onnxruntime.InferenceSession(
             encoder(self._model), _options(onnxruntime), providers=["CPUExecutionProvider"]
         )
@@ -247,7 +247,7 @@ class Engine:
         steps = list(_together(windows))
         for before, chosen in enumerate(steps):
             # A step takes up to half a second of two cores. A question needs only one, and waits for none.
-            with self._steps.step(before) if len(steps) > 1 else nullcontext():
+            with self.steps.step(before) if len(steps) > 1 else nullcontext():
                 check_deadline()
                 means = self._means([tokens for _, tokens in chosen], layers)
             for (number, tokens), mean in zip(chosen, means, strict=True):
@@ -287,7 +287,7 @@ def _together(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, 
         yield chosen
 
 
-def _threads() -> int:
+def thread_count() -> int:
     """``OMP_NUM_THREADS``, as for other engines; else one for each core that this process may use."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if wanted.isdecimal() and int(wanted) > 0:
@@ -298,7 +298,7 @@ def _threads() -> int:
 
 def _options(onnxruntime: Any) -> Any:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = _threads()
+    options.intra_op_num_threads = thread_count()
     # Threads that spin while they wait take the processor from the other processes of a small machine.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # What one long text needed is given back.

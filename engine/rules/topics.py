@@ -103,7 +103,7 @@ def topics(
     # Function words, small talk and verbs are no topics, as long as there is anything else.
     fit = {key: numbers for key, numbers in candidates.items() if _is_topic(words.spelling(key))}
     candidates = fit or candidates
-    fitness = {key: _fitness(words.spelling(key)) * (NAMED if key in named else 1.0) for key in candidates}
+    fitness = {key: fitness_of(words.spelling(key)) * (NAMED if key in named else 1.0) for key in candidates}
     weights = [1.0] * len(statements)
     chosen: list[Topic] = []
     while candidates and len(chosen) < count:
@@ -126,10 +126,10 @@ def _salience(numbers: list[int], weights: list[float]) -> float:
 
 def _is_topic(word: str) -> bool:
     idle = len(word) == 1 or word in ENGLISH_STOP_WORDS or is_filler(stem(word))
-    return not idle and _fitness(word) == 1.0
+    return not idle and fitness_of(word) == 1.0
 
 
-def _fitness(word: str) -> float:
+def fitness_of(word: str) -> float:
     if any(cue.label == "dull" for cue in word_list("cues").find(word)):
         return NO_NOUN
     if word.isascii():

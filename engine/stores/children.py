@@ -43,7 +43,7 @@ class _ChildGoneError(Exception):
 
 class _Child:
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair()
+        self.connection, theirs = socket.socketpair()
         kept = {name: value for name, value in os.environ.items() if name in _ENVIRONMENT}
         with theirs:
             self.process = subprocess.Popen(
@@ -66,7 +66,7 @@ class _Child:
         """
         self.ready = begun = False
         with suppress(BrokenPipeError):  # what it has to say is read below
-            socket.send_fds(self._socket, [request], [document.fileno()])
+            socket.send_fds(self.connection, [request], [document.fileno()])
         for line in self._lines(limits):
             answer = json.loads(line.decode("utf-8", "surrogatepass"))
             if "end" not in answer:
@@ -96,9 +96,9 @@ class _Child:
         line = bytearray()
         while left > 0:
             begun = time.monotonic()
-            self._socket.settimeout(left)
+            self.connection.settimeout(left)
             try:
-                read = self._socket.recv(_READ)
+                read = self.connection.recv(_READ)
             except TimeoutError:
                 break
             except ConnectionResetError:
@@ -128,14 +128,14 @@ class _Child:
 
     def forget(self) -> None:
         """Close this process's end of the socket."""
-        self._socket.close()
+        self.connection.close()
 
 
 class _Children:
     """The children of this process."""
 
     def __init__(self) -> None:
-        self._idle: list[_Child] = []
+        self.idle: list[_Child] = []
         self._lock = Lock()
         self._free = BoundedSemaphore(MAX_CHILDREN)
 
@@ -149,14 +149,14 @@ class _Children:
             finally:
                 if child.ready and child.alive:
                     with self._lock:
-                        self._idle.append(child)
+                        self.idle.append(child)
                 else:
                     child.end()
 
     def _taken(self) -> _Child:
         with self._lock:
-            while self._idle:
-                child = self._idle.pop()
+            while self.idle:
+                child = self.idle.pop()
                 if child.alive:
                     return child
                 child.end()
@@ -165,20 +165,20 @@ class _Children:
     def end(self) -> None:
         """End those that wait for a document."""
         with self._lock:
-            while self._idle:
-                self._idle.pop().end()
+            while self.idle:
+                self.idle.pop().end()
 
     def forked(self) -> None:
         """These are the parent's children: close the sockets, so that they see when the parent is gone."""
-        for child in self._idle:
+        for child in self.idle:
             child.forget()
             child.process.returncode = 0  # nobody here is to wait for it
         self.__init__()  # type: ignore[misc]
 
 
-_children = _Children()
-os.register_at_fork(after_in_child=_children.forked)
-atexit.register(_children.end)
+pool = _Children()
+os.register_at_fork(after_in_child=pool.forked)
+atexit.register(pool.end)
 
 
 def parse(parser: str, document: bytes | BinaryIO, limits: Limits, **options: Any) -> Iterator[Any]:
@@ -203,6 +203,6 @@ def parse(parser: str, document: bytes | BinaryIO, limits: Limits, **options: An
             file = document
         while True:
             os.lseek(file.fileno(), 0, os.SEEK_SET)  # the child moves it
-            with suppress(_ChildGoneError), _children.child() as child:
+            with suppress(_ChildGoneError), pool.child() as child:
                 yield from child.parse(request, file, limits)
                 return

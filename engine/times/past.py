@@ -308,7 +308,7 @@ def _date_of(match: re.Match[str], day: date, *, past: bool) -> str:
     raise ValueError(match.group())
 
 
-def _weekday(given: dict[str, str], day: date, past: bool) -> str:
+def weekday_of(given: dict[str, str], day: date, past: bool) -> str:
     number, which = weekday_index(given["weekday"]), given["which"]
     if which == "next":
         return _of_week(day, 1, number)
@@ -349,7 +349,7 @@ def _chinese_distance(given: dict[str, str], day: date, _past: bool) -> str:
 
 _READERS: dict[str, Callable[[dict[str, str], date, bool], str]] = {
     "word": lambda given, day, _: _in_days(day, EN_DAYS[given["word"]]),
-    "weekday": _weekday,
+    "weekday": weekday_of,
     "weeks": lambda given, day, _: _in_days(day, 7 * number(given["weeks"]) + (given["from"] == "tomorrow")),
     "gone": lambda given, day, _: _nearest(day, weekday_index(given["gone"]), past=True, also_today=False),
     "span": _span,

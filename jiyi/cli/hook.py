@@ -147,7 +147,7 @@ def _batch(transcript: IO[bytes], session: str, agent: str) -> tuple[list[Event]
         whole = line.endswith(b"\n") or len(line) == LINE_BYTES
         read += len(line) if whole else 0
         try:
-            turns += _turns(line, session, agent) if line else ()
+            turns += turns_of(line, session, agent) if line else ()
         except Exception as error:  # noqa: BLE001 – a line that is wrong, in whichever way, stops no other
             if whole:
                 _say(f"a line of {session} is left out: {error!r}"[:300])
@@ -204,7 +204,7 @@ def _say(what: str) -> None:
 EVENTS = {"UserPromptSubmit": _recall, "SessionStart": _opening, "Stop": _record, "PreCompact": _record}
 
 
-def _turns(line: bytes, session: str, agent: str) -> Iterator[Event]:
+def turns_of(line: bytes, session: str, agent: str) -> Iterator[Event]:
     """The turn of a transcript's line, which is a JSON object, as an event; none if it is something else."""
     from uuid import UUID, uuid5
 

@@ -134,7 +134,7 @@ def mcp(
         except MCPError as error:  # a wrong address or key
             raise SettingsError(f"JIYI_URL, JIYI_KEY: {error.message}") from None
         return
-    _serve(serving.http_app(address, host, settings.mcp_url, agent.strip()), "mcp", host, port, "/mcp")
+    serve(serving.http_app(address, host, settings.mcp_url, agent.strip()), "mcp", host, port, "/mcp")
 
 
 def own_stdout() -> TextIOWrapper:
@@ -145,7 +145,7 @@ def own_stdout() -> TextIOWrapper:
     return TextIOWrapper(kept, encoding="utf-8")
 
 
-def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
+def serve(app: Any, what: str, host: str, port: int, path: str) -> None:
     """Serve an ASGI application until interrupted. Raises :class:`SettingsError`."""
     import uvicorn
 
@@ -269,7 +269,7 @@ def proxy(
         hosts=(*LOOPBACK, *(name or ())),
         where=where,
     )
-    _serve(make_app(config), "proxy", host, port, "/v1")
+    serve(make_app(config), "proxy", host, port, "/v1")
 
 
 def _with_broker(settings: Settings) -> Settings:

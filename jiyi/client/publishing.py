@@ -73,7 +73,7 @@ class EventPublisher:
             with producers[self._connection].acquire(
                 block=True, timeout=self._settings.publish_timeout
             ) as producer:
-                publish = producer.connection.ensure(producer, self._publish_once, **PUBLISH_RETRY)
+                publish = producer.connection.ensure(producer, self.publish_once, **PUBLISH_RETRY)
                 self._until_bound(lambda: publish(producer, body, routing_key))
         except LimitExceeded:
             seconds = self._settings.publish_timeout
@@ -105,7 +105,7 @@ class EventPublisher:
             else:
                 return
 
-    def _publish_once(self, producer: kombu.Producer, body: bytes, routing_key: str) -> None:
+    def publish_once(self, producer: kombu.Producer, body: bytes, routing_key: str) -> None:
         if self._declares:
             restore_binding(intake_queue(self._settings), producer.channel)
         if isinstance(producer.channel, VirtualChannel):

@@ -98,14 +98,14 @@ class Bringing:
                 self._leave_out(built)
                 continue
             if size + len(built) > STATES_A_CALL or len(self._earlier) > STATES_A_CALL:
-                self._publish(batch)
+                self.publish(batch)
                 self._look_at_earlier()  # only now: nothing is erased before it is stored for its user
                 batch, size = [], 0
             batch.append(built)
             size += len(built)
             if isinstance(draft, Draft) and (ids := self._target.ids_without_user(draft)):
                 self._earlier.append((ids, None))
-        self._publish(batch)
+        self.publish(batch)
         self._look_at_earlier()
         self.report.complete = True
         return self.report
@@ -140,7 +140,7 @@ class Bringing:
                 self._client.erasure.request(node_ids=page)
         self._earlier.clear()
 
-    def _publish(self, batch: list[list[Event]]) -> None:
+    def publish(self, batch: list[list[Event]]) -> None:
         """The events of some drafts: those that are not there, in one message or a few."""
         digests = digests_of(event for events in batch for event in events)
         states: dict[UUID, str] = {}

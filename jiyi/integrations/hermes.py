@@ -43,9 +43,9 @@ class JiyiMemoryProvider(MemoryProvider):
     """What was said is published in the background, again while the service is away; recall may fail."""
 
     def __init__(self) -> None:
-        self._file = Path(__file__).with_name("jiyi.json")
+        self.file = Path(__file__).with_name("jiyi.json")
         self._session, self._user, self._writes = "", "", True
-        self._memory = Memory(self._config)
+        self.memory = Memory(self._config)
 
     @property
     def name(self) -> str:
@@ -67,7 +67,7 @@ class JiyiMemoryProvider(MemoryProvider):
         """A session begins. Sub-agents and scheduled prompts are not recorded: nobody said that."""
         self._session, self._user = session_id, str(kwargs.get("user_id") or "")
         self._writes = kwargs.get("agent_context", "primary") == "primary"
-        self._memory.begin()
+        self.memory.begin()
 
     def on_session_switch(self, new_session_id: str, **kwargs: Any) -> None:
         """The conversation goes on under another id, or a new one begins."""
@@ -75,7 +75,7 @@ class JiyiMemoryProvider(MemoryProvider):
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
         """What belongs before the answer to ``query``; empty if nothing does, or not within a second."""
-        return self._memory.recall_or_nothing(query, self._user)
+        return self.memory.recall_or_nothing(query, self._user)
 
     def sync_turn(
         self, user_content: str, assistant_content: str, *, session_id: str = "", messages: Any = None
@@ -85,12 +85,12 @@ class JiyiMemoryProvider(MemoryProvider):
             if self._writes and text and text.strip():
                 said = {"role": role, "text": text.strip()[:MAX_CHARS]}
                 session = session_id or self._session
-                self._memory.tell("turn.recorded", said, user_id=self._user, session_id=session)
+                self.memory.tell("turn.recorded", said, user_id=self._user, session_id=session)
 
     def on_session_end(self, messages: list[dict[str, Any]]) -> None:
         """The agent reflects on a conversation that is over."""
         if self._writes and self._session and messages:
-            self._memory.tell("session.ended", {}, user_id=self._user, session_id=self._session)
+            self.memory.tell("session.ended", {}, user_id=self._user, session_id=self._session)
 
     def get_tool_schemas(self) -> list[Mapping[str, Any]]:
         """As functions of OpenAI."""
@@ -98,7 +98,7 @@ class JiyiMemoryProvider(MemoryProvider):
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:
         """The result of a call, or ``error`` with a sentence, as JSON."""
-        memory = self._memory
+        memory = self.memory
         try:
             if tool_name == "jiyi_recall":
                 recalled = memory.recall(str(args["query"]), self._user)
@@ -115,10 +115,10 @@ class JiyiMemoryProvider(MemoryProvider):
 
     def shutdown(self) -> None:
         """Publish what waits, for a few seconds at most."""
-        self._memory.end()
+        self.memory.end()
 
     def _config(self) -> dict[str, Any]:
-        config: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
+        config: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
         return config
 
 

@@ -162,13 +162,15 @@ class Gateway:
                 fewer = tool_calls.fewer(tool, request, from_json(response.content))
                 response = response if fewer is None else await self._ask(tool, fewer, key)
         except InvalidRequest as error:
-            return _told(str(error), is_error=True)
+            return tool_result(str(error), is_error=True)
         except Away as away:
-            return _told(f"{away.message}{_whether_done(tool) if away.may_be_done else ''}", is_error=True)
+            return tool_result(
+                f"{away.message}{_whether_done(tool) if away.may_be_done else ''}", is_error=True
+            )
         if not response.is_success:
-            return _told(_problem(response), is_error=True)
+            return tool_result(_problem(response), is_error=True)
         answer = tool_calls.told(tool, arguments, from_json(response.content))
-        return _told(to_json(answer).decode(), structured=answer)
+        return tool_result(to_json(answer).decode(), structured=answer)
 
     def offered(self, tool: Tool) -> Tool:
         """The tool as hosts are offered it."""
@@ -490,7 +492,7 @@ def _offered(tool: Tool) -> types.Tool:
     )
 
 
-def _told(text: str, *, structured: Any = None, is_error: bool = False) -> types.CallToolResult:
+def tool_result(text: str, *, structured: Any = None, is_error: bool = False) -> types.CallToolResult:
     """Hosts put the text into their LLM's prompt as it is, so it shows all that is in it; JSON keeps it."""
     kept = structured if isinstance(structured, dict) else None
     return types.CallToolResult(

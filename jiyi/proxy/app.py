@@ -323,7 +323,7 @@ class Proxy:
                 access.refuse_stored(asked.content, body)
             if not remembers:
                 return None
-            return [one._replace(content=None) for one in said(dialect, body)], self._conversation(
+            return [one._replace(content=None) for one in said(dialect, body)], self.conversation_of(
                 request, dialect, body
             )
 
@@ -338,7 +338,7 @@ class Proxy:
             given = (dialect, asked.content, asked.remembered, self._config.where)
             asked.plain, asked.content = asked.content, await bodies.elsewhere(size, with_memory, *given)
 
-    def _conversation(self, request: Request, dialect: Dialect, body: Mapping[str, Any]) -> Conversation:
+    def conversation_of(self, request: Request, dialect: Dialect, body: Mapping[str, Any]) -> Conversation:
         """Whose it is: headers, then what the API itself has for it."""
         in_body = body.get("user")  # Anthropic's ``metadata.user_id`` may be another one in each session
         in_body = in_body if isinstance(in_body, str) and NAME.fullmatch(in_body) else None

@@ -120,13 +120,13 @@ def remembered(texts: Iterable[str], language: Language = "en") -> str:
 
 def _shown(match: re.Match[str]) -> str:
     char = match[0]
-    if match.lastgroup == "kept" or (match.lastgroup is None and not _is_hidden(char)):
+    if match.lastgroup == "kept" or (match.lastgroup is None and not is_hidden(char)):
         return char
     return "".join(f"\\u{unit:04x}" for unit in _utf16(ord(char)))
 
 
 @lru_cache(maxsize=4_096)
-def _is_hidden(char: str) -> bool:
+def is_hidden(char: str) -> bool:
     return unicodedata.category(char) in _HIDDEN or _INVISIBLE.match(char) is not None
 
 

@@ -151,7 +151,7 @@ STEMS_KEPT = 100_000
 #: Longer "words" (encoded data, run-together text) are no words that anybody asks for.
 MAX_TOKEN_CHARS = 64
 
-#: Positions in what :func:`_word_tokens` returns.
+#: Positions in what :func:`word_tokens` returns.
 ALL, TELLING = 0, 1
 
 _CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
@@ -220,7 +220,7 @@ def _in_ascii(text: str, which: int) -> list[str]:
         token
         for word in _ASCII_WORD.findall(text)
         if len(word) <= MAX_TOKEN_CHARS
-        for token in _word_tokens(word)[which]
+        for token in word_tokens(word)[which]
     ]
 
 
@@ -236,12 +236,12 @@ def _in_any_script(text: str, which: int) -> list[str]:
         elif kind == "emoji":
             pieces_of.append(unit)
         elif len(unit) <= MAX_TOKEN_CHARS:
-            pieces_of.extend(_word_tokens(unit)[which])
+            pieces_of.extend(word_tokens(unit)[which])
     return pieces_of
 
 
 @remembered(STEMS_KEPT)
-def _word_tokens(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def word_tokens(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of one word ALL tokens, and the TELLING ones, which are no function words.
 
     A plain word gives its stem, another itself and its parts.

@@ -237,11 +237,11 @@ class LookupCache(Generic[K, V]):
     ) -> None:
         self._load, self._unavailable = load, unavailable
         self.fresh_seconds, self.stale_seconds, self.max_entries = fresh_seconds, stale_seconds, max_entries
-        self._entries: dict[K, _Entry[V]] = {}
+        self.entries: dict[K, _Entry[V]] = {}
         self._lock = Lock()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def get(self, key: K) -> V | None:
         """The value of one key."""
@@ -250,7 +250,7 @@ class LookupCache(Generic[K, V]):
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """The values of those keys that have one; all that are not fresh are looked up at once."""
         now = time.monotonic()
-        kept = {key: self._entries.get(key) for key in keys}
+        kept = {key: self.entries.get(key) for key in keys}
         fresh = {
             key: entry
             for key, entry in kept.items()
@@ -271,7 +271,7 @@ class LookupCache(Generic[K, V]):
 
     def forget(self, key: K) -> None:
         with self._lock:
-            self._entries.pop(key, None)
+            self.entries.pop(key, None)
 
     def _stale(self, entry: _Entry[V] | None, now: float) -> _Entry[V] | None:
         """An old value as if just asked for: not every request waits for a dead database."""
@@ -282,10 +282,10 @@ class LookupCache(Generic[K, V]):
     def _keep(self, loaded: Mapping[K, _Entry[V]]) -> None:
         with self._lock:
             for key, entry in loaded.items():
-                self._entries.pop(key, None)
-                if len(self._entries) >= self.max_entries:
-                    del self._entries[next(iter(self._entries))]
-                self._entries[key] = entry
+                self.entries.pop(key, None)
+                if len(self.entries) >= self.max_entries:
+                    del self.entries[next(iter(self.entries))]
+                self.entries[key] = entry
 
 
 #: Of a person ``u`` and a connection ``c``: whether they may still do there what they let it do.

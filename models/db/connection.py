@@ -309,8 +309,8 @@ def snapshot() -> Iterator[Connection]:
 
 @contextmanager
 def reading() -> Iterator[Connection]:
-    """For single statements: saves BEGIN and COMMIT, two trips to the server (read committed anyway). One that
-    writes commits by itself.
+    """For single statements: saves BEGIN and COMMIT, two trips to the server (read committed anyway). A write
+    commits by itself.
     """
     if is_pooled():  # what a session was told would be gone, or another's, with the next statement
         with unit_of_work() as connection:

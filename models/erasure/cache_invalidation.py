@@ -95,7 +95,7 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     ids, all_ids = list(node_ids), set(node_ids)
     pages = [ids[start : start + ELEMENTS] for start in range(0, len(ids), ELEMENTS)]
     gone = {
-        "access_buffer": sum(_take_out([access.member(group_id, entry) for entry in page]) for page in pages),
+        "access_buffer": sum(take_out([access.member(group_id, entry) for entry in page]) for page in pages),
         "touched": sum(valkey().delete(valkey_keys.touched(group_id, agent_id)) for agent_id in touched),
         "stream": _clear_stream(group_id, all_ids, whom),
         "replies": _delete_found(REPLIES, all_ids, whom),
@@ -108,7 +108,7 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     return gone
 
 
-def _take_out(members: Sequence[str]) -> int:
+def take_out(members: Sequence[str]) -> int:
     """Of the buffer of accesses, and of those that are being written."""
     handed_over = [
         key.decode() for key in valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=SCAN_COUNT)

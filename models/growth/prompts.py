@@ -39,7 +39,7 @@ _SAYS = (
 def grown(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> Grown:
     """SOUL, AGENTS, notes on the one user, the index of enabled skills; skills that fit, best first."""
     files = identity.current_files(connection, name)
-    skills = _enabled(connection, name, user_id)
+    skills = enabled_skills(connection, name, user_id)
     opening = [
         file_section(file, files[file].content, Basis((f"identity:{file}:{files[file].version}",)))
         for file in _INSTRUCTIONS
@@ -60,7 +60,7 @@ def grown(connection: Connection, name: AgentName, user_id: str | None, language
     return Grown([*opening, Section(notes_heading, notes), Section(skills_heading, index)], fitting)
 
 
-def _enabled(connection: Connection, name: AgentName, user_id: str | None) -> Sequence[Any]:
+def enabled_skills(connection: Connection, name: AgentName, user_id: str | None) -> Sequence[Any]:
     """Skills that a user may be told: the agent's, and those that rest on what this user said in private."""
     wanted = (
         _P.group_id == name[0],

@@ -190,19 +190,19 @@ class Announcer:
     """
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[Following] = queue.SimpleQueue()
+        self.waiting: queue.SimpleQueue[Following] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="announce", daemon=True).start()
 
     def put(self, following: Following) -> None:
-        self._waiting.put(following)
+        self.waiting.put(following)
 
     def _work(self) -> None:
         while True:
             together = Following()
-            together.add(self._waiting.get())
+            together.add(self.waiting.get())
             with suppress(queue.Empty):
                 while True:
-                    together.add(self._waiting.get_nowait())
+                    together.add(self.waiting.get_nowait())
             together()
 
 
@@ -271,7 +271,7 @@ class _Waiting:
 
 class GroupCommit:
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
+        self.waiting: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
         for number in range(THREADS):
             threading.Thread(target=self._work, name=f"store-{number}", daemon=True).start()
 
@@ -287,15 +287,15 @@ class GroupCommit:
         if foreign:
             raise ValueError(f"events of the group {min(foreign)!r}, for which the request does not speak")
         item = _Waiting(Part(events), inbox.prepare_all(events), tracing.current())
-        self._waiting.put(item)
+        self.waiting.put(item)
         return item.done.result(seconds)
 
     def _work(self) -> None:
         while True:
-            together = [self._waiting.get()]
+            together = [self.waiting.get()]
             while sum(len(item.part.events) for item in together) < MAX_TOGETHER:
                 try:
-                    together.append(self._waiting.get_nowait())
+                    together.append(self.waiting.get_nowait())
                 except queue.Empty:
                     break
             try:
@@ -358,10 +358,10 @@ class Looks(Generic[T]):
     ) -> None:
         self._look, self._final = look, final
         self._changed = threading.Condition()
-        self._waiting: dict[str, list[_Look[T]]] = {}
+        self.waiting: dict[str, list[_Look[T]]] = {}
         #: When each group that waits was looked for last.
-        self._looked: dict[str, float] = {}
-        self._thread: threading.Thread | None = None
+        self.looked_for: dict[str, float] = {}
+        self.thread: threading.Thread | None = None
 
     def wait(self, group_id: str, ids: Collection[UUID], seconds: float) -> Mapping[UUID, T] | None:
         """What is known of the ids when all is final or the time is up; None if the database does not
@@ -370,10 +370,10 @@ class Looks(Generic[T]):
         now = time.monotonic()
         request: _Look[T] = _Look(group_id, set(ids), now + seconds, now + min(FIRST_POLL, seconds))
         with self._changed:
-            self._waiting.setdefault(group_id, []).append(request)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
-                self._thread.start()
+            self.waiting.setdefault(group_id, []).append(request)
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._run, name="looks", daemon=True)
+                self.thread.start()
             self._changed.notify()
         if not request.done.wait(seconds + GRACE_SECONDS):
             with self._changed:
@@ -389,8 +389,8 @@ class Looks(Generic[T]):
         while True:
             with self._changed:
                 while not (due := self._due()):
-                    if not self._waiting:
-                        self._thread = None
+                    if not self.waiting:
+                        self.thread = None
                         return
                     self._changed.wait(self._seconds())
             for group_id, waiting in due.items():
@@ -401,18 +401,18 @@ class Looks(Generic[T]):
         now = time.monotonic()
         return {
             group_id: list(waiting)
-            for group_id, waiting in self._waiting.items()
+            for group_id, waiting in self.waiting.items()
             if self._time(group_id) <= now
         }
 
     def _seconds(self) -> float:
-        return max(0.0, min(map(self._time, self._waiting)) - time.monotonic())
+        return max(0.0, min(map(self._time, self.waiting)) - time.monotonic())
 
     def _time(self, group_id: str) -> float:
         """When a group is to be looked for: the more of it wait, the rarer."""
-        waiting = self._waiting[group_id]
+        waiting = self.waiting[group_id]
         pause = min(FIRST_POLL * len(waiting), BUSY_POLL)
-        return max(min(request.due for request in waiting), self._looked.get(group_id, 0.0) + pause)
+        return max(min(request.due for request in waiting), self.looked_for.get(group_id, 0.0) + pause)
 
     def _look_for(self, group_id: str, waiting: Sequence[_Look[T]]) -> None:
         ids = sorted(set().union(*(request.open for request in waiting)))
@@ -425,7 +425,7 @@ class Looks(Generic[T]):
             error = failure
         now = time.monotonic()
         with self._changed:
-            self._looked[group_id] = now
+            self.looked_for[group_id] = now
             for request in waiting:
                 request.error = error
                 known = {row: known_rows[row] for row in request.open if row in known_rows}
@@ -439,12 +439,12 @@ class Looks(Generic[T]):
                     request.due = min(now + request.pause, request.deadline)
 
     def _forget(self, one: _Look[T]) -> None:
-        waiting = self._waiting.get(one.group_id, [])
+        waiting = self.waiting.get(one.group_id, [])
         if one in waiting:
             waiting.remove(one)
         if not waiting:
-            self._waiting.pop(one.group_id, None)
-            self._looked.pop(one.group_id, None)
+            self.waiting.pop(one.group_id, None)
+            self.looked_for.pop(one.group_id, None)
 
 
 _TIMEOUT = text("SELECT set_config('statement_timeout', :timeout, true)")

@@ -152,7 +152,7 @@ def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) 
     silent = min([*(worker.seen_seconds_ago for worker in known), *sung], default=None)
     held = [worker.told for worker in known if worker.ended or worker.seen_seconds_ago <= STOPPED_SECONDS]
     held = sorted((told for told in held if told.mode != "running"), key=lambda told: told.wished_at)
-    deaf = canary is not None and _is_silent(canary)
+    deaf = canary is not None and is_silent(canary)
     if any(seconds <= STOPPED_SECONDS for seconds in mine):
         return Reader(queue, "attention" if deaf else "ok", min(sung, default=silent) if deaf else silent)
     if held:  # said by themselves, so that nobody has to wait
@@ -252,7 +252,7 @@ def _named(readers: Sequence[Reader]) -> str:
     return ", ".join(reader.queue for reader in readers)
 
 
-def _is_silent(canary: Canary) -> bool:
+def is_silent(canary: Canary) -> bool:
     """For longer than a task of the queue may take, though it was sent something to answer."""
     limit = BUSY_SECONDS.get(canary.queue, MAX_BUSY_SECONDS) + slower_seconds(get_settings())
     return canary.outstanding > 0 and canary.age is not None and canary.age > limit

@@ -63,7 +63,7 @@ PAUSE = 5.0
 News = tuple[str, Kind, Mapping[str, Any]]
 #: Milliseconds and a number: as Valkey orders its entries.
 Place = tuple[int, int]
-_quiet_until = 0.0
+quiet_until = 0.0
 #: Live streams that one web process has open, each of which takes one of its threads; and of them those of
 #: one API key or person.
 STREAMS, PER_OWNER = 24, 8
@@ -110,16 +110,16 @@ def publish(group_id: str, kind: Kind, **data: Any) -> None:
 
 def publish_all(news: Iterable[News]) -> None:
     """Tell all of a batch in one round trip. Never raises for a Valkey that is away."""
-    global _quiet_until  # noqa: PLW0603 – one of each process
+    global quiet_until  # noqa: PLW0603 – one of each process
     told = list(news)
-    if not told or time.monotonic() < _quiet_until:
+    if not told or time.monotonic() < quiet_until:
         return
     try:
         keys = [valkey_keys.stream(group_id) for group_id, _, _ in told]
         arguments = [part for _, kind, data in told for part in (kind, to_json(data))]
         valkey().eval(_TELL, len(keys), *keys, KEPT, FORGOTTEN_AFTER, *arguments)
     except (redis.RedisError, OSError) as error:
-        _quiet_until = time.monotonic() + PAUSE
+        quiet_until = time.monotonic() + PAUSE
         log.warning("no news is told for %g s: %s", PAUSE, error)
 
 

@@ -134,12 +134,12 @@ class AgentIndex:
         self._ids: list[bytes] = []
         self._row_of: dict[bytes, int] = {}
         self._keywords = Keywords()
-        self._sessions: dict[str | None, int] = {None: NO_SESSION}
+        self.sessions: dict[str | None, int] = {None: NO_SESSION}
         #: By normalised name; and the same by each name as it is written.
-        self._subjects = Codes()
+        self.subjects = Codes()
         self._subject_of: dict[str | None, int] = {None: -1}
         self._lexicon = Lexicon(self._statistics)
-        self._horizon = 0
+        self.horizon = 0
         self._touched = records.Cursor(self.key.group_id, self.key.agent_id)
         #: Accesses of memories that are not here yet.
         self._early: list[records.Access] = []
@@ -155,7 +155,7 @@ class AgentIndex:
         that.
         """
         if identity != self._identity:
-            if self._horizon:
+            if self.horizon:
                 self._reset()
             self._identity = identity
 
@@ -197,15 +197,15 @@ class AgentIndex:
 
         ``seen`` is the agent as it was just read: unchanged memories then cost no trip of their own.
         """
-        if not self._horizon:
+        if not self.horizon:
             if seen is not None and seen.large and self.key.user_id is not None:
                 self._take([index_rows.told_rows(connection, self._whose, archived=self.key.archived)])
             else:
                 self._read_all(connection, 0 if seen is None else seen.node_count)
-        elif seen is None or seen.changed_xid >= self._horizon:
+        elif seen is None or seen.changed_xid >= self.horizon:
             self._read_changed(connection)
         else:
-            self._horizon = seen.oldest_running
+            self.horizon = seen.oldest_running
         self._read_accesses(connection)
 
     def load(self, connection: Connection, node_ids: Iterable[UUID], past: Past | None = None) -> None:
@@ -232,7 +232,7 @@ class AgentIndex:
 
     def _read_changed(self, connection: Connection) -> None:
         key = self.key
-        rows = index_rows.changed_rows(connection, self._whose, self._horizon)
+        rows = index_rows.changed_rows(connection, self._whose, self.horizon)
         known = self._positions(rows)
         # A row that is known gets its tokens only now (postings grow at their end alone), or leaves for the
         # archive.
@@ -306,7 +306,7 @@ class AgentIndex:
         return self._allowed_rows[key]
 
     def in_session(self, session_id: str) -> NDArray[np.bool_]:
-        return np.asarray(self.columns["session"] == self._sessions.get(session_id, -2))
+        return np.asarray(self.columns["session"] == self.sessions.get(session_id, -2))
 
     def with_keywords(self, keywords: Sequence[str]) -> NDArray[np.bool_]:
         return self._keywords.having_any(keywords)
@@ -351,7 +351,7 @@ class AgentIndex:
                 languages=columns["language"],
                 created=columns["created"],
                 subjects=columns["subject"],
-                subject_codes=self._subjects,
+                subject_codes=self.subjects,
                 counted=self._counted,
             )
         return self._corpus
@@ -384,7 +384,7 @@ class AgentIndex:
         except BaseException:
             self._reset()  # half of it is here, of which nobody would know which
             raise
-        self._horizon = horizon
+        self.horizon = horizon
 
     def _judge(self, changed: Rows, contents: NDArray[np.int32]) -> None:
         """Note what the changed rows say, and what counts; ``contents``: telling words of each row of all."""
@@ -433,12 +433,12 @@ class AgentIndex:
         columns = self.columns
         for name in _KEPT:
             columns[name][positions] = rows.numbers[name]
-        sessions = _coded(self._sessions, rows.sessions, lambda _: len(self._sessions) - 1)
+        sessions = _coded(self.sessions, rows.sessions, lambda _: len(self.sessions) - 1)
         told = (columns["type"][positions] != TYPES.index("thought")) & (
             columns["kind"][positions] == KINDS.index("memory")
         )
         who = _coded(
-            self._subject_of, rows.subjects, lambda name: self._subjects[normalise(name)] if name else -1
+            self._subject_of, rows.subjects, lambda name: self.subjects[normalise(name)] if name else -1
         )
         columns["subject"][positions] = who
         columns["session"][positions] = np.where(

@@ -74,7 +74,7 @@ def extract(batch: Batch) -> None:
         extracted: list[Extracted] = []
         try:
             for session, turns in extractions.sessions_of(extractions.said(look.turns)).items():
-                extracted += _extracted(batch, look, session, turns, patience)
+                extracted += extract_session(batch, look, session, turns, patience)
                 look.earlier[session[1]].extend(turns)
         except LLMUnavailable:
             if patience.good:  # it answers so many questions and no more: fewer may be answered in one run
@@ -119,7 +119,7 @@ def _look(group_id: str, subject: UUID) -> _Look | None:
         return look
 
 
-def _extracted(
+def extract_session(
     batch: Batch, look: _Look, session: Session, turns: list[StoredTurn], patience: Patience
 ) -> list[Extracted]:
     """What a session's new turns tell; what they do to earlier ones is with the first part of it."""

@@ -161,12 +161,12 @@ def in_turn(request: Any, group_id: str) -> Iterator[None]:
         TooManyQuestions: too many calls of the group wait already.
         NoAnswer: nobody waits any more.
     """
-    until = time.monotonic() + _seconds_left(request)
+    until = time.monotonic() + seconds_left(request)
     with turns().turn(group_id, until), deadline(until):
         yield
 
 
-def _seconds_left(request: Any) -> float:
+def seconds_left(request: Any) -> float:
     """Until the message expires: its sender waits no longer. At most what a task may take, as clocks
     differ.
     """
@@ -241,9 +241,9 @@ class Turns:
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
         self._lock = threading.Lock()
-        self._groups: dict[str, _Group] = {}
+        self.groups: dict[str, _Group] = {}
         #: Those of the groups of which calls wait, in the order in which they began to.
-        self._waiting: dict[str, _Group] = {}
+        self.waiting_groups: dict[str, _Group] = {}
         self._running = 0
 
     @contextmanager
@@ -266,7 +266,7 @@ class Turns:
         return self._running
 
     def waiting(self, group_id: str) -> int:
-        group = self._waiting.get(group_id)
+        group = self.waiting_groups.get(group_id)
         return 0 if group is None else len(group.waiting)
 
     def _begin(self, group_id: str, until: float) -> None:
@@ -274,7 +274,7 @@ class Turns:
         if now > until:
             raise NoAnswer("the time for the answer was over before the call was begun; the service is busy")
         with self._lock:
-            group = self._group(group_id, now)
+            group = self.of_group(group_id, now)
             if self._running < self._at_once and not group.waiting and group.running < self._most(group, now):
                 group.running += 1
                 self._running += 1
@@ -286,7 +286,7 @@ class Turns:
                 )
             turn = threading.Event()
             group.waiting.append(turn)
-            self._waiting[group_id] = group
+            self.waiting_groups[group_id] = group
         with tracing.part("wait for a turn"):
             if turn.wait(max(0.0, until - now)):
                 return
@@ -296,7 +296,7 @@ class Turns:
             else:
                 group.waiting.remove(turn)
                 if not group.waiting:
-                    del self._waiting[group_id]
+                    del self.waiting_groups[group_id]
         raise NoAnswer(
             "there was no turn in time for this call; the service is busy, or the group asks too much at a"
             " time"
@@ -305,7 +305,7 @@ class Turns:
     def _end(self, group_id: str, seconds: float) -> None:
         now = time.monotonic()
         with self._lock:
-            group = self._groups[group_id]
+            group = self.groups[group_id]
             group.use(seconds, now)
             self._give_back(group)
 
@@ -317,7 +317,7 @@ class Turns:
     def _next(self) -> None:
         now = time.monotonic()
         while self._running < self._at_once:
-            ready = [one for one in self._waiting.items() if one[1].running < self._most(one[1], now)]
+            ready = [one for one in self.waiting_groups.items() if one[1].running < self._most(one[1], now)]
             if not ready:
                 return
             name, group = min(ready, key=lambda one: (one[1].running, one[1].used_by(now)))
@@ -325,7 +325,7 @@ class Turns:
             self._running += 1
             group.waiting.popleft().set()
             if not group.waiting:
-                del self._waiting[name]
+                del self.waiting_groups[name]
 
     def _most(self, group: _Group, now: float) -> int:
         if self._is_over(group, now):
@@ -336,19 +336,19 @@ class Turns:
         """Whether it has used more than its share lately, while others were there."""
         if group.used_by(now) <= WORK_SHARE * MEMORY_SECONDS:
             return False
-        others = (other for other in self._groups.values() if other is not group)
+        others = (other for other in self.groups.values() if other is not group)
         return any(other.running or other.waiting or now - other.at < ASKING_SECONDS for other in others)
 
-    def _group(self, group_id: str, now: float) -> _Group:
-        group = self._groups.get(group_id)
+    def of_group(self, group_id: str, now: float) -> _Group:
+        group = self.groups.get(group_id)
         if group is None:
-            if len(self._groups) >= MOST_GROUPS:
+            if len(self.groups) >= MOST_GROUPS:
                 idle = [
-                    name for name, known in self._groups.items() if not known.running and not known.waiting
+                    name for name, known in self.groups.items() if not known.running and not known.waiting
                 ]
-                for one in sorted(idle, key=lambda name: self._groups[name].at)[: MOST_GROUPS // 10]:
-                    del self._groups[one]
-            group = self._groups[group_id] = _Group(at=now)
+                for one in sorted(idle, key=lambda name: self.groups[name].at)[: MOST_GROUPS // 10]:
+                    del self.groups[one]
+            group = self.groups[group_id] = _Group(at=now)
         return group
 
 

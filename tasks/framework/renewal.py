@@ -40,16 +40,16 @@ class LeaseRenewer:
         #: Of what is held, and of which is just being renewed.
         self._lock = threading.Condition()
         self._renewed: Held | None = None
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
 
     @contextmanager
     def holding(self, *held: Held) -> Iterator[None]:
         """Renew each until the end of the block, or of its own time; the renewal under way is waited for."""
         with self._lock:
             self._held |= {id(claim): claim for claim in held}
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._renew, name="leases", daemon=True)
-                self._thread.start()
+            if self.thread is None or not self.thread.is_alive():
+                self.thread = threading.Thread(target=self._renew, name="leases", daemon=True)
+                self.thread.start()
         try:
             yield
         finally:
@@ -67,7 +67,7 @@ class LeaseRenewer:
             with self._lock:
                 held = list(self._held.values())
                 if not held:
-                    self._thread = None
+                    self.thread = None
                     return
             for claim in held:
                 self._renew_one(claim)

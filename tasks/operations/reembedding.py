@@ -111,7 +111,7 @@ def _fill(actor: Actor, begun: Reembedding, request: ReembeddingStep) -> MoveSta
         )
     # the round ends here; more may be coming in all the time
     if len(items) < min(request.batch, LAST_MEMORIES):
-        return _switch(actor, begun)
+        return switch_over(actor, begun)
     _embed(begun, items)
     return _filling(begun, request, len(items))
 
@@ -158,7 +158,7 @@ def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveSta
     return _state("filling", begun, done=done, left=left)
 
 
-def _switch(actor: Actor, begun: Reembedding) -> MoveState:
+def switch_over(actor: Actor, begun: Reembedding) -> MoveState:
     """At the end of a round: embed what came in meanwhile, and make the new model active."""
     with unit_of_work() as connection:
         embedding_models.hold_move(connection)

@@ -64,7 +64,7 @@ def _nothing_is_held_back() -> Iterator[None]:
     fixtures, which then end with whatever the test took away.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream, "_quiet_until", 0.0)
+        patch.setattr(stream, "quiet_until", 0.0)
         yield
 
 

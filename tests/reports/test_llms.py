@@ -36,7 +36,7 @@ def another_process() -> Callable[[], Any]:
     """The LLM as a process has it that knows only what Valkey does."""
 
     def make() -> Any:
-        for remembered in (breakers._holds, breakers._local, known._own):
+        for remembered in (breakers.held_until, breakers.in_process, known.in_process):
             remembered.clear()
         llms.llm.cache_clear()
         return llms.llm()

@@ -159,7 +159,7 @@ def test_the_proxy_knows_one_conversation_of_a_user_in_both_spellings(body: dict
     )
     app = import_module("jiyi.proxy.app")
     proxy = SimpleNamespace(_config=SimpleNamespace(agent=AGENT))
-    conversation = app.Proxy._conversation(proxy, request, app.OpenAI(), body)
+    conversation = app.Proxy.conversation_of(proxy, request, app.OpenAI(), body)
     assert conversation.user_id == CAFE
 
 

@@ -135,7 +135,7 @@ def test_a_model_s_own_system_prompt_can_be_kept(dialect: Dialect, body: Any) ->
 def test_where_lasting_memories_go_is_an_option_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[ProxyConfig] = []
     monkeypatch.setattr("jiyi.proxy.app.make_app", started.append)
-    monkeypatch.setattr("jiyi.cli.service._serve", lambda *_: None)
+    monkeypatch.setattr("jiyi.cli.service.serve", lambda *_: None)
     for options in ([], ["--in", "user"]):
         assert CliRunner().invoke(app, ["proxy", *options]).exit_code == 0
     assert [config.where for config in started] == ["system", "user"]
@@ -493,5 +493,5 @@ def test_a_hook_records_what_was_said_beside_a_reminder() -> None:
         json.dumps({"type": "user", "uuid": "u", "message": {"content": content}}).encode()
         for content in contents
     ]
-    turns = [turn for line in lines for turn in hook._turns(line, "s", "mia")]
+    turns = [turn for line in lines for turn in hook.turns_of(line, "s", "mia")]
     assert [turn["payload"]["text"] for turn in turns] == ["I moved to Faro.", "我喜欢喝茶。"]

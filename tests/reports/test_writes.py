@@ -123,7 +123,7 @@ def test_whoever_waits_is_told_what_was_wrong(database: Any, monkeypatch: pytest
 
     monkeypatch.setattr(ingest, "_store", broken)
     committing = ingest.GroupCommit()
-    committing._waiting.put(item)
+    committing.waiting.put(item)
     with pytest.raises(RuntimeError, match="broken"):
         item.done.result(60)
 

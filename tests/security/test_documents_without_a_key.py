@@ -25,7 +25,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return real(root, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(openapi, "document", counted)
-    for kept in (docs._document, docs._written, docs._page):
+    for kept in (docs.whole_document, docs.document_bytes, docs.page_bytes):
         kept.cache_clear()
     return found
 

@@ -76,7 +76,7 @@ def test_a_question_is_cut_before_the_model_sees_it(text: str, monkeypatch: pyte
         def passage(self, texts: list[str]) -> object:
             return self.query(texts)
 
-    monkeypatch.setattr(embedders, "_engine", Engine)
+    monkeypatch.setattr(embedders, "engine", Engine)
     embedder = embedders.LocalEmbedder()
     embedder.query(text), embedder.queries([text])
     assert all(len(nfkc(one)) <= limits.EMBEDDED_QUESTION_CHARS + 1 for one in seen)
@@ -86,7 +86,7 @@ def test_a_question_is_cut_before_the_model_sees_it(text: str, monkeypatch: pyte
 
 
 def test_of_a_long_question_the_end_is_looked_for_too() -> None:
-    cut = embedders._shortened("About my cat. " + "Well, you know. " * 500 + "Which food does she like?")
+    cut = embedders.shortened("About my cat. " + "Well, you know. " * 500 + "Which food does she like?")
     assert cut.startswith("About my cat.")
     assert cut.endswith("Which food does she like?")
 
@@ -116,7 +116,7 @@ def test_a_message_that_never_expires_is_waited_for_no_longer_than_a_task_may_ta
         SimpleNamespace(expires="tomorrow"),
         SimpleNamespace(),
     ):
-        assert 0 < answering._seconds_left(request) <= answering.ANSWER_TIME_LIMIT
+        assert 0 < answering.seconds_left(request) <= answering.ANSWER_TIME_LIMIT
 
 
 # Turns
@@ -192,13 +192,13 @@ def test_whoever_has_used_more_than_their_share_computes_one_at_a_time_while_oth
     threads: ThreadPoolExecutor,
 ) -> None:
     turns = Turns(8)
-    turns._group("flooding", time.monotonic()).use(limits.MEMORY_SECONDS, time.monotonic())
+    turns.of_group("flooding", time.monotonic()).use(limits.MEMORY_SECONDS, time.monotonic())
     with ExitStack() as stack:
         stack.enter_context(flood(turns, threads, "flooding", 6))
         until(lambda: turns.running == 6)  # alone it may
     turns = Turns(8)
     with turns.turn("other", time.monotonic() + SOON):
-        turns._group("flooding", time.monotonic()).use(limits.MEMORY_SECONDS, time.monotonic())
+        turns.of_group("flooding", time.monotonic()).use(limits.MEMORY_SECONDS, time.monotonic())
         with flood(turns, threads, "flooding", 6):
             until(lambda: turns.waiting("flooding") == 5)
             assert turns.running == 2
@@ -225,7 +225,7 @@ def test_groups_that_have_not_asked_for_long_are_forgotten(monkeypatch: pytest.M
     for number in range(50):
         with turns.turn(f"group-{number}", time.monotonic() + PATIENCE):
             pass
-    assert len(turns._groups) <= 10
+    assert len(turns.groups) <= 10
 
 
 # The whole service

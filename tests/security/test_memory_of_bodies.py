@@ -112,4 +112,4 @@ def test_room_is_given_back_whatever_happens(api: Program, monkeypatch: pytest.M
         ({"events": 3, "x": "x" * 100_000}, 422),
     ):
         api.ask("POST", "/events", status, json=body)
-        assert room._taken == 0
+        assert room.taken == 0

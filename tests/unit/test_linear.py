@@ -70,12 +70,11 @@ NO_TEXTS = {
     "engine.rules.triples.read",
     "engine.rules.triples.word_list",
     "engine.providers.embedder_specs.thresholds_of",
-    "jiyi.text.words._word_tokens",
+    "jiyi.text.words.word_tokens",
     "jiyi.text.words.stem",
-    "jiyi.text.prompting._is_hidden",
-    "engine.times.past._weekday",
-    "engine.times.past._number",
-    "engine.rules.topics._fitness",
+    "jiyi.text.prompting.is_hidden",
+    "engine.times.past.weekday_of",
+    "engine.rules.topics.fitness_of",
     "engine.operations.find",
 }
 

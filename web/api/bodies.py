@@ -39,22 +39,22 @@ class Room:
 
     def __init__(self, most: int) -> None:
         self._most, self._free = most, threading.Condition()
-        self._taken = 0
+        self.taken = 0
 
     def take(self, size: int, seconds: float) -> int:
         """Wait for room for so many bytes; how many were taken, to be given back; 0: none in time."""
         size = min(size, self._most)
         until = time.monotonic() + seconds
         with self._free:
-            while self._taken + size > self._most:
+            while self.taken + size > self._most:
                 if not self._free.wait(until - time.monotonic()) and time.monotonic() >= until:
                     return 0
-            self._taken += size
+            self.taken += size
         return size
 
     def give_back(self, size: int) -> None:
         with self._free:
-            self._taken -= size
+            self.taken -= size
             self._free.notify_all()
 
 

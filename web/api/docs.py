@@ -35,20 +35,20 @@ def openapi_json() -> Response:
     form = request.args.get("for", "")
     if form not in FORMS:
         abort(400, "for: must be dify, or left out.")
-    return Response(_here(_written(form), json.dumps(_root())[1:-1]), mimetype="application/json")
+    return Response(_here(document_bytes(form), json.dumps(_root())[1:-1]), mimetype="application/json")
 
 
 @blueprint.get("/api/docs")
 def page() -> Response:
-    return Response(_here(_page(), str(escape(_root()))), mimetype="text/html")
+    return Response(_here(page_bytes(), str(escape(_root()))), mimetype="text/html")
 
 
 def make() -> None:
     """Make the documents now: to be called before there are requests, which would wait for them."""
     for form in FORMS:
-        _written(form)
+        document_bytes(form)
     with current_app.test_request_context(base_url=ROOT):
-        _page()
+        page_bytes()
 
 
 def _root() -> str:
@@ -60,14 +60,14 @@ def _here(made: bytes, root: str) -> bytes:
 
 
 @once_each(len(FORMS))
-def _written(form: str) -> bytes:
-    document_ = tools.document(ROOT, OPERATIONS) if form == "dify" else _document()
+def document_bytes(form: str) -> bytes:
+    document_ = tools.document(ROOT, OPERATIONS) if form == "dify" else whole_document()
     return (json.dumps(document_, ensure_ascii=False, indent=2) + "\n").encode()
 
 
 @once
-def _page() -> bytes:
-    document = _document()
+def page_bytes() -> bytes:
+    document = whole_document()
     schemas = document["components"]["schemas"]
     described = [
         {"operation": operation, "told": document["paths"][operation.url][operation.method.lower()]}
@@ -96,7 +96,7 @@ def marked(text: str) -> Markup:
 
 
 @once
-def _document() -> openapi.Json:
+def whole_document() -> openapi.Json:
     return openapi.document(ROOT, OPERATIONS)
 
 

@@ -153,15 +153,15 @@ class RedisSource:
 
     def __init__(self, address: str, settings: Settings) -> None:
         self._settings = settings
-        self._queue = INTAKE_QUEUE
+        self.queue = INTAKE_QUEUE
         self._lists = lists_of(INTAKE_QUEUE)
         self._binding = member_of(intake_queue(settings), Channel.sep)
         self._host = platform.node().replace(":", ".")
-        self._name = f"{self._host}/{os.getpid()}/{uuid4().hex}"
-        self._open.add(self._name)
-        self._own = valkey_keys.intake_holds(self._queue, self._name)
+        self.name = f"{self._host}/{os.getpid()}/{uuid4().hex}"
+        self._open.add(self.name)
+        self._own = valkey_keys.intake_holds(self.queue, self.name)
         self._free = list(self._own)
-        self._order = valkey_keys.intake_order(self._queue)
+        self._order = valkey_keys.intake_order(self.queue)
         self._redis = redis.Redis.from_url(
             address,
             socket_timeout=SOCKET_TIMEOUT,
@@ -203,7 +203,7 @@ class RedisSource:
         """For a message of the usual priority, which stays; others are seen when the time is up."""
         try:
             # BLMOVE takes fractions.
-            return self._redis.blmove(self._queue, self._queue, wait, "RIGHT", "RIGHT") is not None  # type: ignore[arg-type]
+            return self._redis.blmove(self.queue, self.queue, wait, "RIGHT", "RIGHT") is not None  # type: ignore[arg-type]
         except redis.OutOfMemoryError:  # full, perhaps of these very events: what is stored makes room
             time.sleep(wait)
             return False
@@ -220,9 +220,9 @@ class RedisSource:
             self._adopted = ""
 
     def close(self) -> None:
-        self._open.discard(self._name)
+        self._open.discard(self.name)
         with suppress(redis.RedisError):  # what it holds still, which is not stored, is another one's at once
-            self._redis.delete(valkey_keys.intake_alive(self._name))
+            self._redis.delete(valkey_keys.intake_alive(self.name))
         self._redis.close()
 
     def _stay_alive(self) -> str:
@@ -230,8 +230,8 @@ class RedisSource:
         seconds = self._settings.intake_redelivery_seconds
         bindings = (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)
         keys = [binding % EXCHANGE for binding in bindings]
-        keys += [valkey_keys.intakes(self._queue), valkey_keys.intake_alive(self._name), self._order[0]]
-        first = cast("bytes | None", self._live(keys=keys, args=[self._binding, self._name, seconds]))
+        keys += [valkey_keys.intakes(self.queue), valkey_keys.intake_alive(self.name), self._order[0]]
+        first = cast("bytes | None", self._live(keys=keys, args=[self._binding, self.name, seconds]))
         if time.monotonic() - self._looked >= seconds / 2:
             self._looked = time.monotonic()
             self._look_after_dead()
@@ -239,16 +239,16 @@ class RedisSource:
 
     def _look_after_dead(self) -> None:
         """Forget dead ones that held nothing; give a place to lists that a version without order held."""
-        for name in list(self._redis.sscan_iter(valkey_keys.intakes(self._queue), count=100))[:MAX_INTAKES]:
+        for name in list(self._redis.sscan_iter(valkey_keys.intakes(self.queue), count=100))[:MAX_INTAKES]:
             intake = name.decode()
             if self._redis.exists(valkey_keys.intake_alive(intake)):
                 continue
-            holds = valkey_keys.intake_holds(self._queue, intake)
+            holds = valkey_keys.intake_holds(self.queue, intake)
             held = [hold for hold in holds if self._redis.exists(hold)]
             if held:
                 self._redis.zadd(self._order[0], dict.fromkeys(held, 0), nx=True)
             else:
-                self._redis.srem(valkey_keys.intakes(self._queue), intake)
+                self._redis.srem(valkey_keys.intakes(self.queue), intake)
 
     def _is_orphan(self, hold: str) -> bool:
         """Whether the intake that holds it is dead. On this machine its process tells at once."""

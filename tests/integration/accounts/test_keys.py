@@ -304,8 +304,8 @@ def test_a_key_is_remembered_for_seconds_and_no_longer(
     known = program.application.extensions["jiyi.keys"].known
     assert known.fresh_seconds == KEY_SECONDS
     monkeypatch.setattr(known, "fresh_seconds", 3_600.0)  # a busy machine may take longer for the next lines
-    entry = known._entries[id_of(ending)]
-    known._entries[id_of(ending)] = replace(entry, value=replace(entry.value, expires_at=datetime.now(UTC)))
+    entry = known.entries[id_of(ending)]
+    known.entries[id_of(ending)] = replace(entry, value=replace(entry.value, expires_at=datetime.now(UTC)))
     # Its end is remembered with it.
     assert program.get("/api/test/who", headers=bearer(ending)).status_code == 401
     change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(revoked))

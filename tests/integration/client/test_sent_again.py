@@ -111,7 +111,7 @@ def test_over_http_in_asyncio(web_app: Flask, api_key: Callable[..., str], group
 
 
 def test_over_the_broker(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish_once, cut = EventPublisher._publish_once, list[str]()
+    publish_once, cut = EventPublisher.publish_once, list[str]()
 
     def publish(publisher: EventPublisher, producer: kombu.Producer, body: bytes, routing_key: str) -> None:
         publish_once(publisher, producer, body, routing_key)
@@ -119,7 +119,7 @@ def test_over_the_broker(client: Client, monkeypatch: pytest.MonkeyPatch) -> Non
             cut.append(body.decode())
             raise ConnectionResetError("the connection was cut")
 
-    monkeypatch.setattr(EventPublisher, "_publish_once", publish)
+    monkeypatch.setattr(EventPublisher, "publish_once", publish)
     tell_all(client)
     client.observe("klaus", "and goes", wait=True)  # so the intake has met all before it
     assert len(cut) == 5

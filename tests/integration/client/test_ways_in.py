@@ -120,7 +120,7 @@ def test_an_import_that_is_killed_and_run_again_loses_nothing_and_has_no_twin(
     path, count = written(source, 60, tmp_path), 60
     monkeypatch.setattr("jiyi.imports.bringing.STATES_A_CALL", 20)
     if source != "jsonl":
-        publish, batches = Bringing._publish, iter([True, True, False])
+        publish, batches = Bringing.publish, iter([True, True, False])
 
         def interrupted(self: Bringing, batch: Any) -> None:
             if not next(batches):
@@ -128,7 +128,7 @@ def test_an_import_that_is_killed_and_run_again_loses_nothing_and_has_no_twin(
             publish(self, batch)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Bringing, "_publish", interrupted)
+            patch.setattr(Bringing, "publish", interrupted)
             report = bring(service, source, path, "--no-wait", code=130)
         assert (report["taken"], report["complete"], report["problem"]) == (40, False, "interrupted")
         until(lambda: len(stored(service)) == 40)

@@ -86,17 +86,17 @@ def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) ->
 def test_a_session_that_ends_while_turns_are_looked_through_is_looked_through_next(
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = extraction._extracted
+    asked = extraction.extract_session
 
     def meanwhile(*about: Any) -> object:
-        monkeypatch.setattr(extraction, "_extracted", asked)
+        monkeypatch.setattr(extraction, "extract_session", asked)
         say(group, "I am allergic to peanuts.", session_id="s2")
         end_session(group, "s2")
         return asked(*about)
 
     say(group, "I live in Porto.")
     end_session(group)
-    monkeypatch.setattr(extraction, "_extracted", meanwhile)
+    monkeypatch.setattr(extraction, "extract_session", meanwhile)
     assert run() == 2
     assert len(facts(group)) == 2
 
@@ -200,15 +200,15 @@ def test_rules_stand_in_for_an_llm_that_is_away_if_told_to(
 
 def test_of_two_runs_over_the_same_turns_one_counts(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
-    asked = extraction._extracted
+    asked = extraction.extract_session
 
     def slowly(*about: Any) -> object:
-        monkeypatch.setattr(extraction, "_extracted", asked)
+        monkeypatch.setattr(extraction, "extract_session", asked)
         hurry()  # the lease has run out
         run()
         return asked(*about)
 
-    monkeypatch.setattr(extraction, "_extracted", slowly)
+    monkeypatch.setattr(extraction, "extract_session", slowly)
     run()
     assert len(nodes(group, "knowledge")) == 1
 

@@ -108,7 +108,7 @@ def test_a_model_remembers_and_recalls_by_tools_and_is_told_what_is_wrong(
 
 
 def test_while_the_service_is_away_answers_go_on_and_turns_wait(provider: Any, client: Client) -> None:
-    file = provider._file
+    file = provider.file
     config = json.loads(file.read_text())
     file.write_text(json.dumps({**config, "url": "http://127.0.0.1:1"}))
     provider.initialize("s-1")
@@ -134,11 +134,11 @@ def test_a_turn_that_is_refused_holds_up_no_other_and_a_provider_begins_again(
     provider.on_session_end([{"role": "user", "content": "I am allergic to hazelnuts."}])
     assert recalled(provider, "hazelnuts")
     # The turn is found as soon as it is stored, the end of the session is published after it.
-    poll(lambda: len(provider._memory.waiting), lambda waiting: not waiting, PATIENCE, str)
+    poll(lambda: len(provider.memory.waiting), lambda waiting: not waiting, PATIENCE, str)
 
 
 def test_sub_agents_are_not_recorded(provider: Any, client: Client) -> None:
     provider.initialize("s-1", agent_context="subagent")
     provider.sync_turn("Sort these files.", "Done.", session_id="s-1")
-    assert not provider._memory.waiting
-    assert provider._memory.thread is None
+    assert not provider.memory.waiting
+    assert provider.memory.thread is None

@@ -98,7 +98,7 @@ def test_a_skill_in_chinese_fits_a_message_in_chinese(group: str) -> None:
         group, pain="打印机第二个纸盒卡纸", solution_steps=["打开纸盒", "慢慢抽出纸张", "合上纸盒"]
     )
     ask(group, "打印机又卡纸了怎么办？")
-    with patch.object(prompts, "_enabled", wraps=prompts._enabled) as read:
+    with patch.object(prompts, "enabled_skills", wraps=prompts.enabled_skills) as read:
         again = ask(group, "打印机又卡纸了怎么办？")
     assert ([used.id for used in again.skills], read.call_count) == ([skill_id], 1)
 

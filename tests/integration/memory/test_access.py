@@ -219,7 +219,7 @@ def test_an_erased_memory_is_taken_out_of_what_was_accessed_together(group: str)
     one, other, third = remembered(group, 3)
     access.touch(group, [one, other, third], at(1))
     access.touch(group, [other], at(2))
-    gone = cache_invalidation._take_out([access.member(group, other), access.member(group, third)])
+    gone = cache_invalidation.take_out([access.member(group, other), access.member(group, third)])
     assert gone == 2
     assert access.flush() == FlushResult(touches=1, nodes=1)
     assert [accessed(node)[1] for node in (one, other, third)] == [1, 0, 0]

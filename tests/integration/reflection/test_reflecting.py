@@ -133,10 +133,10 @@ def server(nothing_owed: None) -> Iterator[Vendor]:
     untried = {"llm": "compatible:small", "llm_trial_days": "0"}
     with vendor() as running, ephemeral.environment(**untried, llm_base_url=running.base_url):
         llms.llm.cache_clear()
-        breakers._local.clear()
+        breakers.in_process.clear()
         yield running
         llms.llm.cache_clear()
-        breakers._local.clear()
+        breakers.in_process.clear()
 
 
 def sensible(request: Request) -> Reply:

@@ -103,8 +103,8 @@ def ids_of(index: AgentIndex) -> list[UUID]:
 
 def state(index: AgentIndex) -> dict[UUID, tuple[Any, ...]]:
     """All that is known of each node, without the numbers that depend on what was met first."""
-    names = {code: name for name, code in index._sessions.items()}
-    subjects = {code: name for name, code in index._subjects.items()}
+    names = {code: name for name, code in index.sessions.items()}
+    subjects = {code: name for name, code in index.subjects.items()}
     columns = [
         name
         for name in agent_index._COLUMNS
@@ -321,7 +321,7 @@ def test_columns_are_what_a_plain_select_reads(group: str, plain: list[Any]) -> 
     assert [index.keywords(row) for row in range(index.size)] == [
         frozenset(row.keywords_lower) for row in plain
     ]
-    codes = {code: name for name, code in index._sessions.items()}
+    codes = {code: name for name, code in index.sessions.items()}
     # What was told without a session has that of its hour, which is none of the codes.
     assert [codes.get(code) for code in index.columns["session"].tolist()] == [
         row.session_id for row in plain
@@ -420,7 +420,7 @@ def test_an_agent_that_has_not_changed_costs_no_look_at_its_memories(
 
 
 def oldest_running_is_past(index: AgentIndex, agent: AgentRecord) -> bool:
-    return agent.changed_xid < index._horizon
+    return agent.changed_xid < index.horizon
 
 
 @pytest.mark.parametrize("reads_between", [False, True])

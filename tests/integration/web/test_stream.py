@@ -122,7 +122,7 @@ def test_a_valkey_that_is_away_costs_a_line(
     with ephemeral.environment(redis_url=DEAD):
         for _ in range(5):
             stream.publish(group, "erasure.done", count=1)
-    stream._quiet_until = 0.0
+    stream.quiet_until = 0.0
     assert len([record for record in caplog.records if record.name == "models.queue.stream"]) == 1
     stream.publish(group, "erasure.done", count=2)
     assert told(group, "erasure.done") == {"count": 2}

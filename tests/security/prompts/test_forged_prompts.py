@@ -369,7 +369,7 @@ def _skills(texts: Sequence[str]) -> str:
     files = dict.fromkeys(("SOUL", "AGENTS", "USER"), SimpleNamespace(content="", version=1))
     with (
         patch.object(prompts.identity, "current_files", return_value=files),
-        patch.object(prompts, "_enabled", return_value=skills),
+        patch.object(prompts, "enabled_skills", return_value=skills),
     ):
         return compose(prompts.grown(Mock(), ("g", "a"), None, "en").stable, MAX_BUDGET).text
 
@@ -377,7 +377,7 @@ def _skills(texts: Sequence[str]) -> str:
 def _mcp(texts: Sequence[str]) -> str:
     from jiyi.integrations import mcp
 
-    [content] = mcp._told(json.dumps({"said": list(texts)}, ensure_ascii=False)).content
+    [content] = mcp.tool_result(json.dumps({"said": list(texts)}, ensure_ascii=False)).content
     return str(getattr(content, "text"))  # noqa: B009 – a union of kinds
 
 

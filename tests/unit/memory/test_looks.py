@@ -50,9 +50,9 @@ def test_what_is_final_is_given_at_once_and_the_thread_ends(table: Table) -> Non
     table.rows = {UUID(int=1): True}
     assert made.wait("g", [UUID(int=1)], PATIENCE) == {UUID(int=1): True}
     assert table.seen == [(Scope(groups=("g",)), "g", [UUID(int=1)])]
-    if (thread := made._thread) is not None:
+    if (thread := made.thread) is not None:
         thread.join(PATIENCE)
-    assert not (made._thread or made._waiting or made._looked)
+    assert not (made.thread or made.waiting or made.looked_for)
 
 
 def test_when_the_time_is_up_what_is_known_is_given(table: Table) -> None:
@@ -66,7 +66,7 @@ def test_requests_of_a_group_are_looked_for_together_and_groups_apart(table: Tab
     with ThreadPoolExecutor(len(mine) + 1) as threads:
         waiting = [threads.submit(made.wait, "mine", [one], PATIENCE) for one in mine]
         waiting.append(threads.submit(made.wait, "others", others, PATIENCE))
-        while sum(map(len, list(made._waiting.values()))) < len(waiting):
+        while sum(map(len, list(made.waiting.values()))) < len(waiting):
             table.looked.wait(PATIENCE)
         table.rows = dict.fromkeys([*mine, *others], True)
         assert [one.result(PATIENCE) for one in waiting] == [{one: True} for one in [*mine, *others]]

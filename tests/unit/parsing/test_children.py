@@ -33,9 +33,9 @@ HIDDEN_DEPTH = b"<div><!--</div>-->" * 60_000
 
 @pytest.fixture(autouse=True)
 def _own_children() -> Iterator[None]:
-    children._children.end()
+    children.pool.end()
     yield
-    children._children.end()
+    children.pool.end()
 
 
 def document(data: bytes, name: str = "a.md", limits: Limits = LIMITS) -> list[Any]:
@@ -56,7 +56,7 @@ class StillAlive:
 
 
 def pids() -> list[int]:
-    return [one.process.pid for one in children._children._idle]
+    return [one.process.pid for one in children.pool.idle]
 
 
 def test_one_child_parses_one_document_after_the_other() -> None:
@@ -102,8 +102,8 @@ def test_a_child_that_is_killed_harms_nobody() -> None:
 def test_a_child_that_has_had_nothing_to_do_ends_and_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     for seen in (True, False):  # before it was taken, or it ended just when it was taken
         document(KILN)
-        idle = children._children._idle[0]
-        idle._socket.shutdown(socket.SHUT_WR)
+        idle = children.pool.idle[0]
+        idle.connection.shutdown(socket.SHUT_WR)
         assert idle.process.wait(30) == 0
         with monkeypatch.context() as patch:
             if not seen:
@@ -135,7 +135,7 @@ def test_a_fork_has_children_of_its_own() -> None:
         status = 1
         try:
             status = 0 if not pids() and document(KILN) and not set(pids()) & set(before) else 2
-            children._children.end()
+            children.pool.end()
         finally:
             os._exit(status)
     assert os.waitpid(pid, 0)[1] == 0
@@ -152,7 +152,7 @@ def test_children_end_with_their_parent(busy: bool) -> None:
         from engine.stores.limits import Limits
         options = {{"encoding": "utf-8", "size": 500, "overlap": 50}}
         list(children.parse("document", b"kiln", Limits(), path="a.md", **options))
-        print(children._children._idle[0].process.pid, flush=True)
+        print(children.pool.idle[0].process.pid, flush=True)
         if {busy}:
             list(children.parse("document", {HIDDEN_DEPTH[:18]!r} * 60_000, Limits(), path="a.html", **options))
         sys.stdin.read()

@@ -68,7 +68,7 @@ def test_the_environment_says_how_many_threads_else_there_is_one_for_each_core(
         ("0", set(range(1, 999))),
     ):
         monkeypatch.setenv("OMP_NUM_THREADS", said)
-        assert engine._threads() in threads
+        assert engine.thread_count() in threads
 
 
 def test_next_is_the_computation_that_has_had_the_fewest_steps_and_one_that_fails_leaves_its_place() -> None:
@@ -81,7 +81,7 @@ def test_next_is_the_computation_that_has_had_the_fewest_steps_and_one_that_fail
     with ThreadPoolExecutor(3) as threads:
         with pytest.raises(ZeroDivisionError), steps.step(0):
             asked = [threads.submit(compute, before) for before in (7, 0, 3)]
-            assert poll(lambda: len(steps._waiting), lambda waiting: waiting == 3, seconds=60) == 3
+            assert poll(lambda: len(steps.waiting), lambda waiting: waiting == 3, seconds=60) == 3
             assert not order
             _ = 1 / 0
         for one in asked:
@@ -91,9 +91,9 @@ def test_next_is_the_computation_that_has_had_the_fewest_steps_and_one_that_fail
 
 def test_long_texts_are_computed_a_step_at_a_time_and_a_short_question_waits_for_none(fast: Any) -> None:
     with ThreadPoolExecutor(2) as threads:
-        with fast._steps.step(0):
+        with fast.steps.step(0):
             long = threads.submit(fast.query, [CHINESE * 30] * 3)
-            assert poll(lambda: len(fast._steps._waiting), lambda waiting: waiting == 1, seconds=60) == 1
+            assert poll(lambda: len(fast.steps.waiting), lambda waiting: waiting == 1, seconds=60) == 1
             assert threads.submit(fast.query, [SENTENCE]).result(timeout=60).shape == (1, fast.dim)
             assert not long.done()
         assert long.result(timeout=60).shape == (3, fast.dim)
@@ -106,7 +106,7 @@ def test_without_onnx_runtime_the_engine_of_the_weights_computes(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with caplog.at_level(logging.INFO, embedders.__name__):
         embedder = embedders.LocalEmbedder()
-    assert type(embedder._engine) is type(slow)
+    assert type(embedder.engine) is type(slow)
     assert "slower" in caplog.text
     assert embedder.query(SENTENCE) @ slow.query(SENTENCE) == pytest.approx(1, abs=1e-5)
 

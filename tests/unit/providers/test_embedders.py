@@ -120,7 +120,7 @@ def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(
             return [[0.0, 1.0] for _ in texts]
 
     engine = Engine()
-    monkeypatch.setattr(embedders, "_engine", lambda: engine)
+    monkeypatch.setattr(embedders, "engine", lambda: engine)
     made = LocalEmbedder()
     with ThreadPoolExecutor(1) as asking, ThreadPoolExecutor(4) as storing:
         batches = [["tea"], ["honey", "milk"], ["bread"], ["salt"]]
@@ -139,7 +139,7 @@ def test_local_a_hundred_thousand_characters_are_cut_before_the_model_sees_them(
             seen.extend(texts)
             return [[0.0] * 384 for _ in texts]
 
-    monkeypatch.setattr(local, "_engine", Engine())
+    monkeypatch.setattr(local, "engine", Engine())
     local.passages(["记忆" * 50_000])
     assert [len(text) for text in seen] == [MAX_CHARS]  # uncut it takes the model half a minute
 

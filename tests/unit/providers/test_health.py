@@ -130,6 +130,6 @@ def test_work_and_health_have_more_time_with_a_longer_time_out_of_the_llm(config
     ):
         assert llms.slower_seconds(configure(llm=llm, llm_timeout=seconds)) == slower
     canary = Canary("reflection", sent_at=time.time(), ran_at=time.time() - 3_600, outstanding=1)
-    assert not health_checks._is_silent(canary)
+    assert not health_checks.is_silent(canary)
     configure(llm="openai", llm_timeout=30)
-    assert health_checks._is_silent(canary)
+    assert health_checks.is_silent(canary)

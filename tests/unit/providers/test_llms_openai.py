@@ -458,7 +458,7 @@ def test_after_failures_a_short_question_goes_first(use: Use, server: Vendor) ->
     with pytest.raises(LLMUnavailable, match="is not asked for 30 s after 5 failures"):
         made.ask(QUESTION)
     assert len(server.requests) == asked  # a wrong name is everybody's trouble: it opens the breaker
-    storage = breakers._local[llms.llm_endpoint(llms.get_settings()).breaker]
+    storage = breakers.in_process[llms.llm_endpoint(llms.get_settings()).breaker]
     for answers, requests in (([status(404)], 1), ([chat("OK"), SEVEN], 2)):
         storage.opened_at = datetime.now(UTC) - timedelta(seconds=31)
         before = len(server.requests)

@@ -262,7 +262,7 @@ def test_after_failures_in_a_row_nobody_calls_until_one_may_try(vendor: bad.Vend
     another = Provider(endpoint(vendor, "another"), EmbeddingUnavailable)  # of another breaker
     assert another.embeddings(BODY, PATIENCE)["data"]
     a_minute_ago = datetime.now(UTC) - timedelta(seconds=61)
-    breakers._local[endpoint(vendor).breaker].opened_at = a_minute_ago
+    breakers.in_process[endpoint(vendor).breaker].opened_at = a_minute_ago
     assert made.embeddings(BODY, once)["data"]
     assert made.embeddings(BODY, once)["data"]
 

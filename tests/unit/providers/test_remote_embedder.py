@@ -41,7 +41,7 @@ def forget() -> None:
     embedder.cache_clear()
     embedder_of.cache_clear()
     forget_questions()
-    breakers._local.clear()
+    breakers.in_process.clear()
 
 
 @pytest.fixture

@@ -33,10 +33,10 @@ def server(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Iterator[ba
         monkeypatch.setenv("COMPATIBLE_API_KEY", SECRET)
         configure(redis_url="", reranker=f"bge@{made.base_url}")
         reranker.cache_clear()
-        breakers._local.clear()
+        breakers.in_process.clear()
         yield made
     reranker.cache_clear()
-    breakers._local.clear()
+    breakers.in_process.clear()
 
 
 def ask(made: Reranker | None = None, seconds: float = 30) -> list[float]:

@@ -161,7 +161,7 @@ def test_a_server_that_is_away_has_not_failed(
     with pytest.raises(LLMUnavailable):
         use().ask(STOLEN)
     server.otherwise = model
-    breakers._local.clear()
+    breakers.in_process.clear()
     assert use().ask(STOLEN).poignancy == 1
 
 

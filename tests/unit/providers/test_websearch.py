@@ -123,9 +123,9 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, configure: Callable[..., Settings]) 
     proxies = "http_proxy https_proxy all_proxy".split()
     for name in ("TAVILY_API_KEY", *proxies, *(name.upper() for name in proxies)):
         monkeypatch.delenv(name, raising=False)
-    breakers._local.clear()
+    breakers.in_process.clear()
     yield
-    breakers._local.clear()
+    breakers.in_process.clear()
 
 
 def at(engine: Engine, path: str = "", *, trusted: bool = True) -> Address:

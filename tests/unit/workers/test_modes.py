@@ -109,7 +109,7 @@ def test_draining_ends_when_nothing_is_in_hand_and_the_next_process_waits(wanted
     monkeypatch.setattr(worker_setup, "HELD", threading.Event())  # another process
     monkeypatch.setattr(worker_setup, "from_database", lambda _question: wanted[-1])
     anew = Modes(consumer)
-    anew._started += 1
+    anew.started_at += 1
     assert anew.follow(busy=False) == "stopped"
     assert not consumer.reads
     assert ends == [followed]
