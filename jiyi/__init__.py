@@ -6,7 +6,6 @@ connects to nothing, and loads what a name needs only when it is asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,11 +15,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["AsyncClient", "Client", "JiyiError", "__version__"]
 
-_MODULES = {"AsyncClient": "jiyi.client.client", "Client": "jiyi.client.client", "JiyiError": "jiyi.errors"}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name in ("AsyncClient", "Client"):
+        from jiyi.client.client import AsyncClient, Client
+
+        globals().update(AsyncClient=AsyncClient, Client=Client)
+    elif name == "JiyiError":
+        from jiyi.errors import JiyiError
+
+        globals().update(JiyiError=JiyiError)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
-    return found
+    return globals()[name]

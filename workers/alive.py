@@ -19,6 +19,8 @@ from jiyi.settings import Settings, get_settings
 from models.operations import signs_of_life
 from models.queue.broker_queues import redis_address
 
+#: Modules that are processes of their own.
+INTAKE, WEB = "workers.intake", "workers.web.serve"
 #: The command line of a container's first process.
 FIRST = Path("/proc/1/cmdline")
 #: Seconds without a sign of life after which a process is taken for stuck: a worker says so every second,
@@ -66,7 +68,7 @@ def first_process(command: bytes) -> str:
     hosts = [part for part in parts if part.startswith("--hostname=")]
     if hosts:
         return hosts[0].removeprefix("--hostname=").partition("@")[0]
-    modules = {"workers.intake": "intake", "workers.web.serve": "web"}
+    modules = {INTAKE: "intake", WEB: "web"}
     return next((modules[part] for part in parts if part in modules), "beat" if "beat" in parts else "")
 
 

@@ -15,6 +15,7 @@ from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 from models.db.connection import check_sessions, engine
 from workers import migrate, told_in_one_line
+from workers.alive import INTAKE, WEB
 
 #: Tasks that one worker of upkeep, reflection or a subject's own queue runs at a time.
 THREADS = 2
@@ -29,7 +30,7 @@ def commands() -> dict[str, list[str]]:
     settings = get_settings()
     first, *more = retrieval_queues(settings.retrieval_shards)
     return {
-        "intake": [sys.executable, "-m", "workers.intake"],
+        "intake": [sys.executable, "-m", INTAKE],
         # A thread for each call that it has in hand; how many compute at a time is decided by group
         # (``tasks.framework.answering``).
         "retrieval": _worker("retrieval", RETRIEVING, f"{first},inspection,actions"),
@@ -41,7 +42,7 @@ def commands() -> dict[str, list[str]]:
         # Apart from both: appointments are kept on time, whatever upkeep and reflection are at.
         **{queue: _worker(queue, THREADS) for queue in subjects.queues()},
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
-        "web": [sys.executable, "-m", "workers.web.serve"],
+        "web": [sys.executable, "-m", WEB],
     }
 
 

@@ -21,19 +21,14 @@ import select
 import signal
 import socket
 import sys
-from importlib import import_module
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from engine.stores.limits import MIB, Limits, Refused
 
-#: Parsers by name: module and function. Each gets the document as a binary file and its options, and yields
-#: values of JSON.
-PARSERS: Final = {
-    "document": ("engine.stores.chunks", "parse_document"),
-    "items": ("engine.stores.saved_files", "parse_items"),
-    "index": ("engine.stores.saved_files", "parse_index"),
-}
+#: Each gets the document as a binary file and its options, and yields values of JSON.
+Parser = Callable[..., Iterator[Any]]
 #: Seconds without a document after which the child ends, so that workers keep no memory for rare work.
 IDLE_SECONDS = 30
 #: Bytes of resident memory after which a child is not used again: most allocators give little back.
@@ -71,6 +66,17 @@ def main() -> None:
                 return
 
 
+def _parser(name: str) -> Parser:
+    """Imported within the limits of the document: its libraries are large."""
+    if name == "document":
+        from engine.stores.chunks import parse_document
+
+        return parse_document
+    from engine.stores.saved_files import parse_index, parse_items
+
+    return {"items": parse_items, "index": parse_index}[name]
+
+
 def _answered(request: dict[str, Any], document: BinaryIO, parent: int, answers: BinaryIO) -> bool:
     """Parse one document. Returns whether the process can parse another one."""
     answers.write(_line({"begun": True}))
@@ -81,8 +87,7 @@ def _answered(request: dict[str, Any], document: BinaryIO, parent: int, answers:
     _end_with_parent(parent, now=True)
     try:
         _bound(limits)
-        module, function = PARSERS[request["parser"]]
-        for part in getattr(import_module(module), function)(document, **request["options"]):
+        for part in _parser(request["parser"])(document, **request["options"]):
             line = _line({"part": part})
             room -= len(line)
             if room < 0:

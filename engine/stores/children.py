@@ -32,7 +32,7 @@ _READ = MIB
 _ENVIRONMENT = frozenset(
     {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "TZ"}
 )
-_COMMAND = (sys.executable, "-P", "-m", "engine.stores.child")
+_COMMAND = (sys.executable, "-P", "-m", f"{__package__}.child")
 #: Where the package is, for a child of a program that was started in its checkout.
 _PACKAGES = str(Path(__file__).resolve().parents[2])
 
@@ -185,7 +185,7 @@ def parse(parser: str, document: bytes | BinaryIO, limits: Limits, **options: An
     """What a parser yields of a document.
 
     Args:
-        parser: a name of :data:`engine.stores.child.PARSERS`.
+        parser: ``document``, ``items`` or ``index``.
         document: its bytes, or an open file of the system.
         limits: the most that it may cost.
         options: the parser's; values of JSON.

@@ -17,6 +17,7 @@ from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
 import jiyi
+from jiyi import protocol
 from jiyi.cli import output
 from jiyi.cli.shell import Root, Session, loaded
 
@@ -100,7 +101,7 @@ class Commands(Root):
         command = super().get_command(ctx, cmd_name) or super().get_command(ctx, cmd_name.replace("-", "_"))
         if command is not None:
             return command
-        aliases: Mapping[str, str] = json.loads(files("jiyi.protocol").joinpath("aliases.json").read_bytes())
+        aliases: Mapping[str, str] = json.loads(files(protocol).joinpath("aliases.json").read_bytes())
         return of_action(aliases[cmd_name]) if cmd_name in aliases else None
 
 

@@ -151,7 +151,7 @@ def _write(path: Path, parts: Iterable[str]) -> None:
 
 
 def _parts(path: Path, parser: str) -> Generator[Any]:
-    """What a parser of :data:`engine.stores.child.PARSERS` yields of a file; nothing if there is none.
+    """What the parser of this name (:mod:`engine.stores.child`) yields of a file; nothing if there is none.
 
     Raises:
         CorruptStoreFile: it is none that the parser reads, or costs too much to be read.
