@@ -104,7 +104,7 @@ def _of_agent(agents: Iterable[str]) -> str:
 
 
 def hash_of(name: str, key: bytes) -> str:
-    """What is kept of a name: only who has the key can tell whether another one is the same."""
+    """The hash that is kept of a name. Only with the key can another name be compared with it."""
     return f"{hmac.digest(key, _plain(name), 'sha256').hex()}{OF_KEY}{mark_of(key)}"
 
 

@@ -1,7 +1,6 @@
 """What an observation becomes: the derived fields of a memory node, without any I/O.
 
-What an event did not bring, asked of the LLM: how poignant it is, who does what, under which words to look
-for it.
+Fields that an event lacks, asked of the LLM: its poignancy, its triple, its keywords.
 
 After ``perceive`` and ``generate_poig_score`` of joonspk-research/generative_agents.
 """
@@ -32,7 +31,7 @@ THOUGHT_LIFETIME = timedelta(days=30)
 
 class Derived(NamedTuple):
     embedding_key: str
-    #: SHA-256 of the embedding key as it is: equal text, equal vector.
+    #: SHA-256 of the unchanged embedding key: equal text, equal vector.
     key_hash: bytes
     #: SHA-256 of the normalised description, and of whose it is (:func:`content_key`): equal memory.
     content_hash: bytes
@@ -65,15 +64,13 @@ class Rest(NamedTuple):
 
 
 def resting_on(node_type: str, trust: float, evidence: Sequence[Rest]) -> Rest:
-    """Depth and trust of a memory that would be trusted so far by itself, with what is known of its
-    evidence.
-    """
+    """Depth and trust of a memory, by its own ``trust`` and those of its known evidence."""
     depth = 1 + max((rest.depth for rest in evidence), default=0) if node_type == "thought" else 0
     return Rest(depth, min([trust, *(rest.trust for rest in evidence)]))
 
 
 def trust_of(seen: Observation, source: Source | None = None) -> float:
-    """How far a memory is trusted by itself: as far as its origin is, unless it claims less."""
+    """A memory's own trust, without its evidence: that of its origin, unless it claims less."""
     own = TRUST[seen.origin or DEFAULT_ORIGIN] if source is None else min(source.trust, TRUST[source.origin])
     return own if seen.trust is None else min(own, seen.trust)
 
@@ -135,7 +132,7 @@ NOTHING = Missing(poignancy=False, triple=False, keywords=False)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unappraised:
-    """A memory as it was stored; ``keywords`` are those that its event brought, None if it brought none."""
+    """A stored memory; ``keywords`` are those of its event, None if the event had none."""
 
     agent_id: str
     node_type: NodeType
@@ -151,7 +148,7 @@ class Unappraised:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Appraisal:
-    """A memory's values as if its event had brought them; ``asked`` says of each answer who gave it."""
+    """A memory's values as if its event had provided them; ``asked`` names the source of each answer."""
 
     subject: str | None
     predicate: str | None
@@ -169,7 +166,7 @@ def brings_all(brought: Observation | Unappraised) -> bool:
 
 
 def missing(brought: Observation | Unappraised, own: AgentSettings, deployment: Settings) -> Missing:
-    """What an event did not bring, and its agent, or else the deployment, wants from the LLM."""
+    """The fields that an event lacks and its agent, or else the deployment, wants from the LLM."""
     if brings_all(brought):
         return NOTHING
     has_triple = bool(brought.subject and brought.predicate and brought.object)

@@ -7,9 +7,9 @@ does any more.
 
 Log lines that hold no memories: what went wrong and where, not with which text.
 
-Messages of errors quote values: a refused field, a row that the database did not take, what a vendor did not
-like. The dead letters keep them, where an erasure finds them; a log file nobody goes through. :func:`install`
-sees to every line that this process writes, whoever writes it: libraries, too.
+Error messages quote values: a refused field, a row that the database rejected, what a vendor did not like.
+The dead letters keep them, where an erasure finds them; nobody searches a log file. :func:`install` applies
+to every line that this process logs, those of libraries included.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DIGEST_HOURS = 24 * 7
 UNITS = {"seconds": 1, "minutes": MINUTE, "hours": HOUR}
 #: Properties of the settings that say how often a job runs → the setting that they follow from.
 FOLLOWS_FROM = {"reconcile_seconds": "work_lease_seconds", "backup_hours": "backup_dir"}
-#: Seconds that a run may take before it stops by itself, to go on with the next look.
+#: Seconds after which a run stops on its own; the next run goes on.
 TIME_LIMIT = 90
 #: Seconds that a backup may take: minutes for millions of memories, and never for ever.
 BACKUP_SECONDS = 3_600
@@ -85,7 +85,7 @@ class Job:
     setting: str = ""
     #: The Celery queue it runs in.
     queue: str = "upkeep"
-    #: Seconds after which a run stops by itself at the next batch.
+    #: Seconds after which a run stops on its own, at the next batch.
     time_limit: float = TIME_LIMIT
     #: Two runs at a time do no harm, so none waits until it is known that another one died.
     overlaps: bool = False
@@ -251,13 +251,13 @@ def deadline(until: float) -> Iterator[None]:
 
 
 def seconds_left() -> float | None:
-    """How long whoever asked goes on waiting; below 0 they have stopped. None where nobody has said."""
+    """Seconds until the caller stops waiting; below 0 it has stopped. None without a deadline."""
     until = _UNTIL.get()
     return None if until is None else until - time.monotonic()
 
 
 def check_deadline() -> None:
-    """Called between the steps of a long computation. :class:`NoAnswer` if whoever asked has stopped
+    """Called between the steps of a long computation. Raises :class:`NoAnswer` if the caller has stopped
     waiting.
     """
     until = _UNTIL.get()
@@ -276,7 +276,7 @@ OURS = (BrokerUnavailable, NoAnswer, SettingsError)
 _ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _FIELD = re.compile(r"[a-z][a-z0-9_]*(?:\.(?:[a-z][a-z0-9_]*|\d+))*")
 
-#: Celery tells of a task that failed by this name, with the error's words as text.
+#: The logger by which Celery reports a failed task, with the error's message as text.
 CELERY_TRACE = "celery.app.trace"
 _INSTALLED = "jiyi_is_discreet"
 
@@ -315,7 +315,7 @@ def _shown(value: Any) -> Any:
 
 
 def caller_of(error: BaseException) -> str:
-    """What may be told of an error: its words where they are nobody's, else what it is, with ids and a
+    """What may be logged of an error: its message if that quotes nobody's data, else its class with ids and a
     code.
     """
     kind = type(error)
@@ -337,7 +337,7 @@ def caller_of(error: BaseException) -> str:
 
 
 def trace_of(error: BaseException) -> str:
-    """Where it happened, and what led to it; of what each error said only what :func:`caller_of` tells."""
+    """The traceback of an error and of its causes; of each message only what :func:`caller_of` returns."""
     lines: list[str] = []
     seen: set[int] = set()
     current: BaseException | None = error

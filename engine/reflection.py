@@ -1,6 +1,6 @@
 """Reflection: thoughts of a higher level, each with the memories it rests on (Park et al. 2023, §4.2).
 
-Pure: who asks the LLM and who retrieves is handed in. The order of the questions is that of the original's
+Pure: the LLM and the retrieval are passed in. The order of the questions is that of the original's
 ``run_reflect``: focal points; for each the insights; for each of these its triple and its poignancy.
 """
 
@@ -50,13 +50,13 @@ MEMO_THOUGHT: dict[Language, str] = {"en": "{agent} {sentence}", "zh": "{agent}{
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A memory as it is shown to the LLM: by its embedding key, as in the original."""
+    """A memory as the LLM sees it: its embedding key, as in the original."""
 
     node_id: UUID
     text: str
     at: datetime | None = None
     is_thought: bool = False
-    #: The user who alone is told it.
+    #: The only user it is visible to.
     user_id: str | None = None
 
 
@@ -75,8 +75,8 @@ MAX_USERS = 5
 
 
 def by_user(statements: Sequence[Statement]) -> dict[str | None, list[Statement]]:
-    """What all are told, and what each user alone is told, of the users with the most: no thought is to mix
-    them.
+    """Memories visible to all, and those visible to one user alone, of the users with the most: no thought is
+    to mix them.
     """
     users: dict[str | None, list[Statement]] = {}
     for statement in statements:
@@ -88,9 +88,10 @@ def by_user(statements: Sequence[Statement]) -> dict[str | None, list[Statement]
 
 
 def told(thoughts: Sequence[Thought], users: Mapping[UUID, str]) -> list[Thought]:
-    """The thoughts, each for whom its evidence is; without those that rest on what two users said in private.
+    """The thoughts, each visible to those who see its evidence; without thoughts from private evidence of two
+    users.
 
-    ``users``: evidence that one user alone is told → that user.
+    ``users``: evidence visible to one user alone → that user.
     """
     of_each = [
         (thought, {users[node_id] for node_id in thought.evidence if node_id in users})
@@ -130,8 +131,8 @@ def counters_after(
 def reflect(
     agent_id: str, statements: Sequence[Statement], llm: LLM, retrieve: Retrieve, *, original: bool = False
 ) -> Reflection:
-    """Thoughts that the latest memories give rise to. ``original`` keeps to the original's rule of what is
-    idle, and keeps an insight as often as it is had.
+    """Thoughts that follow from the latest memories. ``original`` keeps the original's rule of idle memories,
+    and repeated insights.
 
     Raises:
         LLMUnavailable, BadReply: from ``llm``; nothing of the reflection is to be kept.
@@ -175,7 +176,7 @@ def reflect_on_conversation(
     )
     for question, form in asks:
         sentence = llm.ask(question(agent_id=agent_id, language=language, utterances=spoken)).sentence.strip()
-        # The original has "Maria Maria found it interesting" where the LLM named her by itself.
+        # The original has "Maria Maria found it interesting" where the LLM had named her already.
         sentence = sentence.removeprefix(agent_id).strip() or sentence
         thoughts.append(
             appraise(
@@ -251,7 +252,7 @@ class Thought:
     #: The question that it answers: ``insights@1``, ``planning@1``, ``memo@1``.
     prompt: str
     focal_point: str = ""
-    #: The user who alone is told it.
+    #: The only user it is visible to.
     user_id: str | None = None
 
     @property
@@ -313,7 +314,7 @@ def _event(position: int, thought: Thought, origin: Origin) -> Event:
 
 
 class Progress(BaseModel):
-    """Importance that events have added up to, and what it takes; ``owed``: it is enough."""
+    """The sum of the events' importance, and the sum that is needed; ``owed``: it is reached."""
 
     gathered: float
     max: int | float  # as the setting has it

@@ -39,7 +39,7 @@ class Subject:
 
     @property
     def refusal(self) -> SwitchedOff:
-        """What whoever asks for something of it is told where it is off."""
+        """The error that a caller gets where the subject is off."""
         return SwitchedOff(
             f"the subject {self.name!r} is switched off in this deployment: "
             "add it to JIYI_SUBJECTS and start the service anew (docs/configuration.md)"

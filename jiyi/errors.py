@@ -16,11 +16,11 @@ MAX_PROBLEMS_SHOWN = 10  # a batch of 500 bad events must not print 500 lines
 #: thousand bytes each.
 MAX_PROBLEMS, MAX_ERRORS = 50, 10_000
 MAX_VALUE_CHARS = 60  # of an offending value quoted in a message
-#: How alike a name and the one that was probably meant are, 0 … 1.
+#: Least similarity of a name and the one that was probably meant, 0 … 1.
 LIKENESS = 0.6
 #: How pydantic calls the members of a union in the path of an error.
 _MEMBER = re.compile(r"(?:function-(?:after|before|wrap|plain)|literal|list|dict|nullable|lax-or-strict)\[")
-#: Names that are listed where none is alike.
+#: Names that are listed where none is similar.
 MAX_NAMES_SHOWN = 12
 
 
@@ -130,7 +130,7 @@ class ProviderUnavailable(JiyiError):  # noqa: N818 – users know it by this na
 
 
 class EmbeddingUnavailable(ProviderUnavailable):
-    """The embedding provider failed or answered something unusable; the work stays owed."""
+    """The embedding provider failed or answered something unusable; the work stays pending."""
 
     code = "embedding_unavailable"
 
@@ -142,7 +142,7 @@ class TextRefused(JiyiError, ValueError):  # noqa: N818 – users know it by thi
 
 
 class LLMUnavailable(ProviderUnavailable):
-    """The LLM cannot be reached, is too slow, or refuses; the work stays owed."""
+    """The LLM cannot be reached, is too slow, or refuses; the work stays pending."""
 
     code = "llm_unavailable"
 
@@ -160,7 +160,7 @@ class RerankerUnavailable(ProviderUnavailable):
 
 
 class BadReply(JiyiError):  # noqa: N818 – users know it by this name
-    """The LLM answered, but not what was asked for, even after it was told what is wrong."""
+    """The LLM answered, but not what was asked for, even after it was given the error."""
 
     code = "bad_reply"
     #: The question was not let through (a filter of contents, its length), while others are.
@@ -212,8 +212,8 @@ class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by
 
 
 class TooManyQuestions(JiyiError):  # noqa: N818 – users know it by this name
-    """The key or its group asks more often, or more at a time, than it may; nothing was begun. A client asks
-    again by itself for 70 s before it raises this.
+    """The key or its group sends more requests, or more at a time, than it may; nothing was begun. A client
+    retries automatically for 70 s before it raises this.
     """
 
     code = "too_many_questions"
@@ -259,12 +259,12 @@ def problems_of(error: ValidationError, model: Any = None) -> list[str]:
 
 
 def first_errors(error: ValidationError) -> list[ErrorDetails]:
-    """What a pydantic error is made of, so far as it is told."""
+    """The details of a pydantic error, as far as they are reported."""
     return [] if error.error_count() > MAX_ERRORS else error.errors(include_url=False)[:MAX_PROBLEMS]
 
 
 def first_of(problems: Iterable[str]) -> list[str]:
-    """As many sentences as are told, and that there are more; no further ones are made."""
+    """The sentences that are reported, and a note if there are more; no further ones are made."""
     first = list(islice(problems, MAX_PROBLEMS + 1))
     return first if len(first) <= MAX_PROBLEMS else [*first[:-1], "and more problems"]
 

@@ -55,7 +55,7 @@ OTHER_SCHEMES, SCHEME = ("postgres", "postgresql"), "postgresql+psycopg"
 Mode = Literal["recent", "elapsed", "stanford"]
 RelevanceMode = Literal["hybrid", "dense", "lexical"]
 Dedupe = Literal["off", "exact"]
-#: Where a value that an event does not bring comes from: nowhere, its own text, or the LLM.
+#: Where a value that an event does not have comes from: nowhere, its own text, or the LLM.
 ExtractFallback = Literal["wait", "rules"]
 Derive = Literal["off", "llm"]
 StructuredBy = Literal["auto", "schema", "object", "words"]
@@ -103,14 +103,14 @@ class AgentDefaults(BaseModel, frozen=True, extra="forbid", use_attribute_docstr
     dedupe: Dedupe = "off"
     """`exact` stores an agent's identical memory once; `off` keeps each, as the original does."""
     importance_trigger_max: int = Field(150, ge=1, le=1_000_000)
-    """Poignancy that an agent's events add up to before a reflection is owed."""
+    """Sum of the poignancy of an agent's events at which a reflection becomes pending."""
     derive_poignancy: Derive = "llm"
-    """Where an event brings no importance: `llm` asks for it (1 without asking for what is idle), `off`
-    counts 0."""
+    """For events without importance: `llm` asks for it (1 for what is idle, without asking), `off` counts
+    0."""
     derive_triple: Derive = "off"
-    """Where it brings no subject, predicate and object: `llm` asks for them, `off` leaves them empty."""
+    """For events without subject, predicate and object: `llm` asks for them, `off` leaves them empty."""
     derive_keywords: DeriveKeywords = "text"
-    """Where it brings no keywords: they are taken from its `text`, or the `llm` is asked."""
+    """For events without keywords: they are taken from the event's `text`, or the `llm` is asked."""
     check_outputs: Derive = "off"
     """Whether the `llm` is asked if an output for working memory contradicts itself; until it answers, the
     output stays, as unverified."""
@@ -272,12 +272,12 @@ class Settings(BaseSettings):
         pattern=r"^(off|[^\s@]+@https?://\S+)$",
         examples=["off", "bge-reranker-v2-m3@http://host:8000/v1"],
     )
-    """What orders the best memories of a retrieval anew: `off`, or `model@address` of anything that speaks
+    """Reranker of the best memories of a retrieval: `off`, or `model@address` of anything that speaks
     `/rerank`, like `bge-reranker-v2-m3@http://host:8000/v1`; its key, if it wants one, in
     `COMPATIBLE_API_KEY`."""
     web_search: WebSearchEngine = "off"
-    """What searches the web for who asks the memory: `tavily` (its key in `TAVILY_API_KEY`), `searxng`
-    (needs its address)."""
+    """Web search engine for queries of the memory: `tavily` (its key in `TAVILY_API_KEY`), `searxng` (needs
+    its address)."""
     private_hosts: str = Field("", pattern=r"^[A-Za-z0-9_.:, \-]*$", examples=["10.0.0.5, llm.internal"])
     """Hosts, with commas between them, that tenants' stores (a mem0, an embedder) may call although their
     addresses are private, as `mem0:8000`, or `mem0` for any port."""
@@ -386,7 +386,7 @@ class Settings(BaseSettings):
 
     @property
     def extract_wait_seconds(self) -> float:
-        """Longest that a few new turns wait until they are looked through: 600 s."""
+        """Longest that a few new turns wait until they are processed: 600 s."""
         return 20 * self.extract_window_seconds
 
     # What follows from the lease of work. In brackets: with its default.
@@ -425,7 +425,7 @@ class Settings(BaseSettings):
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            # Pydantic tells a ValueError.
+            # Pydantic reports a ValueError.
             raise ValueError('no JSON object; write one like {"reasoning_effort": "low"}')  # noqa: TRY004
         if taken := sorted(OURS_OF_REQUESTS & content.keys()):
             raise ValueError(f"{', '.join(taken)} cannot be set here: Jiyi sets it")

@@ -19,7 +19,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K")
-#: The header of W3C's Trace Context, in messages and requests alike.
+#: The header of W3C's Trace Context, in messages and in requests.
 HEADER = "traceparent"
 _FORM = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 #: Traces that one span links to: those of a whole batch of messages.
@@ -82,8 +82,9 @@ def leaf(name: str, attributes: Attributes) -> AbstractContextManager[None]:
 
 @contextmanager
 def batch(name: str, traces: Mapping[K, str], done: str = "") -> Iterator[None]:
-    """A span around what is done for many at once, by their traces; what is owed in the block is owed in
-    these. ``done``: name of a span that each of several traces gets at the end, if there was no error.
+    """A span around the work on a batch, linked to the traces of its members; work that is enqueued in the
+    block gets their traces. ``done``: name of a span that each of several traces gets at the end, if there
+    was no error.
     """
     if not is_loaded():
         yield
@@ -96,7 +97,7 @@ def batch(name: str, traces: Mapping[K, str], done: str = "") -> Iterator[None]:
             yield
         finally:
             _carried.reset(token)
-        if done:  # in the trace that the block is itself a part of, its own span tells as much
+        if done:  # the trace that contains the block has the block's own span already
             mark(done, [trace for trace in distinct if not _is_same(trace, here)])
 
 

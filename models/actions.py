@@ -24,7 +24,7 @@ def _refused(declared: Declaration, subject: Subject) -> Action[Any, Any]:
     return Action(**{**given, "function": refuse, "mutates": False})
 
 
-#: What belongs to subjects that are off: whoever asks for it is told so, whatever the request.
+#: Actions of subjects that are off: the caller gets the subject's refusal, whatever the request.
 REFUSED: Mapping[str, Action[Any, Any]] = {
     name: _refused(declared, subject)
     for name, declared in TABLE.items()

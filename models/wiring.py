@@ -1,4 +1,4 @@
-"""What each subject brings to this layer, in order. Its import registers all of it: what events become, what
+"""What each subject adds to this layer, in order. Its import registers all of it: what events become, what
 conversations and prompts get from other subjects, what erasure and re-embedding do, and the actions. Each
 process that stores events or does actions imports it.
 """

@@ -68,7 +68,7 @@ def fire(batch: Batch, now: datetime) -> None:
             if schedule.next_run_at is None:
                 continue
             run = firing(schedules.timing_of(schedule), schedule.next_run_at, now)
-            if run is None:  # it was resumed for later: the scan owes it when that comes
+            if run is None:  # it was resumed for later: the scan enqueues it then
                 waiting.append(schedule_id)
                 continue
             alert = None if run.skipped or (schedule_id, run.due_at) in known else _alert(schedule, run, now)
@@ -144,7 +144,7 @@ def tick_due(batch: Batch, now: datetime) -> None:
             due_at = row.next_tick_at
             if due_at is None or heartbeats.has_ticked(connection, (group_id, row.agent_id), due_at):
                 continue
-            if due_at > now:  # it was configured anew: the scan owes it when that comes
+            if due_at > now:  # it was reconfigured: the scan enqueues it when it is due
                 heartbeats.clear_owed(connection, (group_id, row.agent_id))
                 continue
             told += heartbeats.tick(connection, row, due_at, now)[1]
@@ -153,10 +153,10 @@ def tick_due(batch: Batch, now: datetime) -> None:
 
 @job("due_scan")
 def due_scan(run: Run) -> None:
-    """Owe the runs of schedules, heartbeats and self-reviews that are due, and deliver alerts whose quiet
+    """Enqueue the runs of schedules, heartbeats and self-reviews that are due, and deliver alerts whose quiet
     hours are over.
 
-    Safe to repeat because what is owed for a time, or delivered, is not found again.
+    Safe to repeat because what was enqueued for a time, or delivered, is not found again.
     """
     run.repeat(partial(_repair_clock, run), SCAN_BATCH)
     for kind, owe in _OWE.items():

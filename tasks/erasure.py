@@ -193,7 +193,7 @@ def _agents(connection: Connection, progress: Progress) -> bool:
 
 
 def _texts(connection: Connection, progress: Progress) -> bool:
-    records.flush()  # what was asked before is looked through, too
+    records.flush()  # earlier retrievals are scrubbed, too
     ids = noted_ids(connection, progress.erasure_id)
     progress.count("scrubbed", **deletion.scrub(connection, progress.group_id, progress.whom, ids))
     connection.execute(_LONG_STATEMENT_TIMEOUT)
@@ -238,7 +238,7 @@ _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")
 ANSWER_SECONDS, ASK_AGAIN = 3.0, 5.0
 #: Seconds before another attempt when something was found left; doubled each time, up to the last.
 TRY_AGAIN, TRY_AGAIN_MAX = 5.0, 3_600.0
-#: A claim holds so long while tables are vacuumed and looked through. Seconds.
+#: A claim holds so long while tables are vacuumed and scanned. Seconds.
 LONG_STEP = 3_600.0
 #: The core's tables that an erasure deletes from, or blanks rows of.
 TOUCHED = (

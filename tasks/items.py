@@ -60,7 +60,7 @@ def search(actor: Actor, request: SearchItems) -> Rows[Item]:
 
 
 def _complete(group_id: str, request: SearchItems) -> None:
-    """See to the vectors that the items looked through still owe: who stores and then searches finds them."""
+    """Make pending vectors of the items to be searched: a caller that stores, then searches, finds them."""
 
     def missing(connection: Connection, model: str) -> list[TextWithoutVector]:
         return storage.without_vectors(connection, group_id, request, model, get_settings().embed_batch)

@@ -1,5 +1,5 @@
-"""What memories owe: vectors, importance and keyword strengths of new ones, buffered accesses, and archiving
-what has expired or faded.
+"""Pending work of memories: vectors, importance and keyword strengths of new ones, buffered accesses, and
+archiving what has expired or faded.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, or_b
 K = TypeVar("K")
 #: Counting is cheap, so one run takes many: the cost is in the round trips.
 COUNTING_BATCH = 1_000
-#: Nodes marked in one transaction: each is written anew, so that many would hold up others for long.
+#: Nodes marked in one transaction: each is rewritten, so that many would block others for long.
 MARKING_BATCH = 5_000
 #: Thoughts that one transaction follows upwards: it holds their agent, and each takes some milliseconds.
 DEPTHS_AT_ONCE = 100
@@ -80,9 +80,9 @@ def strengthen(batch: Batch) -> None:
 
 @work_task(ACCUMULATE, batch=COUNTING_BATCH, time_limit=60)
 def accumulate(batch: Batch) -> None:
-    """Add new events' poignancy up; at the agent's trigger, owe it a reflection.
+    """Add up new events' poignancy; at the agent's trigger, enqueue a reflection.
 
-    Safe to repeat because the sums, the reflection owed and the receipt are one transaction.
+    Safe to repeat because the sums, the pending reflection and the receipt are one transaction.
     """
     with batch.finish() as (connection, owed):
         pending_work.enqueue(connection, REFLECT, nodes.accumulate(connection, owed))
@@ -99,7 +99,7 @@ def settle_depth(batch: Batch) -> None:
         with batch.finish() as (connection, owed):
             _settle_depths(connection, owed, complete=True)
     except EvidenceMissing:
-        with unit_of_work() as connection:  # what is known by now counts; the rest stays owed
+        with unit_of_work() as connection:  # what is known by now counts; the rest stays pending
             _settle_depths(connection, batch.subject_ids, complete=False)
         raise
 
@@ -118,10 +118,10 @@ def _settle_depths(connection: Connection, node_ids: Sequence[UUID], *, complete
 
 
 def _follow(connection: Connection, dependants: Iterable[tuple[UUID, str]]) -> list[tuple[UUID, str]]:
-    """Settle what rests on a thought, and what rests on that; what is left after so many is to be owed.
+    """Settle a thought's dependants, and theirs in turn; returns those left after so many, to be enqueued.
 
-    They are the same agent's, which is locked already. If each level were owed, a chain that came in disorder
-    would be settled as often as the square of its length.
+    They are the same agent's, which is locked already. If each level were enqueued, a chain that came in
+    disorder would be settled as often as the square of its length.
     """
     waiting = dict(dependants)
     for _ in range(DEPTHS_AT_ONCE):
@@ -224,7 +224,7 @@ def _that_fit(items: list[TextToEmbed], chars: int) -> list[TextToEmbed]:
 def embed(batch: Batch) -> None:
     """Embed the texts of new nodes; what a memory of the group has for the same text and model is copied.
 
-    Safe to repeat because a node that has its vector is not among those still owed, nor overwritten.
+    Safe to repeat because a node that has its vector is neither pending any more nor overwritten.
     """
     embedded: _Embedded = batch.prepared
     wanted, vectors = embedded.wanted, embedded.vectors
@@ -265,8 +265,8 @@ def _ask_for_all(batches: list[Batch]) -> None:
     prepare=_ask_for_all,
 )
 def appraise_memories(batch: Batch) -> None:
-    """Ask for what new memories lack, and owe what had to wait for it: keyword strengths and the sum of
-    importance.
+    """Ask for missing values of new memories, and enqueue what had to wait for them: keyword strengths and
+    the sum of importance.
 
     Those that were answered are written even if others failed. Safe to repeat because the values, what they
     set off and the receipt are one transaction.

@@ -56,7 +56,7 @@ class Look(Protocol):
 
     @property
     def anything(self) -> bool:
-        """Whether there is something to be told of it."""
+        """Whether it has found anything."""
         ...
 
     def ask(self, llm: llms.LLM) -> list[Thought]:
@@ -113,7 +113,7 @@ class Reflector:
 
 @work_task(REFLECT, batch=1, time_limit=with_llm(REFLECTION_TIME_LIMIT))
 def reflect(batch: Batch) -> None:
-    """Think about an agent's latest memories, and what else it looks at; store the thoughts and count anew.
+    """Think about an agent's latest memories, and what else it looks at; store the thoughts, reset counters.
 
     The LLM is asked outside of any transaction. Safe to repeat because the thoughts, the counters, the
     reflection's end and the receipt are one transaction, which only the latest attempt gets to write; until

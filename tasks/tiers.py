@@ -209,8 +209,8 @@ def _count(group_id: str, screened: _Screened) -> None:
 def consistency(batch: Batch) -> None:
     """Ask the LLM whether outputs contradict themselves; those that do leave working memory.
 
-    They stay in it, flagged as unverified, if it cannot tell (fail-open). Safe to repeat because a verdict is
-    written once, with the receipt.
+    They stay in it, flagged as unverified, if it cannot decide (fail-open). Safe to repeat because a verdict
+    is written once, with the receipt.
     """
     with unit_of_work() as connection:
         outputs = quarantine.load(connection, batch.subject_ids)
@@ -441,7 +441,7 @@ def _ask(provider: LLM, group_id: str, cluster: Cluster) -> ClusterSummary:
 
 @implements(actions.make_digest)
 def make_now(actor: Actor, request: DigestBody) -> DigestState:
-    """Safe to repeat because every digest stands by itself."""
+    """Safe to repeat because every digest is independent of the others."""
     until = datetime.now(UTC)
     digest_id, _ = make(actor.group_id, until - timedelta(days=request.days), until, actor.name)
     with unit_of_work() as connection:

@@ -27,7 +27,7 @@ def caller() -> Caller:
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
 
-#: Milliseconds that one statement of a change may take: whoever waits for a page gives up soon after.
+#: Milliseconds that one statement of a change may take: a user who waits for a page gives up soon after.
 STATEMENT_TIMEOUT_MS = 8_000
 #: … and of a read that a page of a list, or one thing, is asked with.
 READ_TIMEOUT_MS = round(STATEMENT_TIMEOUT * 1_000)
@@ -43,8 +43,7 @@ def perform(
     timeout: float = WORKER_SECONDS,
     statement_ms: int = STATEMENT_TIMEOUT_MS,
 ) -> R:
-    """Do it for a group, as whoever asks; 403 without the right that it needs. ``timeout``: seconds for a
-    worker.
+    """Perform an action for a group as the caller; 403 without its scope. ``timeout``: seconds for a worker.
 
     Raises:
         JiyiError: it is refused, or (where a worker has to do it) no worker answered.

@@ -1,9 +1,9 @@
 """mem0's dialect at ``/api/mem0``: a program for mem0 needs a new address and a key of ours, and no other
 code.
 
-A thin door: each path is one of our actions with the names changed, under the same scopes and row-level
+A thin interface: each path is one of our actions with the names changed, under the same scopes and row-level
 rules. A memory keeps the id that it was added under, however often it is updated: here each version has an
-id, and every one of them leads to the version in force.
+id, and every one of them leads to the current version.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def _listed(asker: Asker, whose: dialect.Whose, page: int, size: int) -> Any:
 
 @path("GET", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="read")
 def get(asker: Asker, memory_id: str) -> Any:
-    """A memory as it is now."""
+    """The current version of a memory."""
     return _shown(_in_force(asker, memory_id).model_dump(mode="json"), memory_id)
 
 
@@ -336,7 +336,7 @@ def delete_entity(asker: Asker, kind: str, name: str) -> Any:
 
 @path("GET", "/v1/entities/", "/entities", scope="read")
 def entities(asker: Asker) -> Any:
-    """Agents, users and runs, with how many of the latest memories in force are theirs."""
+    """Agents, users and runs, each with the number of its current memories among the latest ones."""
     counts: dict[tuple[str, str], int] = {}
     for row in islice(_rows(asker, None, everything=True), MOST):
         in_force = row.kind != "session" and row.superseded_by is None

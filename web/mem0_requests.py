@@ -11,12 +11,12 @@ from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationEr
 from jiyi.protocol.base import EARLIEST, LATEST, MAX_NAME_CHARS, Metadata, composed
 from jiyi.protocol.conversations import MAX_MESSAGES
 
-#: The agent of whoever names none.
+#: The agent of requests that name none.
 DEFAULT_AGENT = "assistant"
 #: Who something may be of, by mem0's names.
 ENTITIES = ("user_id", "agent_id", "run_id", "app_id")
 MAX_PAGE, DEFAULT_FOUND = 100, 10
-#: ``*``: whoever it is, so that nothing is asked for.
+#: ``*``: any value, so that no filter applies.
 ANY = "*"
 #: What follows from ``filters`` alone.
 _FROM_FILTERS = ("created_after", "created_before", "is_impossible")
@@ -135,7 +135,7 @@ def _span(moment: Any, how: str) -> tuple[datetime, datetime]:
 
 
 class Add(Whose):
-    """Messages to be remembered: what they tell (``infer``), or each as it is."""
+    """Messages to remember: the facts in them (``infer``), or each message verbatim."""
 
     messages: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_MESSAGES)]
     infer: bool = True

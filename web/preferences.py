@@ -50,7 +50,7 @@ def zone() -> str:
 
 
 def link(**choice: str) -> str:
-    """The address of this page that sets a choice: the page comes again by itself."""
+    """The address of this page that sets a choice and then redirects to the page without it."""
     query = request.args.to_dict(flat=False)
     query.update({name: [value] for name, value in choice.items()})
     return _own(request.path) + "?" + urlencode(query, doseq=True)

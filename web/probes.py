@@ -1,8 +1,8 @@
-"""For whoever starts and watches the process: is it up, can it answer, and the service in numbers for
+"""Probes for the process manager (is the process up, can it answer) and metrics of the service for
 Prometheus (``docs/operations.md``).
 
-``/metrics`` asks for everything when Prometheus asks. What does not answer in time is left out and counted as
-a failure, so that the rest is still told.
+``/metrics`` queries every source when Prometheus scrapes. A source that does not answer in time is left out
+and counted as a failure, so that the rest is still returned.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def readyz() -> Response:
 
 
 def _said(server: ServerState) -> str:
-    """What is the matter; a server's socket or host is not told to strangers."""
+    """The problem of a server; its socket or host is not shown to strangers."""
     return OF_VALKEY["away"] if server.state == "away" else server.reason
 
 

@@ -52,7 +52,7 @@ def guard(app: Flask) -> None:
     settings = get_settings()
     # Without a secret of its own (tests) sessions end with the process; `workers.web.serve` insists on one.
     app.secret_key = settings.secret_key.get_secret_value() or secrets.token_hex()
-    # Of whoever has not said who they are. Signed in, and by the API, more is taken (``web.accounts.signin``,
+    # For callers not identified yet. Signed-in users and the API may send more (``web.accounts.signin``,
     # ``web.api.bodies``).
     app.config["MAX_CONTENT_LENGTH"] = limits.STRANGERS_BYTES
     if settings.web_proxies:

@@ -242,8 +242,8 @@ _STATES = frozenset({"state", "kind", "verb", "states"})
 
 
 #: What the service refuses, or cannot do now, in whole sentences. REST, the command line and the log say them
-#: in English; here each is known by its template, which gives back its values, and what no template fits is
-#: shown as it is. A test compares the templates with the code.
+#: in English. Here a template recognizes each and returns its values; a sentence that no template fits is
+#: shown unchanged. A test compares the templates with the code.
 SENTENCES: tuple[str, ...] = tuple(WORDS["sentences"])
 
 

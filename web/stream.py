@@ -55,7 +55,7 @@ def live() -> Response:
 
 
 def end_streams() -> None:
-    """Told to stop, the process lets its watchers go at once. Takes no lock: a signal's handler calls it."""
+    """End all streams at once when the process stops. Takes no lock: a signal's handler calls it."""
     for stream_hub in hub.made():
         stream_hub.cut_all()
 
@@ -68,8 +68,8 @@ def register(app: Flask) -> None:
 def answer(identify_again: Callable[[], Identity | None]) -> Response:
     """The stream that the request asks for: ``group``, ``kinds``, ``after`` or the header ``Last-Event-ID``.
 
-    ``identify_again``: who asks by now; the stream ends when that is nobody, or somebody who may not watch
-    the group any more.
+    ``identify_again``: returns the caller's current identity. The stream ends when there is none, or when it
+    may no longer watch the group.
     """
     identity = need("read")
     group_id, kinds, after = _group(identity), _kinds(), _after()
@@ -78,7 +78,7 @@ def answer(identify_again: Callable[[], Identity | None]) -> Response:
         try:
             known = identify_again()
         except Unanswered:
-            return False  # it comes back, to be told with status 503
+            return False  # the client reconnects and gets status 503
         return known is not None and known.may("read") and known.sees(group_id)
 
     try:
@@ -153,14 +153,14 @@ def _after() -> str | None:
         abort(400, "after, Last-Event-ID: must be the id of an event, or 0 for all there are.")
 
 
-#: Longest that one live stream stays open; the client comes back by itself.
+#: Longest that one live stream stays open; the client reconnects automatically.
 STREAM_SECONDS = 3_600.0
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-#: Seconds without news after which a comment is sent, so that neither side, nor a proxy, takes the other for
-#: dead.
+#: Seconds without live events after which a comment is sent, so that neither side, nor a proxy, takes the
+#: other for dead.
 HEARTBEAT = 15.0
 #: Seconds of one wait: a client that has gone is noticed as soon, and one that may no longer watch.
 LOOK = 1.0
@@ -172,12 +172,12 @@ UNREAD_POLL = 0.05
 SEND_BUFFER, CHUNK = 128 * 1024, 16 * 1024
 
 
-#: Key of a request's environment: its connection, from a server that tells.
+#: Key of a request's environment: its connection, if the server provides it.
 CONNECTION = "jiyi.connection"
 
 
 class Connection(Protocol):
-    """What the HTTP server tells of a client's connection."""
+    """The attributes of a client's connection that the HTTP server provides."""
 
     socket: socket.socket
     connected: bool
@@ -198,7 +198,7 @@ class Sending:
     #: Whether the client may still watch: its key may have been revoked, or its session ended, since the
     #: stream was opened.
     allowed: Callable[[], bool]
-    #: What was told so far, or was known before.
+    #: Position of the last event sent, or known to the client before.
     last: Place = (0, 0)
     #: The last id that was passed over because its kind was not asked for.
     passed: str | None = None
@@ -216,13 +216,13 @@ class Sending:
             try:
                 yield from gathered(filter(None, map(self._told, self.watcher.missed(after))))
             except (redis.RedisError, OSError):
-                return  # it comes back, to be told with status 503
+                return  # the client reconnects and gets status 503
         quiet_since = checked = time.monotonic()
         while not self.watcher.cut and time.monotonic() < end:
             entry = self.watcher.next(LOOK)
             if time.monotonic() - checked >= LOOK:
                 if not self.allowed():
-                    return  # it comes back, to be told with status 401 or 403
+                    return  # the client reconnects and gets status 401 or 403
                 checked = time.monotonic()
             if entry is not None and (text := self._told(entry)):
                 yield text + "".join(filter(None, map(self._told, self._at_hand())))
@@ -259,7 +259,7 @@ class Sending:
 
 
 class Client:
-    """The other end of the connection, where the server tells of it."""
+    """The other end of the connection, if the server provides the connection."""
 
     def __init__(self, connection: Connection | None) -> None:
         self._connection = connection

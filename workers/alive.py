@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m workers.alive [NAME]\n")
         return 2
     name = arguments[0] if arguments else first_process(FIRST.read_bytes())
-    if not name:  # a migration, a backup: it ends by itself
+    if not name:  # a migration, a backup: it ends on its own
         return 0
     try:
         told = problem(name, get_settings())

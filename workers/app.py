@@ -64,7 +64,7 @@ app.conf.update(
     worker_consumer="workers.worker_setup:Consumer",  # bounds messages before they are parsed
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
-    # a broadcast of "shutdown" by whoever has the broker's address ends all workers
+    # a broadcast of "shutdown" by anyone with the broker's address ends all workers
     worker_enable_remote_control=False,
     broker_connection_retry_on_startup=True,
     # a Valkey without memory or disk answers with errors: workers wait, and go on

@@ -66,7 +66,7 @@ def back_up(path: Path | None) -> JsonObject:
 
 
 def restore(path: Path, *, force: bool) -> JsonObject:
-    """The backup may be older than this code: what is restored is brought up to date."""
+    """The backup may be older than this code: the restored database is migrated."""
     backups.verify(path)  # before a database is started, or made
     if (made_by := backups.revision(path)) not in revisions():
         raise BackupError(
@@ -83,7 +83,7 @@ def restore(path: Path, *, force: bool) -> JsonObject:
 
 
 def _erase_again(path: Path) -> dict[str, int]:
-    """What was erased after the backup was made: agents are owed to be erased again."""
+    """Make erasures of agents after the backup pending again; counts of these and of other erasures since."""
     made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     if backups.NAME.fullmatch(path.name):
         made_at = backups.made_at(path)
@@ -105,7 +105,7 @@ def _told(again: dict[str, int]) -> str:
 
 @contextmanager
 def database(*, may_be_new: bool = False) -> Iterator[None]:
-    """The database that the settings name, or else the embedded one, started for as long as it is needed."""
+    """The database that the settings name, or else the embedded one, started for as long as needed."""
     settings = get_settings()
     if settings.database_url:
         yield

@@ -1,4 +1,4 @@
-"""Celery's scheduler, but a queue's canary waits for the one before, and a clock put back starts anew."""
+"""Celery's scheduler; a queue's canary waits for the one before, and a clock put back makes all tasks due."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def tune_gc(threshold: int = GC_THRESHOLD) -> None:
 
 
 def tune_malloc() -> None:
-    """To be called before the threads are made. Another C library than glibc is left as it is."""
+    """To be called before the threads are made. A C library other than glibc is left unchanged."""
     with suppress(AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         for name, value in (

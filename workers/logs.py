@@ -126,7 +126,7 @@ def discreet(event: Any, hint: Any) -> Any:
 
 
 def say(line: str) -> None:
-    """What a process has to say to whoever starts it."""
+    """Write a line for the person who starts the process."""
     if as_json():
         _own.info(line)
     else:

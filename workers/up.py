@@ -36,7 +36,7 @@ from workers.migrate import upgrade
 from workers.procfile import commands
 from workers.supervision.supervise import run
 
-#: Copies that may stand side by side without being told where.
+#: Copies that may run side by side without a home of their own in ``JIYI_HOME``.
 MAX_COPIES = 9
 #: Ports tried above the first, unless one is asked for.
 PORTS_TRIED = 50
@@ -140,7 +140,7 @@ def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
 
 
 def signing_in(password: str | None) -> str:
-    """How to get in. The password is told this once: what is kept does not show it."""
+    """How to get in. The password is shown only this once: only its hash is stored."""
     command = f"jiyi people set_password {ADMIN}"
     if password is None:
         return f"Sign in  as before; a new password: {command}"

@@ -1,4 +1,4 @@
-"""What every Celery worker has besides its tasks: meters, heartbeat, watchdog, operators' wishes."""
+"""Every Celery worker's parts besides its tasks: meters, heartbeat, watchdog, desired state."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ from tasks.erasure import forget, forget_everything
 from workers import logs, told_in_one_line, tracing
 from workers.supervision.processes import lower_priority
 
-#: How a task may be called for its name to be told: by somebody's words it is not.
+#: Pattern of task names that are logged; a name made of somebody's words is not.
 TASK_NAME = re.compile(r"[a-z][a-z0-9_.]{0,99}")
 messages_log = logging.getLogger("jiyi.messages")
 modes_log = logging.getLogger("jiyi.modes")
 #: Set while this worker is not meant to take anything.
 HELD = threading.Event()
-#: Seconds that a stop leaves to what is in hand. What has not ended by then is begun anew by another worker.
+#: Seconds that a stop leaves to what is in hand. Another worker retries unfinished tasks.
 STOP_SECONDS = 10.0
 
 
 class Modes:
     """The mode of this process. For one thread.
 
-    Started after the wish that ended the process before it, it takes nothing, and does not end: it would only
+    Started after an operator stopped the process before it, it takes nothing, and does not end: it would only
     be started again.
     """
 
@@ -65,7 +65,7 @@ class Modes:
         self._queues = list(consumer.app.amqp.queues.consume_from)
         self.started_at = time.time()
         self.wish = Wish()
-        #: Whether the audit log was asked for a newer wish than one from before this process.
+        #: Whether the audit log was searched for a desired state newer than one from before this process.
         self._asked = False
         self.mode: WorkerMode = "running"
         #: Whether this process ends because somebody wants it.
@@ -89,7 +89,7 @@ class Modes:
         return self.mode
 
     def _ask(self) -> None:
-        """Ask the audit log whether a wish from before this process is the latest; it counts until then."""
+        """Ask the audit log whether a state from before this process is the latest; it counts until then."""
         with suppress(Unanswered), whole_service():
             self.wish = from_database(lambda connection: last_wish(connection, self._consumer.hostname))
             self._asked = True
@@ -326,7 +326,7 @@ class Heartbeat:
             heartbeat_log.info("no farewell: %s", error)  # it is forgotten in time
 
     def beat(self) -> None:
-        """Say once that this worker lives, and carry out what it is told to forget."""
+        """Record one heartbeat, and carry out the requested cache invalidations."""
         try:
             # After half of the time others may count it as dead, and erasures go on without it.
             if time.monotonic() - self._heard > signs_of_life.COUNTS_SECONDS / 2:

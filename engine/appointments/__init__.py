@@ -1,1 +1,1 @@
-"""Appointments: what messages ask of them, when they run, and what an agent looks after by itself."""
+"""Appointments: what messages ask of them, when they run, and an agent's own regular checks."""

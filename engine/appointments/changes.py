@@ -1,9 +1,9 @@
 """Which appointment a message means, and its new time: "move the dentist from 3 to 5", 牙医改到周五.
 
-One is meant only where no other fits as well: by the words and times that they share, else by how alike their
-meaning is. A wrong appointment cancelled is worse than a question.
+One is meant only where no other fits as well: by the words and times that they share, else by the similarity
+of their meanings. A wrong appointment cancelled is worse than a question.
 
-What an agent says when it has taken down, cancelled, moved or listed schedules, or could not.
+What an agent says when it has created, cancelled, moved or listed schedules, or could not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HOURS_OF_PART: dict[Part, tuple[int, int]] = {
     "night": (18, 23),
     "midnight": (0, 0),
 }
-#: Words that ask, and what every appointment is called: they do not tell one from another.
+#: Words that ask, and what every appointment is called: they do not distinguish appointments.
 _FRAME = frozenset(
     telling(
         "cancel delete remove scrap drop forget never mind stop skip kill clear turn off back actually sorry"
@@ -79,7 +79,7 @@ class Fit:
     sure: bool
 
 
-#: How alike a text is to each of others, -1 to 1.
+#: Similarity of a text to each of others, -1 to 1.
 Likeness = Callable[[str, Sequence[str]], Sequence[float]]
 
 
@@ -245,7 +245,7 @@ def _split(text: str, times: list[Element]) -> list[list[Element]]:
 
 
 def move_timing(timing: Timing, to: ChangeTimes, now: datetime) -> Timing | Unclear:
-    """The new timing of an appointment, or why it cannot be told. ``now`` is in its time zone."""
+    """The new timing of an appointment, or why it is unclear. ``now`` is in its time zone."""
     last = timing.after(now)
     impossible = next((element.reason for element in to.new if isinstance(element, Impossible)), "")
     if last is None or impossible:
@@ -397,7 +397,7 @@ def asking_back(reason: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShownAppointment:
-    """An appointment as it is told: what is to be done, and when next (local time, None: never again)."""
+    """An appointment as shown: what is to be done, and when next (local time, None: never again)."""
 
     task: str
     next_run: datetime | None

@@ -1,6 +1,6 @@
 """A message as a schedule: whether it asks the agent to act, when, and what is to be done. Without a model.
 
-"My phone reminds me at 9" and 医生提醒我每天吃药 tell, 不用提醒我了 declines, "remind me why" wants to know
+"My phone reminds me at 9" and 医生提醒我每天吃药 state, 不用提醒我了 declines, "remind me why" wants to know
 now, and "if I'm not back by 5, call a cab" depends on what nobody here will see. A sentence that begins with
 a time that comes again and has no subject asks, too: 每天晚上8点写日报.
 """
@@ -50,8 +50,7 @@ _LATER = re.compile(
 
 
 def parse(text: str, now: datetime, tz: str, *, asks: bool = False) -> Parsed:
-    """When and what a message asks the agent to do; :class:`Unclear` if it does not, or if that cannot be
-    told.
+    """When and what a message asks the agent to do; :class:`Unclear` if it does not, or not clearly.
 
     Args:
         text: the message.
@@ -87,7 +86,7 @@ def _of_sentences(
             continue
         if not isinstance(first, Unclear):
             return first
-        # Who asks in a sentence of its own may have said when just before, or says it after.
+        # A request in a sentence of its own may have its time in the sentence before or after.
         before = [sentences[place - 1] + sentence] if place else []
         after = [sentence + next_ for next_ in sentences[place + 1 : place + 2] if _is_time(next_, local)]
         in_context = (_parse(read(context), local, tz, asks=asks) for context in before + after)
@@ -96,12 +95,12 @@ def _of_sentences(
 
 
 def has_schedule_intent(text: str, now: datetime, tz: str) -> bool:
-    """Whether a message asks the agent to act at a time, even one that cannot be told."""
+    """Whether a message asks the agent to act at a time, even an unclear one."""
     return _asks_for_schedule(text, parse(text, now, tz))
 
 
 def _asks_for_schedule(text: str, parsed: Parsed) -> bool:
-    """Whether a message that was parsed asks the agent to act at a time, even one that cannot be told."""
+    """Whether a parsed message asks the agent to act at a time, even an unclear one."""
     if not isinstance(parsed, Unclear):
         return True
     return parsed.asked and (parsed.reason != NO_TIME or _LATER.search(readable(text)) is not None)
@@ -227,7 +226,7 @@ def judge_request(
 ) -> Request:
     """What a message asks of the agent's appointments.
 
-    Who asks for a reminder in so many words gets one, or is asked when. Else the learned judgement decides
+    An explicit request for a reminder gets one, or the user is asked when. Else the learned judgement decides
     where it is sure, of the message or of it without courtesies: "could you move it to 9?" asks what "move it
     to 9" asks. An order to let go of something or to move it counts where it fits an appointment. Without the
     judgement, as in long messages, patterns recognise a new appointment, and nothing is listed.
@@ -385,7 +384,7 @@ _FRAME = re.compile(
     re.IGNORECASE,
 )
 _EDGES = " \t\n,，.。、;；:：!！?？~-–—'\"“”" + TIME
-#: Thanks to whoever is asked; not what is to be said or sent ("say thanks", 跟老师说谢谢).
+#: Thanks to the agent; not what is to be said or sent ("say thanks", 跟老师说谢谢).
 _THANKS = (
     r"(?<!\bsay )(?<!\bsend )(?<!\bgive )(?<!\bwrite )(?<!\ba )(?<!\bof )(?<!\bmy )(?<!\bour )"
     r"(?<!\bwith )\b(?:thanks|thank you|cheers)"
@@ -406,7 +405,7 @@ _LOOSELY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """Where a sentence asks: to be told or woken, to ``act``, or ``bare``, by its time alone."""
+    """Where a sentence asks: to be notified or woken, to ``act``, or ``bare``, by its time alone."""
 
     start: int
     end: int
@@ -454,7 +453,7 @@ def task_of(text: str, sentence: str) -> str:
 
 
 def asks_to_act(text: str) -> bool:
-    """Whether a clause asks for something to be done or told, at whatever time."""
+    """Whether a clause asks for something to be done or notified, at whatever time."""
     return any(pattern.search(text) for pattern in (_ASK, _ASK_EN, _ACT, _ACT_EN))
 
 

@@ -93,7 +93,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A run: when it was due, whether it was missed or is too late to make good; the next one."""
+    """A run: when it was due, whether it was missed or is too late to catch up; the next one."""
 
     due_at: datetime
     missed: bool
@@ -137,7 +137,7 @@ def loud_from(now: datetime, quiet: QuietHours | None, zone: ZoneInfo) -> dateti
     return next(moment for moment in moments if moment > now)
 
 
-#: Reminders that nobody has acknowledged for so long are told of again.
+#: Reminders that nobody has acknowledged for so long are announced again.
 UNSEEN_AFTER = timedelta(hours=2)
 #: Nobody has talked with the agent for so long: it says hello.
 IDLE_AFTER = timedelta(hours=24)
@@ -145,7 +145,7 @@ IDLE_AFTER = timedelta(hours=24)
 LATE_SECONDS = 900.0
 #: Memories get their vectors within seconds; for so long they wait for a reason. Seconds.
 WAITING_SECONDS = 120.0
-#: The same is told once in this time.
+#: The same is announced once in this time.
 AGAIN_AFTER = timedelta(hours=24)
 #: The least urgency that each proactivity speaks up for; silent never does.
 LEAST: dict[Proactivity, tuple[Urgency, ...]] = {
@@ -178,7 +178,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to say: ``source`` and ``subject`` tell it from others."""
+    """Something to say, identified by ``source`` and ``subject``."""
 
     source: str
     subject: str
@@ -253,7 +253,7 @@ def findings(facts: Facts, now: datetime) -> list[Finding]:
 def to_tell(
     all_findings: Iterable[Finding], proactivity: Proactivity, most: int, told: set[tuple[str, str]]
 ) -> list[Finding]:
-    """As urgent as the agent may speak up for, none told within a day, at most so many."""
+    """As urgent as the agent may speak up for, none announced within a day, at most so many."""
     urgent = (finding for finding in all_findings if finding.urgency in LEAST[proactivity])
     return [finding for finding in urgent if (finding.source, finding.subject) not in told][:most]
 

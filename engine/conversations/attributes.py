@@ -3,7 +3,7 @@
 
 Of a single-valued attribute the latest statement holds, so two memories with the same subject and attribute
 contradict each other, however they are worded. Lists (children, pets, allergies) grow. The patterns are in
-``attributes.txt``; the cues by which a statement is told from what is none are in ``cues.txt``.
+``attributes.txt``; the cues that separate statements from other sentences are in ``cues.txt``.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Attribute:
     importance: float = 5
     single_valued: bool = False
     over: bool = False
-    #: By which pattern of its section it is said: what is worded alike, with another value, contradicts.
+    #: The pattern of its section that matched: the same wording with another value contradicts.
     wording: int = 0
     #: What the pattern found, such as "i live in": the value is in the rest.
     said: str = ""

@@ -7,8 +7,8 @@ Structure decides what may end what; how sure is learned. A part of an earlier m
 - where the newer one corrects it by its words ("sorry, 241") with another value of the same kind.
 
 What is said of other people ends nothing, nor does what is only similar. The head of endings judges the pairs
-that pass: by how the two are alike, what the heads of changes and facts say of them, and how much else was
-said in the same words. Health of somebody ends only by what names that very thing.
+that pass: by the similarity of the two, what the heads of changes and facts say of them, and how much else
+was said in the same words. Health of somebody ends only by what names that very thing.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Ended:
     sure: bool = True
 
 
-#: The ways in which one part may end another.
+#: How one part may end another.
 WAYS = ("named", "named person", "contrary", "replaced", "value", "corrected", "resumed")
 #: A probability is kept this far from 0 and 1 in logarithms.
 LEAST_CHANCE = 0.01
@@ -176,7 +176,7 @@ class Part:
 
     @property
     def readings(self) -> list[str]:
-        """By itself and within its sentence."""
+        """The part alone, and within its sentence."""
         return list(dict.fromkeys([self.clause.said, self.context]))
 
 
@@ -420,7 +420,7 @@ def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: 
 
 
 def _by_words(part: Part, newer: Part, shared: frozenset[str]) -> str:
-    """The way in which the newer part ends the older by the words that both have; empty if by none."""
+    """How the newer part ends the older by the words that both have; empty if it does not."""
     new_text = newer.clause.text
     if not shared or _beside(new_text, shared) or _RESUMES.search(new_text):
         return ""
@@ -439,7 +439,7 @@ def _of_others(part: Part, newer: Part) -> bool:
         return False
     if not newer.headed and _OWN.search(newer.context[:OWN_WITHIN]):
         return False
-    # News of somebody else ends what was said of the writer only if that names them.
+    # A statement about somebody else ends one about the writer only if the older one names that person.
     named = bool(newer.first_name) and newer.first_name.lower() in part.context.lower()
     return not named and not newer.relations & part.relations and _OWN.search(part.context) is not None
 
@@ -455,7 +455,7 @@ def _is_negative(text: str) -> bool:
 
 
 def _beside(text: str, shared: frozenset[str]) -> bool:
-    """Whether what is shared only says where something else is ("the chemist next door to the surgery")."""
+    """Whether the shared words only say where something else is ("the chemist next door to the surgery")."""
     match = _BESIDE.search(text)
     return match is not None and not subject_words(text[: match.start()]) & shared
 
@@ -500,7 +500,7 @@ def _respelled(part: Part, newer: Part) -> bool:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two numbers are written alike: digits, a clock, Chinese."""
+    """Whether two numbers are written the same way: digits, a clock, Chinese."""
     kind = [re.sub(r"\d", "0", number) if number[0].isdigit() else "字" for number in (one, other)]
     return kind[0] == kind[1] or (
         kind[0].strip("0") == kind[1].strip("0") == "" and abs(len(one) - len(other)) <= 1

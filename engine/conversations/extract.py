@@ -1,5 +1,5 @@
-"""What the new messages of a conversation tell: memories, experiences (a problem and its end), profile
-signals.
+"""What is extracted from a conversation's new messages: memories, experiences (a problem and its end),
+profile signals.
 
 What a message states is one memory, or several where it says different things of the user, each with the
 weaker statements that follow it. Every memory stands alone: who said it, days as dates, and the question that
@@ -53,7 +53,7 @@ from jiyi.text.words import CJK_CHARACTER, stem, telling
 
 #: Keywords of a memory.
 KEYWORDS = 5
-#: Of memories without an attribute, and of wishes for how to be answered.
+#: Of memories without an attribute, and of preferences for how to be answered.
 ORDINARY, LASTING = 3.0, 7.0
 #: Messages before one in which somebody was named whom a pronoun means.
 LOOK_BACK = 6
@@ -433,7 +433,7 @@ def _is_news(content: str) -> bool:
 
 
 def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) -> bool:
-    """Whether two statements of one attribute are worded alike, with nothing in common beside."""
+    """Whether two statements of one attribute have the same wording, with nothing in common beside."""
     mine, theirs = attribute_of(said_of(memory.content)), attribute_of(said_of(other.content))
     if mine is None or theirs is None or mine.wording != theirs.wording:
         return False

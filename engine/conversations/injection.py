@@ -1,6 +1,6 @@
 """What goes before an answer: what a query asks for, and the memories found as sections of a prompt.
 
-The intent is told with the context and shown to people. It changes what is searched only where it is
+The intent is returned with the context and shown to people. It changes what is searched only where it is
 ``identity_recall``: weights and kinds by intent were measured, and find no more or less (docs/decisions.md).
 """
 
@@ -82,7 +82,7 @@ class Chosen:
     why: str
     #: Beside its own: what it stands for, or what stands for it.
     node_ids: tuple[UUID, ...] = ()
-    #: How many memories it stands for that tell the same, and the ids of the others.
+    #: How many memories it stands for that say the same, and the ids of the others.
     seen: int = 1
     folded: tuple[UUID, ...] = ()
 
@@ -125,7 +125,7 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
         first = said.setdefault((candidate.superseded_at is None, Told.of(text, best)), len(result))
         if first == len(result):
             result.append(choice)
-        else:  # told several times in the same words or nearly
+        else:  # said several times in the same words or nearly
             result[first] = _folded(result[first], choice)
     return list(_ended_once(result))
 
@@ -338,7 +338,7 @@ def _expansions(text: str, keywords: Sequence[str], industry: Mapping[str, Seque
 
 
 def _says(word: str, text: str, keywords: set[str]) -> bool:
-    """Whether a text has a word: Latin ones whole, a Chinese character by itself only where it is a word."""
+    """Whether a text has a word: Latin ones whole, a single Chinese character only where it is a word."""
     if word.isascii():
         return word in text and re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", text) is not None
     return word in keywords if len(word) == 1 else word in text

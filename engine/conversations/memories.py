@@ -65,7 +65,7 @@ EXPERIENCE_IMPORTANCE: dict[Outcome, float] = {"success": 7, "partial": 6, "fail
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The messages that were looked through, with the ids of their turns, and by what."""
+    """The messages that were processed, with the ids of their turns, and by what."""
 
     group_id: str
     agent_id: str
@@ -203,14 +203,14 @@ def _repeats(content: str, repeated: Sequence[set[str]]) -> bool:
 
 
 class StoredExperience(BaseModel):
-    """An experience as it is kept."""
+    """An experience in its stored form."""
 
     pain_pattern: str
     context: str = ""
     solution_steps: list[str] = []
     outcome: Outcome = "partial"
     confidence: float = 0.0
-    #: How often it was told again, or put before an answer.
+    #: How often it was reported again, or injected into a prompt.
     reuse_count: int = 0
     tools_used: list[str] = []
     industry_context: str | None = None
@@ -222,7 +222,7 @@ def pattern_hash(pain_pattern: str, user_id: str | None = None) -> bytes:
 
 
 def merged(known: StoredExperience | None, told: ExtractedExperience | StoredExperience) -> StoredExperience:
-    """All steps of both in order, the better outcome; an experience that is told again was used again."""
+    """All steps of both in order, the better outcome; an experience reported again was used again."""
     if known is None:
         return StoredExperience(**told.model_dump(include=set(_TOLD)))
     return StoredExperience(
@@ -282,7 +282,7 @@ def experience_of(
 
 _PARTS = ("context", "steps", "outcome")
 _STEP_NUMBER = re.compile(r"(?:^|; )\d+\. ")
-#: What is told of an experience: all but how often it was used.
+#: What is extracted of an experience: all but how often it was used.
 _TOLD = tuple(name for name in StoredExperience.model_fields if name in ExtractedExperience.model_fields)
 _WORDS: dict[Language, tuple[str, ...]] = {
     "en": ("Context: ", "Steps: ", "Outcome: ", "failed", "partial", "success"),
@@ -301,7 +301,7 @@ def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
 
 
 def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
-    """The memory that the event becomes. A turn brings no reflection nearer; what is extracted will."""
+    """The memory that the event becomes. A turn does not advance a reflection; what is extracted will."""
     if isinstance(event, MemoryObserved):
         return event
     turn = event.payload
@@ -376,7 +376,7 @@ def _clauses(own: Iterable[str]) -> Iterator[str]:
 
 
 def _of_work(own: Iterable[str]) -> str:
-    """The sentences that tell of the user's own work."""
+    """The sentences about the user's own work."""
     work = union(_HERE, _SIGNALS, "work")
     return "\n".join(sentence for sentence in map(normalise, own) if work.search(sentence))
 
@@ -506,7 +506,7 @@ LABELS = {
 
 
 def merge_profile(known: Profile, signals: ProfileSignals) -> Profile:
-    """The profile with what was told: a new value replaces the old one, lists grow at their head."""
+    """The profile with new signals: a new value replaces the old one, lists grow at their head."""
     changed = {}
     for name in ProfileSignals.model_fields:
         new, old = getattr(signals, name), getattr(known, name)

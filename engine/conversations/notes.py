@@ -114,7 +114,7 @@ class Notes(AboutLines[Noted]):
     prompt: ClassVar[str] = "extraction"
     answer: ClassVar[type[BaseModel]] = Noted
 
-    #: What is in force already: not to be given again, perhaps to be ended.
+    #: Current facts: not to be given again, perhaps to be ended.
     known: list[KnownFact] = Field(default_factory=list)
 
     @property
@@ -218,7 +218,7 @@ def kept(
     for place, shadow in enumerate(linked(shadows, question.known, heads)):
         memory, (part, proposed) = memories[place], ends[place]
         facts = {number: question.known[number] for number in proposed}
-        # News of other people takes nothing back.
+        # Statements about other people take nothing back.
         speaker = messages[memory.turns[-1]].name or "user"
         of_others = part.relations and memory.subject == speaker
         also = [] if of_others else [number for number, fact in facts.items() if _takes_back(memory, fact)]
@@ -327,7 +327,7 @@ def _may_end(memory: ExtractedMemory, part: Part, fact: KnownFact, speaker: str)
     Of health it is if the user's message names that very thing, other than whom it is about.
     """
     subject, words = fact.subject or speaker, said_of(fact.content)
-    if memory.subject == speaker and part.headed:  # somebody else's news
+    if memory.subject == speaker and part.headed:  # it is about somebody else
         return False
     if subject != memory.subject and subject.lower() not in memory.content.lower():
         return False

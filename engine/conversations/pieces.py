@@ -152,7 +152,7 @@ def _lines(number: int, message: Message, most: int) -> list[Line]:
 
 
 def _parts(text: str, most: int) -> list[str]:
-    """A text as it is, or in parts of at most so many tokens, and of no more than is read of a message."""
+    """A text unchanged, or in parts of at most so many tokens, and of no more than is read of a message."""
     tokens = line_tokens(text)
     if tokens <= most and len(text) <= READ_CHARS:
         return [text]
@@ -166,7 +166,7 @@ def line_tokens(text: str) -> int:
 
 
 def _context(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The last lines, each as far as it is shown."""
+    """The last lines, each cut to the length that is shown."""
     return tuple(
         Line(line.turn, line.message.model_copy(update={"text": f"{line.message.text[:CONTEXT_CHARS]}…"}))
         if len(line.message.text) > CONTEXT_CHARS + 1

@@ -81,7 +81,7 @@ def vital_section(known: Iterable[Candidate], language: Language) -> Section:
 
 
 def is_vital_fact(text: str) -> bool:
-    """Whether a memory tells of an allergy, an illness, a handicap, a medicine or a diet of somebody."""
+    """Whether a memory mentions an allergy, an illness, a handicap, a medicine or a diet of somebody."""
     concerns = concerns_health(text)
     if concerns is not None:
         return concerns

@@ -30,7 +30,7 @@ SURELY_NOTHING = 0.8
 
 @dataclass(frozen=True, slots=True)
 class SaidTurn:
-    """A turn as it is stored: whose words it is and when, by the speaker's clock, they were said."""
+    """A stored turn: whose words it is and when, by the speaker's clock, they were said."""
 
     node_id: UUID
     message: Message

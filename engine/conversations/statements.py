@@ -38,7 +38,7 @@ ANSWER_WORDS = 4
 MAX_ASKED_CHARS = 200
 #: How often a weak statement should be worth keeping that the list of attributes knows.
 OF_ATTRIBUTE = 0.8
-#: What is less likely worth keeping by itself ends nothing either: thanks, requests.
+#: A statement that alone is less likely worth keeping ends nothing either: thanks, requests.
 LEAST_LASTING = 0.05
 
 _CODE = re.compile(r"(?s:```.*?(?:```|\Z))|^(?: {4}|\t|> ?|\$ |>>> |Traceback).*$", re.MULTILINE)
@@ -54,8 +54,9 @@ _OF_OTHERS = re.compile(r"(?:my|the|it|he|she|we|they)\b|[他她它]", re.IGNORE
 class Statement:
     """Sentences of one message that belong together.
 
-    ``asked``: the question without which it cannot be understood; ``lasting``: a wish for how to be answered;
-    ``trouble``: a problem with a tool or task, no fact of the user; ``vital``: of somebody's health for long.
+    ``asked``: the question without which it cannot be understood; ``lasting``: a preference for how to be
+    answered; ``trouble``: a problem with a tool or task, no fact of the user; ``vital``: of somebody's health
+    for long.
     """
 
     turn: int
@@ -146,7 +147,7 @@ def _taking_back(
 
 
 def _chance(judged: Judged | None, statement: Statement, of_attribute: float) -> float:
-    """How likely a statement is worth keeping; wishes for answers, health and known attributes surely are.
+    """How likely a statement is worth keeping; preferences for answers, health, known attributes surely are.
 
     A weak statement with a known attribute needs only ``of_attribute``: "I like pears very much."
     """
@@ -178,7 +179,7 @@ def _called(names: set[str]) -> re.Pattern[str] | None:
 
 
 def _without_address(text: str, called: re.Pattern[str] | None) -> str:
-    """What is said, without whom it is said to: the heads have learned from what people tell an assistant."""
+    """The text without its addressee: the heads have learned from what people say to an assistant."""
     return text if called is None else called.sub("", text).lstrip(" ,，!！")
 
 
@@ -257,14 +258,14 @@ def _stated(sentence: str) -> Iterator[str]:
 
 
 def _is_lasting(text: str) -> bool:
-    """A wish for how the assistant is to answer, not a habit of the user's own ("I always swim")."""
+    """A preference for how the assistant is to answer, not a habit of the user's own ("I always swim")."""
     return cue.LASTING.search(text) is not None and not (
         cue.FIRST_PERSON.match(text.lstrip()) or _OF_OTHERS.match(text.lstrip())
     )
 
 
 def strength_of(text: str, language: Language) -> float:
-    """How much a sentence tells; 0 if nothing that anybody would ask for."""
+    """How much a sentence says; 0 if nothing that anybody would ask for."""
     count = _count(text, language)
     name, number = cue.NAME.search(text) is not None, cue.NUMBER.search(text) is not None
     if count < 1 and not (name or number):

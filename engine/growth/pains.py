@@ -1,5 +1,5 @@
-"""Pain points by rules: sentences that tell of trouble or that something helped, which are alike, and what to
-propose.
+"""Pain points by rules: sentences that report trouble or that something helped, which are similar, and what
+to propose.
 
 Self-review: when an agent is due to review itself, what its conversations say about it by rules, and which
 changes it may propose.
@@ -42,19 +42,19 @@ ANNOYED = union(__package__, _CUES, "annoyed")
 AGAIN = union(__package__, _CUES, "again")
 CHEER = union(__package__, _CUES, "cheer")
 UNREAL = union(__package__, _CUES, "unreal")
-#: Directly before a word of annoyance: it is denied, or a wish about how to answer ("别太啰嗦", "it's not
+#: Directly before a word of annoyance: it is denied, or a preference for how to answer ("别太啰嗦", "it's not
 #: annoying").
 DENIED = union(__package__, _CUES, "denied")
 #: Directly before a word of trouble: it is over, or never was ("不再报错了", "it doesn't crash any more").
 OVER = union(__package__, _CUES, "over")
 HELPED = union(__package__, _CUES, "helped")
 NOT_HELPED = union(__package__, _CUES, "not_helped")
-#: In the order in which they are tried: the first that is told decides.
+#: In the order in which they are tried: the first match decides.
 _CATEGORIES: tuple[protocol.Category, ...] = ("slow", "tedious", "unclear", "fault", "wrong")
 
 
 def tells_of_trouble(sentence: str) -> bool:
-    """Whether a user's sentence tells of trouble that is: not imagined, not over, no mere question."""
+    """Whether a user's sentence reports actual trouble: not imagined, not over, no mere question."""
     sentence = CHEER.sub(" ", sentence[:SENTENCE_CHARS])
     if not (_is_felt(cue.TROUBLE, OVER, sentence) or _is_felt(ANNOYED, DENIED, sentence)):
         return False
@@ -79,12 +79,12 @@ def may_tell(message: Message) -> bool:
     return message.role == "user" and any(pattern.search(message.text[:MESSAGE_CHARS]) for pattern in words)
 
 
-#: Lines before one that may tell of trouble, by which an LLM understands it.
+#: Lines before one that may report trouble, as context for an LLM.
 SHOWN_BEFORE = 2
 
 
 def of_trouble(piece: Piece) -> Piece | None:
-    """Of a piece the new lines that may tell of trouble, and those right before them; None without any."""
+    """The new lines of a piece that may report trouble, and those right before them; None without any."""
     places = [place for place, line in enumerate(piece.new) if may_tell(line.message)]
     kept = {near for place in places for near in range(max(0, place - SHOWN_BEFORE), place + 1)}
     if not kept:
@@ -94,7 +94,7 @@ def of_trouble(piece: Piece) -> Piece | None:
 
 
 class FoundPain(BaseModel):
-    """Trouble that a message tells of."""
+    """Trouble that a message reports."""
 
     summary: protocol.Summary
     category: protocol.Category = "other"
@@ -104,7 +104,7 @@ class FoundPain(BaseModel):
 
 
 class FoundPains(BaseModel):
-    """What a conversation's new messages tell of trouble, and which of them say that something helped."""
+    """Trouble that a conversation's new messages report, and which of them say that something helped."""
 
     pains: list[FoundPain] = Field([], max_length=protocol.MAX_FOUND)
     #: Numbers of messages in which the user says that what was advised works.
@@ -141,7 +141,7 @@ def severity_of(sentence: str) -> protocol.Severity:
 
 
 def topic_of(sentence: str) -> str:
-    """The sentence without the words that only say that it hurts: two troubles are not alike for that."""
+    """The sentence without words that only say that it hurts: these make no two troubles similar."""
     bare = sentence[:SENTENCE_CHARS]
     for pattern in (cue.TROUBLE, ANNOYED, AGAIN):
         bare = pattern.sub(" ", bare)
@@ -149,7 +149,7 @@ def topic_of(sentence: str) -> str:
 
 
 def most_alike(summary: str, known: Sequence[str]) -> int | None:
-    """The number of the known one that is most alike; None if none is (``engine.retrieval.corpus``)."""
+    """The index of the most similar known one; None if none is similar (``engine.retrieval.corpus``)."""
     if not known:
         return None
     likeness = likeness_by_words([topic_of(text) for text in (summary, *known)])[0, 1:]
@@ -162,7 +162,7 @@ MESSAGE_CHARS = 4_000
 
 
 def find_pains(messages: Sequence[Message], since: int = 0) -> FoundPains:
-    """What the user's own messages from ``since`` on tell, without texts handed over and what is played."""
+    """Pains and help in the user's own messages from ``since`` on, without pasted texts and role play."""
     pains, helped = [], []
     for turn, sentence in _user_sentences(messages, since):
         if says_helped(sentence):
@@ -259,17 +259,17 @@ def propose_solution(
 
 
 def _clean(steps: Sequence[str]) -> list[str]:
-    """Without steps that are blank, or that talk the agent out of what it was told."""
+    """Without steps that are blank, or that override the agent's instructions."""
     good = [" ".join(step.split()) for step in steps if step.strip() and override_in(step) is None]
     return list(dict.fromkeys(step[: protocol.MAX_STEP_CHARS] for step in good))[: protocol.MAX_STEPS]
 
 
 #: Messages before the user's words that are looked at for a proposal.
 CONTEXT = 6
-#: Share of a step's telling words that an answer must have to have told it, and of a pain's for the user to
-#: have named it.
+#: Share of a step's telling words that an answer needs to count as advising it; of a pain's that the user
+#: needs to have named it.
 TOLD, NAMED = 0.6, 0.6
-#: With fewer telling words a step could be told by chance.
+#: With fewer telling words a step could match by chance.
 LEAST_WORDS = 2
 #: Characters of each message that are read.
 CONFIRMATION_CHARS = 8_000
@@ -285,10 +285,10 @@ class Offer:
 
 
 def confirmed_proposal(messages: Sequence[Message], turn: int, offers: Sequence[Offer]) -> UUID | None:
-    """The offer that the user's message ``turn`` confirms, by what was said before it; None if none was told
+    """The offer that the user's message ``turn`` confirms, by what was said before it; None if none was made
     there.
 
-    Of several the one told best, of equals the first.
+    Of several the best match, of equals the first.
     """
     before = messages[max(0, turn - CONTEXT) : turn]
     answers = [message.text[:CONFIRMATION_CHARS] for message in before if message.role == "assistant"]
@@ -300,7 +300,7 @@ def confirmed_proposal(messages: Sequence[Message], turn: int, offers: Sequence[
 
 
 def _score(offer: Offer, advised: Sequence[set[str]], own: set[str]) -> float:
-    """How many of its steps were told, and whether the user named the pain; 0 if neither."""
+    """The share of its steps that were advised, plus 1 if the user named the pain; 0 if neither."""
     steps = [words for step in offer.steps if len(words := set(telling(step))) >= LEAST_WORDS]
     told = sum(any(len(words & answer) >= TOLD * len(words) for answer in advised) for words in steps)
     pain = set(telling(topic_of(offer.pain)))
@@ -410,7 +410,7 @@ def is_new(change: IdentityChange, pending: Mapping[File, Sequence[str]]) -> boo
 LEAST = 2
 #: Characters of a line that are read, and of one that is quoted.
 READ_CHARS, QUOTED_CHARS = 2_000, 200
-#: A wish for how the agent works needs no second time: it was said for good.
+#: A preference for how the agent works needs no second time: it was said for good.
 LEAST_WISHES = 1
 PRAISE = union(__package__, "self_review.txt", "praise")
 WISH = union(__package__, "self_review.txt", "wish")
@@ -436,7 +436,7 @@ _WORDS: dict[Language, dict[str, str]] = {
         "wished": "{agent}的用户希望以后：“{quote}”",
     },
 }
-#: What a wish that is quoted does not end with.
+#: What a quoted preference does not end with.
 _ENDS = " \t\n。！？.!?,，;；"
 
 

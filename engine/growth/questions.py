@@ -60,7 +60,7 @@ class SkillDraft(Question[SkillCandidate]):
 
 
 class Pains(AboutLines[FoundPains]):
-    """Which trouble do the new messages of a conversation tell of, and which say that something helped?"""
+    """Which trouble do the new messages of a conversation report, and which say that something helped?"""
 
     prompt: ClassVar[str] = "pains"
     answer: ClassVar[type[BaseModel]] = FoundPains
@@ -99,7 +99,7 @@ class SelfReflection(Question[SelfReflected]):
 
 
 def _of_lines(question: Pains, answer: FoundPains) -> FoundPains | str:
-    """Of pain points those that a new message of the user tells of; an answer with none of them is none."""
+    """The answer without pain points that no new user message mentions; if none is left, the problem."""
     new = list(enumerate(question.messages))[question.since :]
     own = {number: message.text for number, message in new if message.role == "user"}
     pains = [pain for pain in answer.pains if shared_words(pain.summary, own.get(pain.turn, ""))]
@@ -159,7 +159,7 @@ def file_section(file: File, content: str, item: Any = None) -> Section:
     return Section(f"<{file}>", lines, name=file, own=own, opens=own, shortens=own, end=f"</{file}>")
 
 
-#: What stands below is people's own and is kept as it is.
+#: What stands below is people's own and is kept unchanged.
 HEADING = "## Notes"
 _TITLE: dict[Language, str] = {"en": "# User", "zh": "# 用户"}
 

@@ -44,19 +44,19 @@ class Pattern(BaseModel, frozen=True):
     common_steps: list[str]
     tools_used: list[str] = []
     industry_context: str | None = None
-    #: How often it was told or used again; of a chain: successful runs.
+    #: How often it was reported or used again; of a chain: successful runs.
     total_reuse: int
     #: How many sessions it is known from; 0 where that is not counted.
     sessions: int = 0
     confidence: float
     #: Memories, or trajectories, that it rests on, the oldest first.
     evidence: list[UUID]
-    #: Who told it in private, and alone may be told it; None: everybody may.
+    #: The user who reported it in private, the only one it is visible to; None: visible to all.
     user_id: str | None = None
 
 
 class SkillCandidate(BaseModel, frozen=True):
-    """A skill as it is proposed; with the tools' chain as YAML for a body it is a workflow."""
+    """A proposed skill; with the tools' chain as YAML for a body it is a workflow."""
 
     name: protocol.Title
     description: str = Field("", max_length=protocol.MAX_DESCRIPTION_CHARS)
@@ -99,7 +99,7 @@ class KnownArtifact:
 
 @dataclass(frozen=True, slots=True)
 class LivedExperience:
-    """An experience, its memory, and since when it is known; ``user_id`` None: everybody may be told it."""
+    """An experience, its memory, and since when it is known; ``user_id`` None: visible to all."""
 
     node_id: UUID
     created_at: datetime
@@ -111,7 +111,7 @@ def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
     """Patterns of what worked, at least in part, the most used first. The same experiences give the same, in
     any order.
 
-    No pattern mixes what different people may be told.
+    No pattern mixes experiences that are visible to different users.
     """
     worked = [item for item in lived if item.experience.outcome != "failed"]
     groups: list[tuple[frozenset[str], list[LivedExperience]]] = []
@@ -308,7 +308,7 @@ RETURNS_AT = 2
 def next_status(
     known: KnownArtifact | None, report: GateReport, evidence_count: int, *, auto_mode: bool
 ) -> Status:
-    """The artifact's status from now on. Nothing that somebody approved or archived changes by itself."""
+    """The artifact's status from now on. What somebody approved or archived never changes automatically."""
     if known is not None and known.status in ("pending", "approved", "archived"):
         return known.status
     doubled = known is None or evidence_count >= RETURNS_AT * max(known.decided_evidence, 1)

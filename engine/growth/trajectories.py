@@ -32,7 +32,7 @@ Judge = Callable[[Sequence[str]], Satisfaction | None]
 MAX_LINKS = 100
 #: Steps of what was put into a prompt.
 BEFORE = ("retrieval", "skill")
-#: Latest user messages that tell whether the user is satisfied.
+#: Latest user messages by which it is judged whether the user is satisfied.
 JUDGED = 3
 
 _QUESTION = re.compile(
@@ -81,7 +81,7 @@ class Step:
 
 
 def in_order(steps: Iterable[Step]) -> list[Step]:
-    """By their numbers, whenever they came; a step that was told twice comes once."""
+    """By their numbers, whenever they came; a step that was reported twice comes once."""
     unique: dict[tuple[object, ...], Step] = {}
     for step in sorted(steps, key=lambda step: (step.step_index, step.occurred_at, step.event_id)):
         unique.setdefault((step.step_index, step.step_type, step.tool, step.input, step.output), step)
@@ -336,7 +336,7 @@ def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCand
 
 
 def _as_arguments(given: str) -> dict[str, Any]:
-    """A step's input, told as JSON, by the names of its function's arguments; none where it was cut."""
+    """A step's input, given as JSON, by the names of its function's arguments; none where it was cut."""
     if given.endswith(CUT):
         return {}
     with suppress(ValueError):

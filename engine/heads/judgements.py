@@ -53,7 +53,7 @@ JUDGEMENTS = (FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES, ENDINGS
 LASTING, PASSING = "lasting", "passing"
 #: Labels of ``changes`` by which the older statement holds no longer.
 RETIRING = ("replaces", "ends")
-#: Name of the threshold of a head whose labels are all acted on alike.
+#: Name of the threshold of a head whose labels are all handled the same way.
 ANY = "any"
 #: Texts that are embedded by one call.
 TOGETHER = 64
@@ -133,7 +133,7 @@ class Heads:
         return [float(row) for row in probabilities[:, head.classes.index(ENDED)]]
 
     def likeness(self, text: str, others: Sequence[str]) -> list[float]:
-        """How alike a text is to each of others: the cosine of centred vectors, -1 to 1."""
+        """Similarity of a text to each of others: the cosine of centred vectors, -1 to 1."""
         vectors = self._vectors([(text, other) for other in others])
         nothing = np.zeros(2 * WIDTH, dtype=np.float32)
         mine = vectors.get(text, nothing)[:WIDTH]
@@ -270,8 +270,8 @@ _FORBIDDEN = (
 )
 _CHINESE_FORBIDDEN = r"不能[吃喝碰沾]|不可以[吃喝碰沾]|不许[吃喝碰沾]|忌[吃喝碰沾]"
 _MUST_NOT = re.compile(rf"\b{_FORBIDDEN}|{_CHINESE_FORBIDDEN}", re.ASCII)
-#: Any of these words, by language: every memory is searched for them as it is stored. Chinese ones begin with
-#: a character each, by which ``re`` passes over most of a text.
+#: Any of these words, by language: every memory is searched for them when it is stored. Chinese ones begin
+#: with a character each, by which ``re`` passes over most of a text.
 _HEALTH = re.compile(rf"\b(?:{_DIAGNOSES}|{_CARE}|{_FORBIDDEN}|{_ALLERGIES})", re.ASCII)
 _CHINESE_HEALTH = re.compile(
     f"{_CHINESE_DIAGNOSES}|{_CHINESE_CARE}|{_CHINESE_FORBIDDEN}|{_CHINESE_ALLERGIES}"

@@ -29,7 +29,7 @@ KEY = "jiyi:breaker:"
 #: The state in which calls are let through.
 CLOSED = pybreaker.STATE_CLOSED
 ERROR_SUFFIX, SUCCESS_SUFFIX, HOLD_SUFFIX = ":error", ":success", ":hold"
-#: Seconds that the last error is remembered: long enough for whoever looks the next day.
+#: Seconds that the last error is remembered: long enough for somebody who looks the next day.
 ERROR_SECONDS = 7 * 86_400
 #: Failures in a row after which nobody calls any more.
 FAIL_MAX = 5
@@ -47,7 +47,7 @@ in_process: dict[str, pybreaker.CircuitMemoryStorage] = {}
 held_until: dict[str, float] = {}
 _lock = threading.Lock()
 
-# It logs a traceback for each command that Valkey does not answer; that Valkey is away is told elsewhere.
+# It logs a traceback for each command that Valkey does not answer; Valkey's absence is reported elsewhere.
 logging.getLogger("pybreaker").setLevel(logging.CRITICAL)
 
 

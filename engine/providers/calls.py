@@ -1,7 +1,7 @@
 """Calls of models, by the names that OpenTelemetry's conventions for generative AI have: a span around each,
 and a listener who counts.
 
-No prompt, text or answer is told: operation, provider, model, tokens, how long it took and how it ended.
+No prompt, text or answer is recorded: only operation, provider, model, tokens, duration and outcome.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ModelCall:
     response_model: str = ""
 
     def answered(self, answer: Any) -> None:
-        """Note what a vendor tells of the call: an OpenAI-compatible answer, or anything."""
+        """Record the usage and the model of a vendor's answer: an OpenAI-compatible one, or anything."""
         self.input_tokens, self.output_tokens = tokens_used(answer)
         model = answer.get("model") if isinstance(answer, dict) else None
         self.response_model = model[:128] if isinstance(model, str) else ""

@@ -1,4 +1,4 @@
-"""How many tokens the LLM reads in one question: as it is set, or as its server says of the model."""
+"""How many tokens the LLM reads in one question: as configured, or as its server says of the model."""
 
 from __future__ import annotations
 

@@ -100,8 +100,8 @@ BY_INT8 = 4
 
 #: Names of what goes in (the vectors of tokens, which of them are a text's) and of what comes out.
 TOKENS, MASK, OUT = "tokens", "mask", "out"
-#: Of what comes out in between, the eighth layer tells most of how something is meant (as a wish, a plan, a
-#: joke), the last of what about: judgements learned from it are right more often (docs/conversations.md).
+#: Of the outputs in between, the eighth layer says most of how something is meant (as an intention, a plan, a
+#: joke), the last of its topic: judgements learned from it are right more often (docs/conversations.md).
 MIDDLE_LAYER = 7
 MIDDLE = f"l{MIDDLE_LAYER}.out"
 
@@ -176,8 +176,8 @@ class Steps:
     """Steps of long computations, one at a time; next is the computation that has had the fewest.
     Thread-safe.
 
-    Each uses all cores by itself. Several at once would take longer together, and hold up everybody who needs
-    a core only for a moment.
+    Each computation alone uses all cores. Several at once would take longer together, and hold up everybody
+    who needs a core only for a moment.
     """
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ other. The originals' .9 and .7 are for models whose cosines use the whole scale
 together: of fifteen pairs of different Chinese statements in one debate eight are above .9, and a question
 about baking bread has .8 with the best of them.
 
-A learned linear map behind an embedder brings its vectors closer to what answers: ``unit(W · (raw − mean))``,
+A learned linear map behind an embedder moves its vectors closer to what answers: ``unit(W · (raw − mean))``,
 trained by ``python -m tools.matrix`` from conversations and their questions. A stored raw vector is moved by
 the same map: nothing has to be embedded again.
 """
@@ -146,7 +146,7 @@ def texts_at_once(settings: Settings) -> int:
     """``JIYI_EMBED_BATCH``, less what would be left over for a call that is not full."""
     try:
         preset = PRESETS.get(chosen(settings).vendor)
-    except SettingsError:  # told where the embedder is used
+    except SettingsError:  # reported where the embedder is used
         preset = None
     left_over = settings.embed_batch % preset.max_texts if preset is not None else 0
     return settings.embed_batch - left_over or settings.embed_batch
@@ -170,7 +170,7 @@ def embedding_threads(settings: Settings) -> int:
 def _is_local(settings: Settings) -> bool:
     try:
         return chosen(settings).vendor in LOCAL
-    except SettingsError:  # told by the worker itself, and by `jiyi embedders show`
+    except SettingsError:  # reported by the worker itself, and by `jiyi embedders show`
         return True
 
 

@@ -78,7 +78,7 @@ def embedder_of(spec: str) -> Embedder:
 
 
 class PrecomputedEmbedder:
-    """Whoever sends events embeds them, and questions too: what comes without a vector waits."""
+    """The client embeds events, and questions too: what comes without a vector waits."""
 
     dimensions = None
 
@@ -249,8 +249,8 @@ def giving_way() -> Iterator[None]:
 
 
 class Turns:
-    """Has passages computed by one thread at a time: a model uses all cores by itself, and two batches at
-    once would only share its caches and take twice the memory.
+    """Has passages computed by one thread at a time: a model alone uses all cores, and two batches at once
+    would only share its caches and take twice the memory.
 
     Memories wait for a few texts of those that give way at most, and these for one batch of memories at a
     time: neither stops the other.

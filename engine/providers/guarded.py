@@ -63,7 +63,7 @@ class Patience:
     """How long to try. ``call``: seconds of one try. ``total``: seconds after which no new try begins.
 
     ``answered`` is called when an answer has come, before it is parsed: the vendor has nothing more to do for
-    this call. ``again``: whether what took too long is tried again as it is.
+    this call. ``again``: whether a call that took too long is retried unchanged.
     """
 
     call: float

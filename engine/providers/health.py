@@ -1,4 +1,4 @@
-"""How the embedder, the LLM, the reranker and the web search fare, as far as can be told without asking them.
+"""Health of the embedder, the LLM, the reranker and the web search, as known without calling them.
 
 Whether each is set up, and whether it answered when it was last asked: the circuit breakers know that of all
 workers.

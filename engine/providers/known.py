@@ -46,7 +46,7 @@ def write(endpoint: Endpoint, name: str, value: Any, seconds: float) -> None:
     text = json.dumps([time.time() + seconds, value], ensure_ascii=False)
     with _lock:
         in_process.setdefault(key, {})[name] = text
-    with suppress(redis.RedisError):  # then each process learns it by itself
+    with suppress(redis.RedisError):  # then each process learns it separately
         if client is not None:
             with client.pipeline(transaction=False) as pipe:
                 pipe.hset(key, name, text)

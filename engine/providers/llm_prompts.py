@@ -4,7 +4,7 @@ that nothing in it can end.
 The block has a greatest length: long texts are shortened, all to the same length, and if even that is too
 much the last ones are left out. Both is said in the block.
 
-What questions to an LLM have used. Whoever keeps accounts listens with :func:`on_usage`.
+Usage of the questions to an LLM: :func:`on_usage` registers a listener that accounts for it.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class Usage:
     dropped: int = 0
     #: Of all questions together, and of their tries.
     seconds: float = 0.0
-    #: Requests, and those that brought nothing that could be used.
+    #: Requests, and those without a usable answer.
     calls: int = 0
     failures: int = 0
     #: As the vendor counts them; 0 where it does not.
@@ -296,7 +296,7 @@ def on_usage(listener: Callable[[Usage], None] | None) -> None:
 
 
 def report(usage: Usage) -> None:
-    """Tell the listener, if there is one."""
+    """Pass the usage to the listener, if there is one."""
     if _listener is not None:
         _listener(usage)
 

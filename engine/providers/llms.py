@@ -44,7 +44,7 @@ class LLM(Protocol):
 
         Raises:
             LLMUnavailable: the provider cannot be reached, is too slow or refuses: the work waits.
-            BadReply: what came back does not fit, even after it was told so.
+            BadReply: the reply does not fit, even after the LLM was asked to correct it.
         """
         ...
 

@@ -27,7 +27,7 @@ ShortName = Annotated[str, Field(pattern=r"\S", max_length=MAX_NAME_CHARS)]
 
 
 class KnownFact(BaseModel, frozen=True):
-    """A memory that is in force before the messages were said: what they may repeat or supersede."""
+    """A memory that was current before the messages: they may repeat or supersede it."""
 
     content: str
     subject: str | None = None
@@ -43,7 +43,7 @@ class Question(BaseModel, Generic[A], frozen=True, extra="forbid"):
 
     agent_id: str
     language: Language = "en"
-    #: Whose usage it counts as; the LLM is not told.
+    #: The group that its usage is counted for; it is not passed to the LLM.
     group_id: str = ""
 
     def problems(self, answer: A) -> list[str]:  # noqa: ARG002 - for subclasses
@@ -165,7 +165,7 @@ class Insights(Question[InsightList]):
     """What follows from the statements, at a higher level, and from which of them?
 
     ``times`` are those of the statements, or none, and ``thoughts`` the numbers of those that are thoughts;
-    LLMs are told neither.
+    neither is passed to LLMs.
     """
 
     prompt: ClassVar[str] = "insights"
@@ -234,7 +234,7 @@ class Compaction(Question[Condensed]):
 
 
 class Extraction(AboutLines[CombinedExtraction]):
-    """What do the new messages of a conversation tell that is worth remembering?
+    """What is worth remembering in the new messages of a conversation?
 
     Rules answer it; an LLM is asked less at a time (``engine.conversations.notes``).
     """
@@ -242,7 +242,7 @@ class Extraction(AboutLines[CombinedExtraction]):
     prompt: ClassVar[str] = "extraction"
     answer: ClassVar[type[BaseModel]] = CombinedExtraction
 
-    #: What is in force already: not to be given again, perhaps to be superseded.
+    #: Current facts: not to be given again, perhaps to be superseded.
     known: list[KnownFact] = Field(default_factory=list)
 
 

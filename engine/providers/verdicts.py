@@ -23,7 +23,7 @@ from jiyi.text.words import Language
 
 #: To give the graver of two events more importance; to name the parts of a sentence; to note nothing where
 #: there is nothing; to note a fact in Chinese; to note what a text says and not what it orders; to see which
-#: statement is over, and that other people's news ends none.
+#: statement is over, and that statements about other people end none.
 Ability = Literal["importance", "triple", "nothing", "chinese", "injection", "endings"]
 ABILITIES: tuple[Ability, ...] = get_args(Ability)
 #: The prompt that an ability is tried out with.
@@ -56,8 +56,8 @@ NEEDS: Mapping[str, frozenset[Ability]] = {
 WITHOUT_LANGUAGE = frozenset({"poignancy"})
 
 #: Unusable answers in a row after which rules take a prompt, and for how long (seconds). One message whose
-#: piece is halved brings about fewer. For as long as the row is kept (seconds) one more is then enough, until
-#: an answer is usable.
+#: piece is halved causes fewer. For as long as the row is kept (seconds) one more is then enough, until an
+#: answer is usable.
 MOST_IN_A_ROW, PAUSE_SECONDS, ROW_SECONDS = 10, 3_600, 86_400
 DAY_SECONDS = 86_400
 #: What people see of it: the answers themselves may quote memories.

@@ -1,10 +1,10 @@
 """Searching the web beside the memory, by SearXNG or Tavily, chosen by ``JIYI_WEB_SEARCH``.
 
-What is found is shown as external and never stored: whoever wants to keep it promotes it.
+Results are shown as external and never stored: to keep one, a user promotes it.
 
 A search is one HTTP request to the one address that is configured, bounded in time and size: what a question
 or an answer says never decides where it goes, and redirects are followed on the same host only. The vendor's
-own address must be a public one; an address that the operator has set is taken as it is.
+own address must be a public one; an address that the operator has set need not be.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 That is how much memories are about the same thing, whatever language each is in, and what was said right
 before and after each.
 
-How alike texts are by their words.
+Similarity of texts by their words.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: ND
     """Cosine of each of ``k`` memories with each, without what is common to all memories of its language:
     ``(k, k)``.
 
-    Without the direction that embeddings of one language share, what says the same in two languages is alike,
-    too. The common part of a pair is the mean of all others but these two. A language with few memories is
-    judged by all of them.
+    Without the direction that embeddings of one language share, texts in two languages that say the same are
+    similar, too. The common part of a pair is the mean of all others but these two. A language with few
+    memories is judged by all of them.
 
     Args:
         unit: the memories' vectors, each one long, ``(k, d)``.
@@ -96,7 +96,7 @@ NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
 NEIGHBOUR_FADES = 900.0
 #: Session of what is in none, as notes and records are: it has no neighbours.
 NO_SESSION = -1
-#: Seconds: what people say without a session is one conversation with what was told in the same hour of the
+#: Seconds: what people say without a session is one conversation with what was said in the same hour of the
 #: clock; and the code of the first such hour, below any other's. Rare are the neighbours on both sides of the
 #: full hour, and a write concerns one hour only.
 HOUR, FIRST_HOUR, HOURS = 3_600.0, -10, 1 << 24
@@ -112,7 +112,7 @@ def content(telling: Sequence[int] | NDArray[np.int32]) -> Floats:
 def with_hours(
     sessions: NDArray[np.int32], created: Floats, subjects: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """The sessions of what was told, below 0 none: that of its hour for what somebody said without one."""
+    """The sessions of memories. What somebody said without one (below 0) gets that of its hour."""
     hours = FIRST_HOUR - np.mod(np.floor(created / HOUR), HOURS)
     return np.where(sessions >= 0, sessions, np.where(subjects >= 0, hours, NO_SESSION)).astype(np.int32)
 
@@ -196,9 +196,7 @@ class Corpus:
         subjects: Sequence[str | None],
         trusted: Rows | None = None,
     ) -> Corpus:
-        """Of memories told, in the order in which they came; ``trusted`` ones make the centre, by default
-        all.
-        """
+        """Of memories in the order in which they came; ``trusted`` ones make the centre, by default all."""
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
         mean_of = np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted
         spoken = np.array(languages, dtype=np.int8)
@@ -248,7 +246,7 @@ class Corpus:
         return values if self.counted is None else values[self.counted]
 
     def alike(self, rows: Rows) -> Floats:
-        """How much each of some rows is about the same as each, see :func:`alike`; 0 without a vector."""
+        """Similarity of each of some rows with each, see :func:`alike`; 0 without a vector."""
         has, lengths = self.lengths[rows] > MIN_NORM, np.maximum(self.lengths[rows], MIN_NORM)
         unit = np.where(has[:, None], self.vectors[rows] / lengths[:, None], 0).astype(np.float64)
         likeness = alike(unit, self.languages[rows], self.sums.astype(np.float64), self.counts)
@@ -259,7 +257,7 @@ def centre_of(sums: Float32, count: int) -> Float32:
     """The mean of ``count`` vectors of which these are the sums, shrunk by ``count / (count +
     CENTRE_PRIOR)``: ``(d,)``.
 
-    Embeddings of one model share a large common direction; without it, what is left tells memories apart.
+    Embeddings of one model share a large common direction; without it, the rest distinguishes memories.
     """
     return np.asarray(sums.sum(axis=0) / (count + CENTRE_PRIOR) if count else sums[0], np.float32)
 
@@ -297,7 +295,7 @@ def language_codes(texts: Sequence[str]) -> NDArray[np.int8]:
 
 #: Characters of a text that its words are taken from: each is compared with each.
 MAX_READ = 1_000
-#: From here on two texts are alike by the weight of shared words.
+#: From here on two texts are similar by the weight of shared words.
 ALIKE_BY_WORDS = 0.15
 
 

@@ -4,7 +4,7 @@ evidence.
 Pure, over the few best memories of one answer, best first. The scores stay as they are; what was replaced is
 marked.
 
-Which memories a newer one says anew also depends on what the question asks about: two statements about it
+Which memories a newer one updates also depends on what the question asks about: two statements about it
 ("Which phone do I use?": a Pixel, later an iPhone) contradict each other without a word in common, and more
 surely than two that only resemble each other.
 """
@@ -46,11 +46,11 @@ from jiyi.text.words import language_of, telling
 LOOKED_AT = 30
 #: At most so many of the best are compared with each other: their likenesses are a square of numbers.
 MOST_COMPARED = 1_000
-#: A newer memory says an older one anew if its likeness to it (:func:`engine.retrieval.corpus.alike`) and its
+#: A newer memory updates an older one if its similarity to it (:func:`engine.retrieval.corpus.alike`) and its
 #: relevance to the question, as a share of the older one's above the ordinary, add up to this: where it has
 #: words for something being no longer as it was, where it may (了, went up to), and where it has none. Facts
-#: about one thing that stand beside each other (where it is, when it is) are much alike too, and must not
-#: replace each other.
+#: about one thing that can both hold (where it is, when it is) are very similar, too, and must not replace
+#: each other.
 SAYS_SO, MAY_SAY_SO, SAYS_NOTHING = 0.8, 1.3, 1.7
 #: And each of the two has to be at least so much.
 LEAST_ALIKE, LEAST_RELEVANT = 0.25, 0.3
@@ -87,7 +87,7 @@ class Shown:
     evidence: frozenset[UUID] = frozenset()
     #: The user of the agent whom it comes from.
     user_id: str | None = None
-    #: Whether it is trusted enough to say anew what trusted memories say.
+    #: Whether it is trusted enough to update what trusted memories say.
     trusted: bool = True
 
     @cached_property
@@ -106,10 +106,10 @@ class Shown:
 
 
 def needed(text: str) -> float:
-    """What likeness and relevance have to add up to for a memory of this text to replace an older one."""
+    """The least sum of similarity and relevance for a memory of this text to replace an older one."""
     if len(telling(text)) > MOST_WORDS:
         return SAYS_NOTHING
-    stated = _QUESTION.sub("", text)  # who asks states nothing: "Anything new?"
+    stated = _QUESTION.sub("", text)  # a question states nothing: "Anything new?"
     if stated is not text and not telling(stated):
         return math.inf
     return SAYS_SO if SAYS.search(stated) else MAY_SAY_SO if PERHAPS.search(stated) else SAYS_NOTHING
@@ -137,12 +137,12 @@ def ordinary(others: Floats) -> float:
 
 
 def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
-    """Which memory (row) replaces which (column), ``(k, k)``: of those that are about the same, told some
-    time before, and not much more relevant.
+    """Which memory (row) replaces which (column), ``(k, k)``: one about the same that was said some time
+    before and is not much more relevant.
 
     Args:
         shown: the memories, best first.
-        alike: how much each is about the same as each, ``(k, k)``.
+        alike: similarity of each with each, ``(k, k)``.
         relevance: theirs, see :func:`above_ordinary`, ``(k,)``.
     """
     share = share_of(relevance)
@@ -164,7 +164,7 @@ def share_of(relevance: Floats) -> Floats:
 
 
 def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
-    """Which memory (row) was told some time after which (column), of the same subject and user, ``(k, k)``.
+    """Which memory (row) was said some time after which (column), of the same subject and user, ``(k, k)``.
 
     Not a thought, nor what is trusted less than the other.
     """
@@ -230,12 +230,12 @@ def behind_evidence(shown: Sequence[Shown]) -> Order:
     return np.array([*order, *(place for place in range(len(shown)) if place not in done)], dtype=np.intp)
 
 
-#: What likeness and a share of relevance have to add up to where both are of a topic of the question: with a
-#: word for something being no longer as it was, or perhaps, and without. Sensitivity: docs/benchmarks.md.
+#: The least sum of similarity and a share of relevance where both are of a topic of the question: with a word
+#: for something being no longer as it was, or perhaps, and without. Sensitivity: docs/benchmarks.md.
 ENOUGH_CHANGED, ENOUGH = 0.3, 0.43
-#: What as much relevance as the older one's counts beside likeness.
+#: What as much relevance as the older one's counts beside similarity.
 RELEVANCE_SHARE = 0.25
-#: And each has to be at least so much: alike, and relevant above the ordinary.
+#: And the least of each: of similarity, and of relevance above the ordinary.
 TOPIC_ALIKE, TOPIC_RELEVANT = 0.15, 0.15
 #: Share of the older one's relevance that the newer one has to have: what hardly answers does not go before
 #: what does. A newer one of the same topic that says outright that something is no longer as it was needs
@@ -306,7 +306,7 @@ def _same_attribute(older: str, newer: str) -> bool:
 
 
 def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
-    """Whether any memory may say another one anew, without their likeness: most often all were told
+    """Whether any memory may update another one, before their similarity is known: most often all were said
     together.
     """
     times = [memory.created for memory in shown]
@@ -316,15 +316,15 @@ def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
 
 
 def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
-    """Which memory (row), the newest of several, says anew what which (column) says, ``(k, k)``.
+    """Which memory (row), the newest of several, updates which (column), ``(k, k)``.
 
     Where the question is about a topic (:mod:`engine.text.statements`), the newer one has to be of it, and to
-    speak of those who are asked about; if the older one is of it, too, little likeness is enough.
+    speak of those who are asked about; if the older one is of it, too, little similarity is enough.
 
     Args:
         question: the text that was asked.
         shown: the memories.
-        alike: how much each is about the same as each, ``(k, k)``.
+        alike: similarity of each with each, ``(k, k)``.
         relevance: theirs above the ordinary, ``(k,)``.
     """
     if not may_be_renewed(question, shown):
@@ -383,7 +383,7 @@ def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Sh
 def _on_topic(
     shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats
 ) -> NDArray[np.bool_]:
-    """Which (row) says anew what which (column) says of the same topic of the question."""
+    """Which (row) updates which (column), both of the same topic of the question."""
     needed = np.array([memory.needed for memory in shown])
     enough = np.where(needed <= MAY_SAY_SO, ENOUGH_CHANGED, ENOUGH)
     both = np.einsum("ti,tj->ij", of_topic, of_topic)
@@ -439,7 +439,7 @@ def order(
     Args:
         question: the text that was asked.
         shown: the memories, best first.
-        alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters.
+        alike: gives the similarity of each with each, ``(k, k)``; called only where it matters.
         relevance: gives theirs above the ordinary, ``(k,)``.
         judge: gives the heads that have to agree, or None.
         probability: that each memory answers, ``(k,)``; None where it is not known.

@@ -282,15 +282,15 @@ def rank_by(
 def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> Order:
     """Positions of ``top_k`` of the ``n`` best that say different things: maximal marginal relevance.
 
-    Each next one has the highest ``(1 - diversity) · score - diversity · likeness``, with the scores
-    stretched to [0, 1] and likeness the cosine with the most similar one taken already, at least 0 (Carbonell
-    & Goldstein 1998).
+    Each next one has the highest ``(1 - diversity) · score - diversity · similarity``, with the scores
+    stretched to [0, 1] and similarity the cosine with the most similar one taken already, at least 0
+    (Carbonell & Goldstein 1998).
 
     Args:
         scores: ``(n,)``, the best first.
         vectors: ``(n, d)``; a row of zeros is like nothing.
         top_k: how many.
-        diversity: 0 (scores alone) … 1 (likeness alone).
+        diversity: 0 (scores alone) … 1 (similarity alone).
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.maximum(lengths, MIN_NORM)

@@ -53,8 +53,8 @@ from jiyi.text.words import normalise
 LEXICAL_SHARE = 0.35
 #: Standard scores of cosine that a memory is worth which says all that the question asks, word for word.
 LEXICAL_SCALE = 6.0
-#: A question's words count as if they told no more than this, in the sum of their rarities: about fifteen
-#: rare words. No memory says all of a dialogue, and what says fifteen of its words says enough.
+#: The information of a question's words, the sum of their rarities, counts up to this: about fifteen rare
+#: words. No memory says all of a dialogue, and what says fifteen of its words says enough.
 MOST_INFORMATION = 80.0
 #: Standard scores of cosine that a memory has on average which says all that the question asks: those of one
 #: that has no vector yet, or none that can be compared, by the root of the share that it says
@@ -77,19 +77,19 @@ SAME, NEAR = 0.75, 0.8
 #: The second hop is worked out for this many of the best memories; for the rest of a large agent it is
 #: nothing.
 HOP_POOL = 1_000
-#: Standard scores that what an assistant said loses: advice, and echoes of what it was told. Not if the
+#: Standard scores that what an assistant said loses: advice, and echoes of what was said to it. Not if the
 #: question asks for "you".
 ASSISTANT_PENALTY = 1.0
 ASSISTANTS = ("assistant", "ai", "bot", "chatbot", "助手", "助理", "ai助手", "智能助手")
 #: Standard scores that a memory gains when the question names its subject.
 SUBJECT_BONUS = 0.3
-#: Standard scores for each nat that is told by the days which the question names: among a year's memories a
-#: day tells 5.9, a month 2.5, and the year nothing.
+#: Standard scores for each nat of information from the days that the question names: among a year's memories
+#: a day has 5.9, a month 2.5, and the year nothing.
 DAY_WEIGHT = 1.0
-#: Nats that days tell at most which are not surely over: "today" is when somebody asks, more often than what
-#: they ask about.
+#: Most nats from days that are not surely over: "today" is when somebody asks, more often than what they ask
+#: about.
 MOST_OF_TODAY = 1.0
-#: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
+#: Weight of the best single sentence beside the whole question: two questions in one both want an answer.
 SENTENCE_WEIGHT = 4.0
 #: Subjects are looked up by runs of up to this many words, or characters of Chinese.
 MAX_SUBJECT_WORDS = 4
@@ -105,7 +105,7 @@ _ADDRESSED = re.compile(r"\b(?:you|your|yours)\b|[你您]", re.IGNORECASE)
 class Relevance:
     """``total`` and what it is made of; dense and lexical as measured, the rest in standard scores.
 
-    ``total`` is also less what tells little, see :func:`penalty`.
+    ``total`` is also reduced by :func:`penalty`.
     """
 
     total: Floats
@@ -288,7 +288,7 @@ def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
 
 
 def _told_by(corpus: Corpus, days: Mapping[Span, bool]) -> Floats:
-    """What each row's being of these days tells, in nats: the more, the fewer memories are of them."""
+    """Information of each row's date, in nats: the fewer memories are of the named days, the more."""
     told = np.zeros(len(corpus))
     for span, over in days.items():
         within = _within(corpus, span)
@@ -307,7 +307,7 @@ def _within(corpus: Corpus, span: Span) -> NDArray[np.bool_]:
 def _scored(
     corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Words
 ) -> tuple[Floats, Floats]:
-    """The weighted sum without its second hop, and the hop by itself."""
+    """The weighted sum without query expansion, and the score of the expansion alone."""
     most = information(corpus, asked)
     by_words = LEXICAL_SCALE * lexical / most
     first = by_words
@@ -320,7 +320,7 @@ def _scored(
 
 
 def information(corpus: Corpus, asked: Words) -> float:
-    """What the words of a question tell: the BM25 of a memory that says enough of them."""
+    """The information of a question's words: the BM25 of a memory that says enough of them."""
     return float(np.clip(corpus.lexicon.information(asked), MIN_NORM, MOST_INFORMATION))
 
 
@@ -489,7 +489,7 @@ def _possible_names(text: str) -> set[str]:
 #: What is measured of each memory, in this order: its cosine with the question; the share of what the
 #: question asks that it says; how many standard deviations its relevance is behind the best one's; how many
 #: the best one's is above the agent's mean; and the logarithm of how many memories there are, because among
-#: many more look alike.
+#: many memories more look similar.
 MEASURES = ("cosine", "said", "behind", "best", "memories")
 #: Weights of the measures and the constant. Cosines of one model say nothing about another's, so those that
 #: are not listed go without.

@@ -32,7 +32,7 @@ from jiyi.text.words import (
     telling,
 )
 
-#: Statements that are looked at; a reflection brings dozens.
+#: Statements that are looked at; a reflection has dozens.
 MAX_STATEMENTS = 500
 #: Characters of a statement that are read, and that are quoted.
 MAX_READ, MAX_QUOTED = 1_000, 240
@@ -102,7 +102,7 @@ def insights(question: Insights) -> InsightList:
 #: A course has at least so many readings, each of a day of its own, and shows the last ones.
 LEAST_READINGS, MOST_READINGS = 3, 8
 #: Something happens again and again from so many days on; how often is said in these steps, so that it is not
-#: said anew each time.
+#: said again each time.
 STEPS = (3, 5, 10, 20, 50, 100, 200)
 #: A habit has at most so many days of the week, and each at least twice.
 MOST_WEEKDAYS, LEAST_EACH = 2, 2
@@ -175,7 +175,7 @@ def _one_a_day(group: Sequence[Reading], times: Sequence[datetime]) -> list[Read
 
 
 def name_of(group: Sequence[Reading]) -> str:
-    """What is measured, as it is mostly called; of equals the longer."""
+    """The most frequent name of what is measured; of equals the longer."""
     names = Counter(reading.name for reading in group)
     return max(names, key=lambda name: (names[name], len(name)))
 
@@ -390,7 +390,7 @@ def _speaker(text: str) -> tuple[str, str]:
 
 
 def states(text: str) -> bool:
-    """Whether its words tell how things are: nothing is denied, wanted, planned, supposed or asked."""
+    """Whether a text states how things are: nothing is denied, wanted, planned, supposed or asked."""
     cues = word_list("unreal").find(normalise(text))
     return not _ASKS.search(text) and all(cue.label != "unreal" for cue in cues)
 

@@ -87,7 +87,7 @@ def weigh(question: Poignancy) -> Reading:
 
 
 def says_nothing(text: str, small_talk: list[PhraseMatch]) -> bool:
-    """Whether a text is small talk only: greetings, thanks and the like, and nothing that tells."""
+    """Whether a text is small talk only: greetings, thanks and the like, and no information."""
     rest = list(text)
     for phrase in small_talk:
         rest[phrase.start : phrase.end] = " " * (phrase.end - phrase.start)

@@ -142,5 +142,5 @@ def _resident_bytes() -> int:
 if __name__ == "__main__":
     try:
         main()
-    except MemoryError:  # so little is left that it could not even be told
+    except MemoryError:  # too little is left even to report it
         os._exit(OUT_OF_MEMORY)

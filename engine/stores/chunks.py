@@ -151,8 +151,8 @@ def changes(
 ) -> Changes:
     """What a scan makes of the files that there are, and those that are stored.
 
-    A file is read again if its size or time is another, or its time cannot be trusted, or it was cut in
-    another way. A new file of the size of one that is gone is hashed to tell a renamed one.
+    A file is read again if its size or time differs, its time cannot be trusted, or it was cut in another
+    way. A new file of the size of a missing one is hashed to detect a rename.
 
     Args:
         found: the files that there are.

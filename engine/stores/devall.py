@@ -21,12 +21,12 @@ from jiyi.protocol.base import JsonObject
 
 #: Candidates that are scored, for each item asked for: the nearest ones.
 CANDIDATES = 3
-#: Weights of cosine and likeness, and of the parts of likeness.
+#: Weights of cosine and of similarity by words, and of the parts of the latter.
 COSINE_WEIGHT, LIKENESS_WEIGHT = 0.7, 0.3
 JACCARD, LCS, KEYWORD, LENGTH = 0.4, 0.3, 0.2, 0.1
 #: Characters of a token of the question that is looked for as a keyword, at least.
 KEYWORD_CHARS = 2
-#: Characters of a text that is taken as it is; of one that is read, and of what counts of it, at most; of a
+#: Characters of a text that is kept whole; of one that is read, and of what counts of it, at most; of a
 #: sentence, at least.
 SHORT, MAX_CHARS, MAX_LENGTH, LEAST_SENTENCE = 100, 40_000, 500, 20
 #: Sentences that count, and what follows a text that was cut.

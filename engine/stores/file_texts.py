@@ -24,7 +24,7 @@ from engine.stores.limits import Refused
 from jiyi.stores.types import known_encoding
 from jiyi.text.words import storable
 
-#: ``pending``: to be read. ``indexed``: its text is found, though vectors may still be owed. All others:
+#: ``pending``: to be read. ``indexed``: its text is found, though vectors may still be pending. All others:
 #: nothing of it is found.
 FileState = Literal[
     "pending",
@@ -43,7 +43,7 @@ FILE_STATES: tuple[FileState, ...] = get_args(FileState)
 
 
 class Unusable(Refused):
-    """A file that cannot be indexed as it is: ``state`` is stored with it, the message says why."""
+    """A file that cannot be indexed: ``state`` is stored with it, the message says why."""
 
     state: FileState
 
@@ -52,7 +52,7 @@ class Unusable(Refused):
 
     @classmethod
     def of(cls, refused: Refused) -> Unusable:
-        """The same, told by a parsing process."""
+        """The same, reported by a parsing process."""
         assert refused.state in FILE_STATES
         return cls(refused.state, refused.reason)
 
@@ -72,7 +72,7 @@ CHINESE = "gb18030"
 LEAST_COMMON = 0.8
 #: First bytes of GB2312's punctuation, and of its 3,755 most common characters.
 _COMMON_LEADS = frozenset((*range(0xA1, 0xA4), *range(0xB0, 0xD8)))
-#: Characters that are looked at: enough to tell.
+#: Characters that are looked at: enough to decide.
 _LOOKED_AT = 20_000
 
 

@@ -2,8 +2,8 @@
 is; and how well each item answers a question: by meaning and words, or by either alone.
 
 The relevance is that of memories (:mod:`engine.retrieval.relevance`). A chunk gains from its file: a question
-is often answered where one paragraph names the thing and another tells about it. ``bench.stores`` has
-measured the weights.
+is often answered where one paragraph names the thing and another describes it. ``bench.stores`` has measured
+the weights.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def metadata_of(
     return {"agent_role": role, "input_preview": inputs_text[:PREVIEW_CHARS], **length, "attachments": notes}
 
 
-#: A text up to here is taken as it is.
+#: A text of at most so many characters is kept whole.
 SHORT = 100
 #: What follows a text that was cut.
 CUT = "..."
 #: Characters of a text that are looked at: more than the longest that may count.
 LOOKED_AT = 40_000
 
-#: Instructions, each up to its comma or sentence end; articles tell "You are a poet," from "You are right,".
+#: Instructions, each up to its comma or sentence end. The article is required: "You are right," is none.
 _PREFIX = re.compile(
     r"[ \t\n]{0,10}(?:(?:Agent|Model) Role:[^\n]{0,300}\n[ \t]{0,10}\n"
     r"|You are (?:an?|the) [^,，.。!！?？\n]{0,200}[,，.。!！]"
@@ -197,10 +197,10 @@ class StoreCorpus:
         """Of items in order.
 
         Args:
-            vectors: ``(n, d)``; a row of zeros where a vector is still owed.
+            vectors: ``(n, d)``; a row of zeros where a vector is pending.
             tokens: each item's tokens, with spaces between.
             created: when each was said, epoch seconds; of a chunk the day that its file is about, 0 where it
-            tells none.
+            has none.
             files: of chunks each one's file, numbered from 0 in order.
         """
         lexicon, languages = _lexicon(tokens), [language_code(text) for text in tokens]

@@ -34,7 +34,7 @@ class Limits:
 
 
 class Refused(ValueError):  # noqa: N818 – it is a property of the document, and no fault of the service
-    """A document that cannot be used as it is: ``state`` is a word for programs, ``reason`` a sentence."""
+    """A document that cannot be used: ``state`` is a word for programs, ``reason`` a sentence."""
 
     def __init__(self, state: str, reason: str) -> None:
         self.state = state

@@ -22,7 +22,7 @@ from jiyi.text.words import (
     tokens,
 )
 
-#: Keywords taken from a text that brings none of its own: enough to find it by, few enough to mean something.
+#: Keywords taken from a text that has none of its own: enough to find it by, few enough to mean something.
 MAX_EXTRACTED_KEYWORDS = 8
 #: A single Latin letter or CJK character is rarely a word worth indexing.
 MIN_KEYWORD_CHARS = 2
@@ -52,7 +52,7 @@ SINGLE_STOP_CHARACTERS = frozenset(
 
 
 def keywords_of(description: str, subject: str | None, object: str | None) -> list[str]:  # noqa: A002
-    """Keywords of a memory that brings none: subject and object if it has them, else words of its text."""
+    """Keywords of a memory that has none: subject and object if it has them, else words of its text."""
     named = [
         keyword[:MAX_KEYWORD_CHARS]
         for part in (subject, object)
@@ -65,7 +65,7 @@ def keywords_of(description: str, subject: str | None, object: str | None) -> li
 
 
 def _naming(segment: str) -> list[str]:
-    """A name or an object as it is; of a phrase (me to the hospital) the words that name something."""
+    """A name or an object unchanged; of a phrase (me to the hospital) the words that name something."""
     words = normalise(segment).split()
     if any(word in ENGLISH_STOP_WORDS or _CONTRACTION.search(word) for word in words):
         return _telling(words_of(segment))

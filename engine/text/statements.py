@@ -1,8 +1,8 @@
 """Of what a plain statement speaks ("我表姐的工作地是杭州": the 工作地 of 我表姐), of whom, in which topics.
 
-Two statements of one form about different things stand beside each other, however much they are alike; two of
-one topic may contradict each other without a common word. ``changes.txt`` has the words by which people say
-that something is no longer as it was.
+Two statements of one form about different things can both hold, however similar they are; two of one topic
+may contradict each other without a common word. ``changes.txt`` has the words by which people say that
+something is no longer as it was.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENGLISH = re.compile(
     r"(?:['’]s (?P<attribute>[a-z]{2,20}(?: [a-z]{2,20})?) (?:is|are|was)\b|"
     r" (?:works|lives|likes|comes|stays|has)\b)"
 )
-#: Who or when rather than what: nobody can tell whose these are.
+#: A person or a time rather than a thing: nobody can know whose these are.
 _NO_THING = re.compile(
     r"[我你您他她它咱]|现在|目前|今|明|昨|最近|以前|原来|从前|后来|已经|一直|还|就|也|都|不|没|正|新|旧|老|[这那]|[上下]个?[周月半次回]"
     r"|(?:he|she|it|this|that|there|here|who|what|everyone|everything|now|new|old|last|next)\b",

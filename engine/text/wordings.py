@@ -1,8 +1,8 @@
 """Whether two statements are one in other words: "I really like tea." and "I like tea".
 
-Neither vectors nor shared words can tell that: "Anna beat Emma" and "Emma beat Anna" are nearer to each other
-than most paraphrases (docs/decisions.md). So what may differ is listed here, and whatever is not listed keeps
-two statements apart: every number, name, "not", every other word, and its order.
+Neither vectors nor shared words can decide that: "Anna beat Emma" and "Emma beat Anna" are nearer to each
+other than most paraphrases (docs/decisions.md). So what may differ is listed here, and whatever is not listed
+keeps two statements apart: every number, name, "not", every other word, and its order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORD = re.compile(
 )
 _SENTENCE = re.compile(r"[.!?;。！？；\n]\s*|\Z")
 _PLAIN_FIRST_WORD = re.compile(r"\A\W*[A-Z][a-z]*(?![\w'])(?<!\bI)")
-#: What a statement is told with, and not what it tells.
+#: What introduces a statement, and is no part of its content.
 _OPENING = re.compile(
     r"\A\W*(?:(?:please |just )?(?:remember|note|keep in mind)(?: that|[:,])|by the"
     r" way|btw|oh|well|hey|hi|hello|ok|okay)(?=[\s,])[\s,]*"
@@ -74,7 +74,7 @@ _PAUSES = frozenset(".,;:!'\"()[]，。；：！、…“”「」《》（）")
 
 
 def wording(text: str) -> str:
-    """A text's form that it shares with those that tell the same in other words; itself if it is long."""
+    """A text's form that it shares with those that say the same in other words; itself if it is long."""
     return text if len(text) > MAX_READ else _wording(text)
 
 
@@ -114,7 +114,7 @@ class Source(Protocol):
 
 
 class Told(NamedTuple):
-    """What is the same of memories that tell the same, of the same, to the same people."""
+    """The key that memories share if they say the same, of the same subject, to the same people."""
 
     wording: str
     subject: str | None

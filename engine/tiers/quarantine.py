@@ -5,7 +5,7 @@ What a promotion stores: pieces, each known by its content. A piece's id follows
 promoting again, after a failure or by another hand, meets the same ids, and changes nothing.
 
 What a group's quarantine is about: clusters of entries that say similar things, for the people who promote.
-The same entries give the same clusters, in whatever order they come; alike by their vectors where all have
+The same entries give the same clusters, in whatever order they come; similar by their vectors where all have
 one, else by their words. Clusters are stars (Butina 1999): the entry with the most entries like it, and
 these; then the same with what is left.
 """
@@ -88,7 +88,7 @@ class Candidate:
     confidence: float | None = None
     flags: Sequence[str] = ()
     vector: Float32 | None = None
-    #: None: not asked. ``unknown``: asked, but the LLM could not tell or was away (fail-open).
+    #: None: not asked. ``unknown``: asked, but the LLM could not decide or was away (fail-open).
     consistency: Consistency | None = None
 
 
@@ -296,7 +296,7 @@ def knowledge_id(group_id: str, agent_id: str | None, content_hash: bytes) -> UU
 MAX_ENTRIES = 1_000
 #: Clusters that one digest shows: a page that somebody reads.
 MAX_CLUSTERS = 20
-#: From here on two entries are alike by vectors without their language's common direction. Of 22 statements
+#: From here on two entries are similar by vectors without their language's common direction. Of 22 statements
 #: on three topics in two languages, .3 joins six of ten pairs of one topic and none of two.
 ALIKE_BY_VECTOR = 0.3
 #: Entries as many as which a common direction is only half believed.
@@ -368,7 +368,7 @@ def _cluster(entries: list[Entry]) -> Cluster:
 
 
 def _likeness(entries: Sequence[Entry]) -> tuple[Floats, float]:
-    """How alike each two are, and from where on that counts."""
+    """Similarity of each two, and from where on that counts."""
     vectors = [entry.vector for entry in entries if entry.vector is not None]
     if len(vectors) == len(entries) > 0 and len({vector.shape for vector in vectors}) == 1:
         made = _by_vector(np.stack(vectors), [language_code(entry.text) for entry in entries])
@@ -378,7 +378,7 @@ def _likeness(entries: Sequence[Entry]) -> tuple[Floats, float]:
 
 
 def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
-    """Cosines without each language's common direction, which makes all texts of a language alike."""
+    """Cosines without each language's common direction, which makes all texts of a language similar."""
     lengths = np.linalg.norm(vectors, axis=1)
     if not (lengths > MIN_NORM).all():
         return None

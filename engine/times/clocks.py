@@ -189,7 +189,7 @@ class Day:
     end: int
     dates: tuple[date, ...]
     certain: bool = True
-    #: It is only told which part of it is meant by the time beside it (今, 明).
+    #: Only the time beside it says which part of it is meant (今, 明).
     today: bool = False
     #: A week, month or year of which no day was named.
     whole: str = ""
@@ -297,7 +297,7 @@ def _alone(match: re.Match[str]) -> Clock:
 def at(  # noqa: C901, PLR0911 – a case for each part of the day
     start: int, end: int, hour: int, minute: int, part: Part | None, *, exact: bool = False
 ) -> Clock | Impossible:
-    """The readings of an hour in a part of the day (§4.15); ``exact``: as it is written."""
+    """The readings of an hour in a part of the day (§4.15); ``exact``: the hour as written."""
     if hour > 24 or minute > 59 or (hour == 24 and minute):
         return Impossible(start, end, f"there is no {hour}:{minute:02}")
 

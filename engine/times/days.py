@@ -1,7 +1,7 @@
 """Days in words: 明天, 下周三, "next Friday", 3月5日, "the 15th", 月底.
 
-Weeks begin on Monday: 下周三 and "next Wednesday" lie in the next calendar week. A day that is not told which
-one it is (周五, 15号, 3月5日) is the next that is not over.
+Weeks begin on Monday: 下周三 and "next Wednesday" lie in the next calendar week. A day that is not fully
+given (周五, 15号, 3月5日) is the next that is not over.
 """
 
 from __future__ import annotations

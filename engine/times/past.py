@@ -259,7 +259,7 @@ _CHINESE_DAYS = {
     word: days for days, words in enumerate(_CHINESE_WORDS.split("|"), -3) for word in words.split()
 }
 
-#: A clause with one of these tells what happened: a bare weekday in it is over.
+#: A clause with one of these says what happened: a bare weekday in it is over.
 _PAST = re.compile(
     r"\b(?:was|were|had|went|did|got|made|took|came|saw|met|bought|found|gave|told|won|lost|began"
     r"|left|ate|ran"

@@ -1,6 +1,6 @@
 """What the words of a time mean at a moment: a cron expression, one moment, or steps.
 
-Everything in a sentence that tells a time, and which of it belongs to what is asked for.
+All time expressions of a sentence, and which of them belong to what is asked for.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def find_elements(sentence: str, now: datetime) -> list[Element]:
 
 
 def groups(sentence: str, elements: list[Element]) -> list[list[Element]]:
-    """Words beside each other that tell one time."""
+    """Adjacent words that give one time."""
     grouped: list[list[Element]] = []
     for element in elements:
         if grouped and _BETWEEN.fullmatch(sentence, grouped[-1][-1].end, element.start):

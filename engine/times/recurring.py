@@ -323,7 +323,7 @@ class Offset:
     months: int = 0
     #: Days, weeks, months: the time of day is open.
     in_days: bool = False
-    #: A timer, which asks by itself.
+    #: A timer, which is a request without further words.
     timer: bool = False
 
 

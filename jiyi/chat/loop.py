@@ -142,7 +142,7 @@ class ConversationLoop:
     ) -> str:
         """The prompt with what is remembered, or as it was if nothing is found in time.
 
-        ``user_id``: with which of several people the agent talks. What others told it in private stays out.
+        ``user_id``: with which of several users the agent talks. The private memories of others stay out.
         """
         return self.before(
             agent_id, system_prompt, user_input, session_id=session_id, user_id=user_id
@@ -191,8 +191,8 @@ class ConversationLoop:
     ) -> None:
         """Record what was said: the new messages, or the whole conversation; what is known once.
 
-        Of a ``user_id`` it is told that user alone. Each message has a ``role``, a ``content`` (or ``text``),
-        and perhaps a ``name`` and ``at``, when it was said.
+        With a ``user_id`` it is visible to that user alone. Each message has a ``role``, a ``content`` (or
+        ``text``), and perhaps a ``name`` and ``at``, when it was said.
         """
         try:
             told, until = list(messages), time.monotonic() + self._seconds

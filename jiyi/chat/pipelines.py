@@ -1,5 +1,5 @@
 """Workflows as YAML, and running one with the caller's own tools: each step within its time, each failure
-told.
+reported.
 
 from jiyi.chat import pipelines
 

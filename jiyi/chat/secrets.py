@@ -47,7 +47,7 @@ _NAMES = ("pass", "pwd", "key", "secret", "token", "pin", "密码", "口令", "�
 
 
 def masked(text: str) -> str:
-    """The text with its secrets masked; the words around them stay. What is masked already stays as it is."""
+    """The text with its secrets masked; the words around them stay, and so does what is masked already."""
     while (
         less := _masked_once(text)
     ) != text:  # each is longer than its mask, so it ends; as a rule after the first

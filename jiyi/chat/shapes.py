@@ -22,7 +22,7 @@ from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations import ChatMessage
 from jiyi.text.budget import estimate_tokens
 
-#: What providers' caches are told of a block: keep the prompt up to its end.
+#: Mark of a block for providers' caches: keep the prompt up to its end.
 _CACHED = {"type": "ephemeral"}
 #: Sessions whose last prompt is kept: some ten kilobytes each.
 SESSIONS = 200

@@ -70,7 +70,7 @@ class StepRecorder:
     def answered(
         self, agent_id: str, session_id: str, messages: Sequence[Message], chat: Sequence[ChatMessage]
     ) -> list[JsonObject]:
-        """Requests, calls of tools, results and answers that were not told before.
+        """Requests, calls of tools, results and answers that were not recorded before.
 
         Takes the new messages or the whole conversation so far.
         """
@@ -161,7 +161,7 @@ def _hash(part: _Part) -> int:
 
 
 def _known(told: list[int], parts: list[int]) -> int:
-    """How many of the first parts were told: all that was, or as many as the last ones of it."""
+    """How many of the first parts were recorded before: the whole record, or as many as equal its end."""
     if parts[: len(told)] == told:
         return len(told)
     return next(
@@ -209,7 +209,7 @@ class TrajectoryStage(Stage):
         return exchange
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> None:
-        """Record one step that the program tells by itself."""
+        """Record one step that the program reports itself."""
         self._record([self._recorder.step(agent_id, session_id, step_type, **fields)])
 
     def compacted(self, exchange: Exchange) -> None:
@@ -387,7 +387,7 @@ class ScheduleStage(Stage):
         return replace(exchange.told(f"{MARK} {note}") if note else exchange, reply=answer.confirmation)
 
     def _asked_back(self, who: tuple[str, str | None, str | None]) -> str | None:
-        """The request that the user's last message made and that lacked something; told once."""
+        """The request that the user's last message made and that lacked something; returned once."""
         with self._lock:
             text, when = self._open.pop(who, (None, 0.0))
         return text if self._clock() - when <= ANSWERED_WITHIN else None

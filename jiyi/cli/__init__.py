@@ -46,6 +46,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has gone (`| head`). Nothing may be flushed there again at exit.
+        # The reader of our output has gone (`| head`). Nothing may be flushed there again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -24,7 +24,7 @@ SETTLED = ("rewritten", "off")
 
 
 class ErasureOpen(JiyiError):  # noqa: N818 – its name says what happened
-    """An erasure has not ended in the time given; it goes on by itself."""
+    """An erasure has not ended in the time given; it goes on in the background."""
 
     code = "erasure_open"
 
@@ -118,7 +118,7 @@ def print_state(state: ErasureState) -> None:
 
 
 def report_table(report: ErasureReport) -> Table:
-    """Where something was erased, changed or looked through, and how much."""
+    """Where something was erased, changed or searched, and how much."""
     looked = report["looked_through"]
     columns = ["erased", "changed", "looked through", "left"]
     report_rows = output.table("", "place", *columns, right=columns)

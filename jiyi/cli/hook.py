@@ -94,7 +94,7 @@ def _record(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     file, size = places() / f"{_mark(session)}.json", transcript.stat().st_size
     new = Place(transcript=str(transcript), session=session, at=0, seen=0, key=_mark(config["key"]))
     place = _place(file) or new
-    if place["transcript"] != str(transcript) or place["at"] > size:  # written anew
+    if place["transcript"] != str(transcript) or place["at"] > size:  # rewritten
         place["transcript"], place["at"], place["seen"] = str(transcript), 0, 0
     _leave_out_what_waited(config, place)
     place["seen"] = size
@@ -174,7 +174,7 @@ def _send(config: Mapping[str, Any], turns: list[Event]) -> None:
 
 
 def _mark(text: object) -> str:
-    """What tells a text from others, and does not say it."""
+    """A hash that identifies a text without revealing it."""
     from hashlib import sha256
 
     return sha256(str(text).encode(errors="replace")).hexdigest()[:32]

@@ -65,7 +65,7 @@ def observe(
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
-    """Tell what an agent perceived, thought or said; prints the new memory's id."""
+    """Record what an agent perceived, thought or said; prints the new memory's id."""
     payload = given(
         node_type=node_type,
         poignancy=poignancy,
@@ -97,7 +97,7 @@ def end_session(
     session: Annotated[str, typer.Argument(help="Name of the session that has ended.")],
     partner: Annotated[str | None, typer.Option(help="Only the conversation with this one.")] = None,
 ) -> Shown:
-    """Tell that a conversation is over: the agent keeps two thoughts of it. Prints the event's id."""
+    """Record that a conversation is over: the agent keeps two thoughts of it. Prints the event's id."""
     event_id = client.end_session(agent, session, **given(partner=partner))
     return Shown({"event_ids": [event_id]}, lambda: output.line(str(event_id)))
 

@@ -121,7 +121,7 @@ def _tell(what: str, sentences: Sequence[str]) -> None:
 
 
 def _refuse(read_lines: Lines, name: str, *, told: bool, skip_bad: bool) -> None:
-    """Tell what is wrong with a file; raises :class:`InvalidFile` unless bad lines may be skipped."""
+    """Print what is wrong with a file; raises :class:`InvalidFile` unless bad lines may be skipped."""
     if not read_lines.bad:
         return
     if skip_bad or not told:
@@ -298,7 +298,7 @@ SAME = {
 
 
 def _derived(group: str, memory: Memory) -> JsonObject:
-    """A memory that no event brought, as the event that stores the same."""
+    """A memory that came from no event, as the event that stores the same."""
     origin = claimable(memory.origin)
     payload = memory.model_dump(include=SAME) | {
         "node_type": memory.type,
@@ -344,7 +344,7 @@ def writing(file: Path) -> Iterator[TextIO]:
         part.unlink(missing_ok=True)
 
 
-#: Problems that are told one by one; of the others only the number.
+#: Problems that are printed one by one; of the others only the number.
 MAX_SHOWN = 20
 NAMESPACE = UUID("9d0f4c52-0c5e-5b0e-8a53-4a6f7c1b2e90")
 
@@ -375,7 +375,7 @@ class Target(BaseModel, frozen=True):
 
 
 def address_of(agent: str, uri: Any) -> Any:
-    """The same address, of this agent; what is no address stays as it is, to be refused by its own name."""
+    """The same address, of this agent; what is none is returned unchanged, to be refused by its own name."""
     try:
         _, kind, path = parse_uri(uri)
     except (ValueError, AttributeError, TypeError):
@@ -465,7 +465,7 @@ def _new_id(old: Any, place: str) -> Any:
     try:
         before = UUID(old)
     except (ValueError, TypeError, AttributeError):
-        return old  # wrong, and will be told so
+        return old  # invalid: validation will report it
     copy = uuid5(NAMESPACE, f"{place}\n{before}")
     return (
         str(UUID(int=before.int >> 64 << 64 | copy.int & (1 << 64) - 1)) if before.version == 7 else str(copy)

@@ -29,7 +29,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A source: how its file is read and parsed, what tells a value of it, its service if it has one."""
+    """A source: how its file is read and parsed, how its values are recognized, its service if it has one."""
 
     about: str
     given: str
@@ -186,7 +186,7 @@ def _questions(check: Path | None) -> Any:
 
 
 def _run(client: Client, target: Target, drafts: Drafts, asked: Asked) -> Report:
-    """Bring all in. Whatever ends it early, the report tells what was taken before."""
+    """Import everything. Whatever ends it early, the report has what was imported before."""
     with output.progress(counted=False) as progress:
         task = progress.add_task("importing", total=None)
         bringing = Bringing(

@@ -1,7 +1,7 @@
 """The broker as a client's transport: events to the exchange, calls to Celery's queues, answers from Valkey.
 
 kombu has no asyncio: what is sent goes through one thread a client, in order, within a fraction of a
-millisecond; answers and news are awaited on Valkey's own client.
+millisecond; answers and live events are awaited on Valkey's own client.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from jiyi.protocol.erasure import ErasureState
 from jiyi.protocol.knowledge import IngestState
 from jiyi.protocol.wire.signatures import KeyScope, new_key
 
-#: What a new key may, and how long a replaced one works on, unless told otherwise.
+#: By default: what a new key may, and how long a replaced one works on.
 DEFAULT_SCOPES: tuple[KeyScope, ...] = ("publish", "read")
 DEFAULT_GRACE = timedelta(hours=24)
 #: What a job that is run now may take, in seconds.

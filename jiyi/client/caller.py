@@ -38,8 +38,8 @@ from jiyi.settings import Settings
 #: Seconds of one blocking wait, below the socket's own time-out.
 WAIT_SLICE = 2.0
 SOCKET_TIMEOUT = 5.0
-#: Connections that a client may open: turns bound those of calls, and each stream of news holds one for as
-#: long as it is read. redis-py's own bound of 100 would refuse the next one instead of waiting.
+#: Connections that a client may open: turns bound those of calls, and each live stream holds one while
+#: it is read. redis-py's own bound of 100 would refuse the next one instead of waiting.
 CONNECTIONS = 2**31
 
 
@@ -117,7 +117,7 @@ class Caller:
     ) -> bytes:
         """The reply's value as JSON, as the worker wrote it.
 
-        ``actor``: for the audit log, by whoever answers for it: the web, which has checked who asks.
+        ``actor``: for the audit log, given by the web, which has authenticated the caller.
 
         Raises:
             BrokerUnavailable: broker or Valkey cannot be reached.

@@ -91,7 +91,7 @@ class Verbs(WriteMethods[W]):
         Raises:
             InvalidRequest: with a sentence per wrong field.
             BrokerUnavailable, NoAnswer: the service cannot be reached, or did not answer in time.
-            ModelMismatch: the vectors brought along cannot be compared with the agent's.
+            ModelMismatch: the given vectors cannot be compared with the agent's.
         """
         texts = [focal] if isinstance(focal, str) else list(focal)
         options.setdefault("tz", self._tz)
@@ -106,7 +106,7 @@ class Verbs(WriteMethods[W]):
         each.
 
         Raises as :meth:`retrieve` does. ``client.knowledge.context`` has the tiers,
-        ``client.conversations.context`` what conversations told, in sections.
+        ``client.conversations.context`` what was said in conversations, in sections.
         """
         return self._call("memory.context", timeout, agent_id=agent_id, query=query, **options)
 
@@ -157,7 +157,7 @@ class Verbs(WriteMethods[W]):
         with ``superseded``. What is not given stays as it was.
 
         Args:
-            node_id: the memory's version in force.
+            node_id: the memory's current version.
             description: what is so instead.
             importance: another name of ``poignancy``.
             wait: return only when the new version is retrievable.
@@ -166,7 +166,7 @@ class Verbs(WriteMethods[W]):
             version), ``expires_at`` …
 
         Raises:
-            InvalidRequest: with a sentence per wrong field; or it is no longer in force, or was said in a
+            InvalidRequest: with a sentence per wrong field; or it is no longer current, or was said in a
             conversation.
             NotFound: there is no such memory.
         """
@@ -203,7 +203,7 @@ class Verbs(WriteMethods[W]):
 
         Args:
             agent_id: who is to reflect.
-            wait: return only when it is done; else at once, with a reflection that is owed.
+            wait: return only when it is done; else at once, with a pending reflection.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
 
         Raises:
@@ -251,9 +251,9 @@ class Client(Verbs[Blocking]):
         settings: where the service is; the environment, or a running embedded copy, unless given.
         key: an API key, with which events and calls are signed; ``JIYI_KEY`` unless given, else the service's
             own secret where it is known (``JIYI_SECRET_KEY``, or that of the running embedded copy).
-        url: of the service's REST API (``https://memory.example.org``): the way in for everybody outside of
-            the service's own network, with an API key, which also says which group it is. ``JIYI_URL`` unless
-            given; without one the client speaks to the broker.
+        url: of the service's REST API (``https://memory.example.org``): the entry point for everybody outside
+            of the service's own network, with an API key, which also says which group it is. ``JIYI_URL``
+            unless given; without one the client speaks to the broker.
         tz: the time zone whose days are meant (``Asia/Shanghai``), where neither a time's offset nor a
             question says one; ``JIYI_TZ`` unless given, else the agent's.
         transport: another way to reach the service.
@@ -293,7 +293,7 @@ class Client(Verbs[Blocking]):
         self.transport.close()
 
     def stream(self, *, after: str | None = None) -> Iterator[News]:
-        """What changes in the group, as it changes (``docs/api.md``): after the news with this id, or from
+        """Live events of what changes in the group (``docs/api.md``): after the one with this id, or from
         now on.
 
         Raises:

@@ -175,7 +175,7 @@ class NewsReader:
         self._fields: dict[str, str] = {}
 
     def read(self, line: str) -> Iterator[News]:
-        """The news that ends with this line, if any does; what only keeps the connection alive is none."""
+        """The live event that ends with this line, if any does; a keep-alive is none."""
         if line:
             name, _, value = line.partition(":")
             if name:  # else a comment
@@ -187,7 +187,7 @@ class NewsReader:
 
 
 def problem(response: httpx2.Response) -> JiyiError:
-    """What the service answered instead, as the class that every door raises for it."""
+    """What the service answered instead, as the class that every interface raises for it."""
     if response.status_code == TOO_MANY:
         return TooManyQuestions(_detail(response), _retry_after(response))
     try:
@@ -224,7 +224,7 @@ def _retry_after(response: httpx2.Response) -> float | None:
 
 
 def _sentence(field: str, message: str) -> str:
-    """A problem as the other doors say it: a message that names its field is whole."""
+    """A problem as the other interfaces say it: a message that names its field is whole."""
     return message if not field or f"'{field}'" in message else f"{field}: {message}"
 
 

@@ -26,7 +26,7 @@ CLOSE_SECONDS = 5.0
 
 
 class Publisher(Protocol):
-    """Whoever publishes events; :class:`jiyi.Client` is one."""
+    """A publisher of events; :class:`jiyi.Client` is one."""
 
     def observe_many(self, observations: Iterable[JsonMapping], /) -> Sequence[object]:
         """Publish all, or raise having published none or some: the same ids are published again."""
@@ -133,7 +133,7 @@ class Outbox:
         try:
             self._publisher.observe_many(batch)
         except InvalidEvent as error:
-            if len(batch) > 1:  # one of them is wrong: each by itself
+            if len(batch) > 1:  # one of them is wrong: each separately
                 return [event for one in batch for event in self._publish([one])]
             self.fail("refused", 1, f"{self._one} is not remembered: {error}")
             return []

@@ -259,7 +259,7 @@ class Transport(Protocol):
         """
 
     def watch(self, after: str | None) -> Iterator[News]:
-        """What changes in the group, as it changes: after the news with this id, or from now on. Ends with
+        """Live events of what changes in the group: after the one with this id, or from now on. Ends with
         the connection.
 
         Raises:

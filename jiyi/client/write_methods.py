@@ -1,4 +1,4 @@
-"""The verbs that tell the service something: events, checked and published one by one or many at a time."""
+"""The verbs that send events to the service, checked and published one by one or many at a time."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class WriteMethods(Subjects[W]):
             origin: if it is less the speaker's own than the role says: ``document``, ``import``, ``tool`` …
             provenance: where it comes from: any small JSON object.
             split: a long text becomes several turns, as in :meth:`observe`.
-            wait: return only when the turn is retrievable; what it tells is extracted later.
+            wait: return only when the turn is retrievable; its statements are extracted later.
             timeout: seconds for ``wait``.
             fields: ``event_id``, ``occurred_at`` … Raises as :meth:`observe` does.
         """
@@ -203,7 +203,7 @@ class WriteMethods(Subjects[W]):
     ) -> Steps[UUID]:
         """Publish ``agent.configured``: set an agent's ``mode``, weights, ``recency_decay``, ``dedupe``, …
 
-        What is not given stays as it is; None takes the agent's own setting back.
+        What is not given stays unchanged; None removes the agent's own setting.
         """
         return self._tell(
             *self._short("agent.configured", agent_id=agent_id, **settings), wait=wait, timeout=timeout

@@ -1,1 +1,1 @@
-"""Ways in: what others export, as events. ``files`` and ``services`` read, the other modules parse."""
+"""Imports: what other systems export, as events. ``files`` and ``services`` read, the other modules parse."""

@@ -1,4 +1,4 @@
-"""Bringing drafts in: batch by batch, each event once however often, and a report of what became of them.
+"""The import of drafts: batch by batch, each event once however often, and a report of what became of them.
 
 And a check: questions with expected words, asked of both sides, say whether what is looked for is found as
 well as before.
@@ -25,7 +25,7 @@ from jiyi.protocol.event_bodies import content_of, digest, digests_of
 from jiyi.protocol.events import Event
 from jiyi.text.words import storable
 
-#: Of what is left out so many are told one by one.
+#: Of what is left out so many are reported one by one.
 MAX_TOLD = 50
 
 

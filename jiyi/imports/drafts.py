@@ -86,7 +86,7 @@ class Target:
 
     ``agent`` and ``user`` stand for all that the source says; ``default_agent`` is for what it does not say.
     ``now`` is the time of what has none. Each agent and each user has memories of their own: the same file
-    can be brought in for several.
+    can be imported for several.
     """
 
     source: str

@@ -47,7 +47,7 @@ class Unreadable(JiyiError, ValueError):  # noqa: N818 – its name says what ha
 
 
 class Text:
-    """A JSON text that is read as it is needed."""
+    """A JSON text that is read on demand."""
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
         self._stream, self._name = stream, name
@@ -395,7 +395,7 @@ def entries(text: str) -> Iterator[tuple[str, str]]:
 
 
 def session_line(session: str, number: int, value: Any) -> Drafts:
-    """A line of a session's file; only its messages are told."""
+    """A line of a session's file; only messages are imported."""
     line = mapping(value)
     if line.get("type") != "message":
         return

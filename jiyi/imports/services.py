@@ -1,4 +1,4 @@
-"""Memories of a running mem0 (its platform, its server, or a work-alike) or Zep, page by page over HTTP."""
+"""Memories of a running mem0 (its platform, its server, or a compatible one) or Zep, by pages over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Source:
 
     Args:
         url: of the service.
-        key: of the service, if it wants one. It is sent and told nowhere else.
+        key: of the service, if it wants one. It is sent and shown nowhere else.
         scheme: what stands before the key in ``Authorization``.
     """
 

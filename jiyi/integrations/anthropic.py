@@ -30,8 +30,8 @@ LEVELS, AROUND = 2, 2
 
 
 class _Commands:
-    """What Claude writes below ``/memories`` stays. What it does wrong is told to it; so is a service that is
-    away.
+    """What Claude writes below ``/memories`` stays. Its mistakes are returned to it as errors; so is an
+    outage of the service.
 
     Args:
         client: how to reach the service; its key needs ``publish`` and ``read``. It stays the caller's to

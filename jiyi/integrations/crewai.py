@@ -39,14 +39,14 @@ class JiyiMemory(Memory):
     """``Crew(…, memory=JiyiMemory(client=client, agent_id="crew"))``, or ``Agent(…, memory=…)``. Raises as
     the client's methods do.
 
-    Jiyi says by itself what a text is about and how important it is: no model and no embedder of the crew's
+    Jiyi determines what a text is about and how important it is: no model and no embedder of the crew's
     is asked, and no file of its is written. Categories are keywords. Scopes are none: another ``agent_id`` is
     another memory.
 
     Args:
         client: its key needs ``publish`` and ``read``, and ``admin`` to forget.
         agent_id: whose memory.
-        user_id: the person for whom the crew works. What was told in private is recalled for that person
+        user_id: the person for whom the crew works. Private memories are recalled for that person
         alone.
     """
 
@@ -140,8 +140,8 @@ class JiyiMemory(Memory):
     ) -> list[MemoryMatch]:
         """The best memories, most relevant first. Of long texts the end counts.
 
-        ``depth``, ``source`` and ``include_private`` change nothing: there is one search, and who is told
-        what is a matter of users.
+        ``depth``, ``source`` and ``include_private`` change nothing: there is one search, and what is
+        visible depends on the user.
         """
         _refuse_scope(scope)
         query = query[-MAX_FOCAL_CHARS:]
@@ -261,7 +261,7 @@ class JiyiMemory(Memory):
         self.reset()
 
     def _rows(self, **filters: Any) -> Iterator[protocol.Memory]:
-        """What is in force, newest first; of a memory with a user what is that user's."""
+        """Current memories, newest first; with a ``user_id`` only those of that user."""
         given = {name: value for name, value in filters.items() if value is not None}
         for row in self.client.list(self.agent_id, user_id=self.user_id, types=REMEMBERED, **given):
             if self.user_id is None or row.user_id == self.user_id:

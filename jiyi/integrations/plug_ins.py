@@ -34,7 +34,7 @@ REFUSED = frozenset({400, 409, 413, 422})
 MAX_QUERY, MAX_CHARS = 4_000, 20_000
 
 Event = dict[str, Any]
-#: An event, with the configuration under which it was told.
+#: An event, with the configuration under which it was recorded.
 Told = tuple[Mapping[str, Any], Event]
 
 
@@ -42,9 +42,9 @@ class Memory:
     """An agent's memory in the service. Thread-safe.
 
     Args:
-        config: gives ``url``, ``key`` and ``agent`` when they are needed, so that what is written anew counts
-            at once. It may raise ``OSError``, ``ValueError`` or ``KeyError``: then nothing is recalled, and
-            nothing remembered.
+        config: gives ``url``, ``key`` and ``agent`` when they are needed, so that a changed configuration
+            counts at once. It may raise ``OSError``, ``ValueError`` or ``KeyError``: then nothing is
+            recalled, and nothing remembered.
     """
 
     def __init__(self, config: Callable[[], Mapping[str, Any]]) -> None:
@@ -164,7 +164,7 @@ class Memory:
                         self.waiting.popleft()
 
     def _first(self, most: int) -> list[Told]:
-        """What has waited longest, as far as it was told under one key."""
+        """The events that have waited longest, as far as they were recorded under one key."""
         key = self.waiting[0][0]["key"] if self.waiting else None
         return list(takewhile(lambda told: told[0]["key"] == key, islice(self.waiting, most)))
 

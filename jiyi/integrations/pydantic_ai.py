@@ -29,7 +29,7 @@ class JiyiMemory(AbstractCapability[AgentDepsT]):
     Args:
         recall: whether something is recalled for each prompt.
         record: whether prompts and answers are recorded.
-        tools: whether the model may recall and remember by itself.
+        tools: whether the model may recall and remember on its own.
     """
 
     client: AsyncClient

@@ -25,7 +25,7 @@ class Memory:
         client: of the event loop that the framework runs in; its key needs ``publish`` and ``read``. It stays
         the caller's to close.
         agent_id: whose memory.
-        user_id: the person whom the agent talks with. What is told in private is recalled for that person
+        user_id: the person whom the agent talks with. Private memories are recalled for that person
         alone.
         max_tokens: of what is recalled for one message.
     """

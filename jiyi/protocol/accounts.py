@@ -53,7 +53,7 @@ def password_problem(password: str) -> str:
 
 
 def make_password() -> str:
-    """About 116 random bits, without characters that look alike."""
+    """About 116 random bits, without characters that look similar."""
     letters = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
     return "".join(secrets.choice(letters) for _ in range(GENERATED_PASSWORD))
 
@@ -118,7 +118,7 @@ class ListKeys(Request):
 
 
 class Key(BaseModel):
-    """A key as it is listed."""
+    """An entry of the list of keys."""
 
     key_id: str
     group_id: str | None

@@ -71,7 +71,7 @@ class Declaration:
     #: A model, or any type that becomes JSON.
     result: Any
     _: KW_ONLY
-    #: The right that whoever asks must have.
+    #: The scope that the caller must have.
     scope: KeyScope
     #: False: it only reads, and leaves no audit row.
     mutates: bool
@@ -83,9 +83,9 @@ class Declaration:
     across_groups: bool = False
     #: Whether its request may be as long as an event: imports and texts.
     large: bool = False
-    #: How long a client waits for it unless told otherwise; None: the deployment's request time-out.
+    #: How long a client waits for it by default; None: the deployment's request time-out.
     seconds: float | None = None
-    #: Whether what it takes away cannot be brought back: the command line asks first.
+    #: Whether its deletions cannot be undone: the command line asks first.
     erases: bool = False
     #: Summary and description of what only workers can do; of others, their functions have it.
     doc: str = ""
@@ -455,5 +455,5 @@ ALIASES_OF: Mapping[str, tuple[str, ...]] = {
 
 
 def name_of(name: str) -> str:
-    """The name of the action that goes by this name or alias; what is neither stays as it is."""
+    """The name of the action with this name or alias; anything else is returned unchanged."""
     return ALIASES.get(name, name)

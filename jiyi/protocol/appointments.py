@@ -125,7 +125,7 @@ Cron = Annotated[str, Field(max_length=200), AfterValidator(_is_cron)]
 
 
 class Target(BaseModel):
-    """Who does it: a reminder tells the user; an agent, a hand or a workflow has an id."""
+    """Who does it: a reminder notifies the user; an agent, a hand or a workflow has an id."""
 
     type: TargetType = "reminder"
     id: str | None = Field(None, max_length=200)
@@ -238,7 +238,7 @@ class ListSchedules(Paged, ForUser):
 
 
 class ScheduleState(BaseModel):
-    """A schedule as it is kept."""
+    """A stored schedule."""
 
     id: UUID
     agent_id: str
@@ -296,7 +296,7 @@ Clock = Annotated[
     str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="A time of day, such as 22:00.")
 ]
 
-#: Alerts of one tick at most, unless told otherwise; and the most that may be told.
+#: Most alerts of one tick, by default, and the most that may be set.
 ALERTS, MOST_ALERTS = 5, 50
 
 

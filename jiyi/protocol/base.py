@@ -28,7 +28,7 @@ from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidRequest, first_of, readable_part
 from jiyi.protocol import limits
 
-#: A JSON object that its holder may change, and one that is only read. Whoever takes a value out checks its
+#: A JSON object that its holder may change, and one that is only read. Code that takes a value out checks its
 #: type.
 JsonObject = dict[str, object]
 JsonMapping = Mapping[str, object]
@@ -110,11 +110,11 @@ def composed(name: str) -> str:
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
-#: One of the people whom an agent talks with. Capitals, spaces and wide letters tell users apart.
+#: One of the people whom an agent talks with. Capitals, spaces and wide letters distinguish users.
 UserId = Annotated[Name, AfterValidator(composed)]
 Part = Annotated[str, Field(max_length=MAX_PART_CHARS), AfterValidator(masked)]
-#: A text that becomes a memory, at whichever door: an observation, a turn, a correction. Its secrets are
-#: masked here.
+#: A text that becomes a memory, through any interface: an observation, a turn, a correction. Its secrets
+#: are masked here.
 Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
 Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
 Keywords = Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)]
@@ -132,7 +132,7 @@ AS_OF_DESCRIPTION = (
 )
 NodeType = Literal["event", "thought", "chat"]
 Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-#: Who is told a memory of a user of the agent: that user alone, or all whom the agent talks with.
+#: To whom a memory of a user of the agent is visible: that user alone, or all users of the agent.
 Visibility = Literal["user", "agent"]
 #: Who says a message of a conversation.
 Role = Literal["user", "assistant", "system", "tool"]
@@ -250,7 +250,7 @@ class ByIds(Request):
 
 
 class ForUser(BaseModel, frozen=True, extra="forbid"):
-    """What can be asked for one user of an agent. What other users told it in private is not seen then."""
+    """A request that may be for one user of an agent: other users' private memories are not visible then."""
 
     user_id: UserId | None = Field(
         None,

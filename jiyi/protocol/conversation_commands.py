@@ -67,7 +67,7 @@ EntryUri = Annotated[str, Field(max_length=MAX_URI_CHARS), AfterValidator(_has_a
 
 
 class MemoryEntryInput(Request):
-    """A text to be stored at an address: of an agent, a type and a category, or given as it is."""
+    """A text to be stored at an address: of an agent, a type and a category, or given verbatim."""
 
     agent_id: Name | None = Field(None, description="Whose memory; with a `uri` that says it.")
     uri: EntryUri | None = Field(None, description="The address; else by agent_id, memory_type, category.")
@@ -287,7 +287,7 @@ class Fact(BaseModel):
 
 
 class SessionMemories(BaseModel):
-    """What the conversation tells, without storing it."""
+    """What was extracted from the conversation, without storing it."""
 
     items: list[Fact]
     extraction: CombinedExtraction
@@ -332,7 +332,7 @@ class ShownPrompt(BaseModel):
 
 
 class StoredSession(BaseModel):
-    """The turns that were stored; what they tell is extracted by a worker, which is owed."""
+    """The turns that were stored; their extraction by a worker is pending."""
 
     turn_ids: list[UUID]
     new: int

@@ -70,7 +70,7 @@ class Message(BaseModel, frozen=True, extra="ignore"):
 
 
 class ExtractedMemory(BaseModel):
-    """A preference or a fact that the messages tell; its ``content`` is understood without them.
+    """A preference or a fact in the messages; its ``content`` is understood without them.
 
     ``subject``: whom it is about (``user``, or a name); ``attribute``: what is said of them, of a fixed list
     (``home``, ``job``, ``diet:spicy``). Of a ``single_valued`` one the latest content supersedes the older;
@@ -113,7 +113,7 @@ class ExtractedExperience(BaseModel):
 
 
 class ProfileSignals(BaseModel):
-    """What the messages tell about the user in general; None and empty where they tell nothing."""
+    """What the messages say about the user in general; None and empty where they say nothing."""
 
     industry: Word | None = None
     role: Word | None = None
@@ -276,7 +276,7 @@ Format = Literal["markdown", "compact", "json", "template"]
 #: Formats in which files, skills and what a group knows may stand beside memories.
 PROSE: tuple[Format, ...] = ("markdown", "compact")
 
-#: Tokens of what is injected, unless told otherwise, and at most.
+#: Tokens of an injection, by default and at most.
 BUDGET, MAX_BUDGET = 2_000, 100_000
 #: Characters of a prompt of one's own, and of what the user says (more is not looked at).
 MAX_PROMPT_CHARS, MAX_INPUT_CHARS = 1_000_000, 400_000
@@ -326,7 +326,7 @@ class ContextRequest(Request, ForUser, BySource, use_attribute_docstrings=True):
     base_prompt: str | None = Field(None, max_length=MAX_PROMPT_CHARS)
     """The prompt that it goes into: the answer's `prompt` is this one with the context."""
     renew: bool = False
-    """With `split`: make the session's stable part anew, since the conversation was compacted."""
+    """With `split`: build the session's stable part again, since the conversation was compacted."""
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

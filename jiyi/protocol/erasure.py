@@ -1,4 +1,4 @@
-"""Erasures: what one is asked for with, and what is told of it (``docs/tenants.md``)."""
+"""Erasures: their requests and their reports (``docs/tenants.md``)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Erasure(Request):
 
 
 class ErasureReport(TypedDict, total=False):
-    """What proves an erasure: where something was erased, changed or looked through, and what is left."""
+    """Proof of an erasure: where something was erased, changed or searched, and what is left."""
 
     erasure_id: str
     group_id: str
@@ -96,7 +96,7 @@ class ErasureReport(TypedDict, total=False):
     left: int
     places: dict[str, list[str]]
     #: The ``folder``, how many there still hold what was erased (``holding_it``), and the hours until the
-    #: last has gone by itself (``gone_after_hours``; None: it stays). Of copies elsewhere nothing is known.
+    #: last expires (``gone_after_hours``; None: it stays). Of copies elsewhere nothing is known.
     backups_left: dict[str, Any]
     seconds: float
     at: str

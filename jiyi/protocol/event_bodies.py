@@ -141,7 +141,7 @@ def _keys_of(event: Event) -> int:
 
 
 def _has_identity(event: Event) -> bool:
-    """Without an id of its own a second delivery could not be told from a second event."""
+    """Without an id of its own a second delivery could not be distinguished from a second event."""
     return "event_id" in event.model_fields_set
 
 
@@ -200,7 +200,7 @@ Content = dict[str, Any]
 
 
 def payload_json(event: Event) -> bytes:
-    """The payload as it is stored: what was given, without the vector."""
+    """The payload as stored: what was given, without the vector."""
     payload = event.payload
     to_json = (
         payload.__pydantic_serializer__.to_json

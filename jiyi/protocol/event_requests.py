@@ -167,7 +167,7 @@ class EventsBody(RootModel[Any]):
     @model_validator(mode="before")
     @classmethod
     def _long_ones_in_parts(cls, body: Any) -> Any:
-        """Before the texts are looked at; what is wrong otherwise is left to be told."""
+        """Before the texts are validated, which reports any other mistake."""
         events = body.get("events") if isinstance(body, dict) and "events" in body else [body]
         if not isinstance(events, list) or not any(
             isinstance(event, dict) and event.get("split") is True for event in events
@@ -277,7 +277,7 @@ class EventState(BaseModel):
 
 
 class Accepted(BaseModel):
-    """The events are stored durably; embedding and the rest follows. `status_url` tells how far it is."""
+    """The events are stored durably; embedding and the rest follows. `status_url` has the progress."""
 
     event_ids: list[UUID] = Field(description="In the order given. A memory has the id of its event.")
     accepted: int = Field(description="Events that were new.")

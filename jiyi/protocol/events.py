@@ -59,7 +59,7 @@ MAX_OUTPUT_CHARS = 100_000
 MAX_FLAGS = 20
 #: Calls within calls that an output may come from.
 MAX_DEPTH = 1_000_000
-#: What a step got and gave may be so long when it is told; a summary of it is kept.
+#: A step's input and output may be so long in an event; a summary of each is kept.
 MAX_STEP_CHARS = 20_000
 MAX_STEPS, MAX_TOKENS, MAX_MS = 1_000_000, 100_000_000, 1_000_000_000
 #: Characters of a memory in three to five keywords, and in one or two sentences.
@@ -82,7 +82,7 @@ class Observation(BaseModel, frozen=True, extra="ignore", use_attribute_docstrin
     """What was perceived, thought or said: the payload of ``memory.observed``.
 
     ``evidence`` and ``utterances`` are one field in the original, ``filling``. ``historic`` memories were
-    counted where they come from: they do not bring a reflection nearer (imports).
+    counted where they come from: they do not count towards a reflection (imports).
     """
 
     node_type: NodeType = "event"
@@ -266,8 +266,8 @@ OfThePayload = SkipJsonSchema[
 ]
 
 
-#: Fields of payloads that, beside a payload and ignored as unknown ones are, would let a memory be told to
-#: more people.
+#: Fields of payloads. If they were ignored beside a payload, as unknown fields are, the memory would be
+#: visible to more people.
 ONLY_IN_PAYLOAD = frozenset({"user_id", "visibility", "origin", "trust"})
 
 
@@ -329,7 +329,7 @@ class NodeExecuted(_Event):
 
 
 class TurnRecorded(_Event):
-    """Somebody said something in a conversation with the agent; it is kept, and what it tells extracted."""
+    """Somebody said something in a conversation with the agent; it is kept, and its statements extracted."""
 
     type: Literal["turn.recorded"] = "turn.recorded"
     session_id: Name = Field(description="Which conversation it is.")
@@ -345,7 +345,7 @@ class StepRecorded(_Event):
 
 
 class FeedbackGiven(_Event):
-    """Somebody voted on a skill or a workflow; its trust is counted anew."""
+    """Somebody voted on a skill or a workflow; its trust is computed again."""
 
     type: Literal["feedback.given"] = "feedback.given"
     payload: Vote
@@ -364,7 +364,7 @@ Event = (
 EVENT_CLASSES: tuple[type[_Event], ...] = get_args(Event)
 EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
 _PAYLOADS: tuple[Any, ...] = tuple(cls.model_fields["payload"].annotation for cls in EVENT_CLASSES)
-#: Of all events and what is in them: names that are ours, whoever sent them.
+#: Names of the fields of all events and their payloads: these are ours, not the sender's.
 FIELD_NAMES = frozenset(
     name for cls in (*EVENT_CLASSES, *_PAYLOADS, ImportedCounters) for name in cls.model_fields
 )

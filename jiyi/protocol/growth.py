@@ -37,7 +37,7 @@ def graver(severity: Severity, other: Severity) -> Severity:
 
 
 def confidence_of(turns: int, step: float) -> float:
-    """How sure it is that this hurts: ``step`` (0 … 1) a distinct turn that told of it, at most 1."""
+    """The confidence that this hurts: ``step`` (0 … 1) per distinct turn about it, at most 1."""
     return min(1.0, round(turns * step, 6))
 
 
@@ -58,7 +58,7 @@ class PainEvidence(BaseModel):
 
 
 class PainPoint(BaseModel):
-    """What hurts a user of an agent; each distinct turn that tells of the same makes it surer."""
+    """What hurts a user of an agent; each distinct turn about it raises the confidence."""
 
     pain_id: UUID
     agent_id: str
@@ -138,7 +138,7 @@ class SelfSettings(BaseModel):
 
 
 class SelfState(BaseModel):
-    """The settings in force, and how far it is to the next look."""
+    """The current settings, and how far it is to the next self-review."""
 
     agent_id: str
     settings: SelfSettings

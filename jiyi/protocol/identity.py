@@ -20,7 +20,7 @@ File = Literal["SOUL", "AGENTS", "USER", "HEARTBEAT"]
 FILES: tuple[File, ...] = get_args(File)
 #: Changed by proposal only; ``USER`` follows the profile.
 PROPOSABLE: tuple[File, ...] = ("SOUL", "AGENTS", "HEARTBEAT")
-#: Whoever knows the files by their names in a folder may name them so.
+#: Callers may also give a file's name in a folder, which ends with this.
 _SUFFIX = ".md"
 #: Kinds of characters that are seen as nothing: text that people approve must be what they see.
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs"})
@@ -118,7 +118,7 @@ class IdentityFile(BaseModel):
 
 
 class GetFile(OfAgent):
-    """Which file; the version in force unless one is named."""
+    """Which file; the current version unless one is named."""
 
     file: FileName
     version: Version | None = None
@@ -167,7 +167,7 @@ class TakeSnapshot(OfAgent):
 
 
 class SnapshotState(BaseModel):
-    """Which version of each file was in force."""
+    """Which version of each file was current."""
 
     snapshot_id: UUID
     agent_id: str

@@ -130,7 +130,7 @@ GetItems = Items[ItemReference]
 
 
 class Item(BaseModel):
-    """An item as it is stored."""
+    """A stored item."""
 
     namespace: list[str]
     key: str

@@ -72,7 +72,7 @@ class PromoteBody(Request):
 
 
 class Piece(BaseModel):
-    """A piece as it is, or would be, stored. ``known``: the group knew it already, and keeps it as it was."""
+    """A piece that is, or would be, stored. ``known``: the group has it already, and keeps it unchanged."""
 
     content: str
     tokens: int
@@ -140,7 +140,7 @@ class Knowledge(BaseModel):
 
 
 class KnowledgePage(Rows[Knowledge]):
-    """A page, with the entries in each layer that the filter lets through and who asks may see."""
+    """A page, with the number of each layer's entries that pass the filter and are visible to the caller."""
 
     counts: dict[Layer, int]
 
@@ -157,7 +157,7 @@ class Change(BaseModel):
 
 
 class KnowledgeDetail(BaseModel):
-    """A piece of long-term memory, in force or not, and what became of it."""
+    """A piece of long-term memory, current or not, and what became of it."""
 
     knowledge_id: UUID
     content: str
@@ -184,7 +184,7 @@ class IngestBody(Request, use_attribute_docstrings=True):
     session_id: Name | None = Field(None, description="The conversation or run that it belongs to.")
     node_id: Name = Field("ingest", description="The node of the workflow that it comes from.")
     confidence: Fraction | None = None
-    """How sure whoever said it is, 0 … 1; leave out if unknown."""
+    """How sure the speaker is, 0 … 1; leave out if unknown."""
     flags: list[Flag] = Field([], max_length=20)
     """Marks of a fact check, such as `refuted` or `verify_pending`."""
     metadata: Metadata = Field({}, description="Any small JSON object that is to be found again.")

@@ -22,7 +22,7 @@ MAX_FOCAL_TEXTS, MAX_FOCAL_CHARS = 32, 8_000
 MAX_TOP_K = 1_000
 #: Rows of one page of any list.
 MAX_PAGE = 500
-#: Dimensions of a vector that an event brings: above every embedding model's, and what pgvector stores.
+#: Dimensions of a vector in an event: above every embedding model's, and what pgvector stores.
 MAX_VECTOR_DIMENSIONS = 4_096
 #: Characters of each file that says who an agent is.
 MAX_IDENTITY_CHARS = 20_000
@@ -39,7 +39,7 @@ EMBEDDED_QUESTION_CHARS = 1_000
 #: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has
 #: ``MAX_MESSAGE_BYTES``.
 BODY_BYTES = 1024 * 1024
-#: … and of whoever has not said who they are: a form, the registration of a program.
+#: … and of unauthenticated callers: a form, the registration of a program.
 STRANGERS_BYTES = 64 * 1024
 #: Values in a JSON text, and how deep its lists and objects may be nested: what is not JSON's own business,
 #: such as the schema of a tool, is nested some twenty deep. Parsers themselves stop at two hundred.
@@ -90,5 +90,5 @@ REQUESTS_OF_CALLER, REQUESTS_WAITING = 16, 64
 OTHER_THREADS = 32
 #: Requests to the API's documents by one address without a key.
 ANONYMOUS = "120/minute"
-#: Seconds after which whoever was refused should ask again.
+#: Seconds after which a refused caller should retry.
 RETRY_SECONDS = 1

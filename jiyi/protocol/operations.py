@@ -158,7 +158,7 @@ class JobState(BaseModel):
 
 # Workers
 
-#: ``draining``: finishes what is in hand, then ends. ``stopped``: it ended, or was started anew and takes
+#: ``draining``: finishes what is in hand, then ends. ``stopped``: it ended, or was restarted and takes
 #: nothing.
 WorkerMode = Literal["running", "paused", "draining", "stopped"]
 

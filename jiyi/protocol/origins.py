@@ -10,7 +10,7 @@ from jiyi.protocol.base import Fraction, Role
 
 Origin = Literal["operator", "user", "rules", "model", "import", "assistant", "document", "tool"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
-#: What a program may say of an event: the others follow from the service's own doors.
+#: Origins that a program may give for an event: the others follow from the service's own interfaces.
 Claimed = Literal["user", "import", "assistant", "document", "tool"]
 #: How far what comes from somewhere is trusted, 0 … 1, if it rests on nothing that is trusted less.
 TRUST: dict[Origin, float] = {

@@ -35,7 +35,7 @@ def parts_of(event: JsonMapping) -> list[JsonObject]:
         event: plain data in the full form; what is wrong with it is left to be refused by its name.
 
     Raises:
-        InvalidEvent: it brings a vector, which is of the whole text.
+        InvalidEvent: it has a vector, which is of the whole text.
     """
     payload = event.get("payload")
     field = TEXTS.get(str(event.get("type")), "")
@@ -74,6 +74,6 @@ def part_id(whole: str, number: int) -> str:
     try:
         first = UUID(whole)
     except ValueError:
-        return whole  # wrong, and will be told so
+        return whole  # invalid: validation will report it
     own = uuid5(NAMESPACE, f"{first}\n{number}")
     return str(UUID(int=first.int >> 64 << 64 | own.int & (1 << 64) - 1)) if first.version == 7 else str(own)

@@ -22,7 +22,7 @@ Kind = Literal["skill", "pipeline", "identity", "solution"]
 Status = Literal["refused", "pending", "approved", "rejected", "archived", "deleted"]
 #: What can be decided; of what is no skill or workflow the first two.
 Verb = Literal["approve", "reject", "enable", "disable", "archive", "delete"]
-#: Characters of what whoever decides says about it.
+#: Characters of the note on a decision.
 MAX_NOTE_CHARS = 2_000
 
 
@@ -57,7 +57,7 @@ class ProposalState(BaseModel):
     updated_at: datetime
     decided_at: datetime | None
     decided_by: str | None
-    #: What whoever decided said about it.
+    #: The note on the decision.
     note: str
 
 

@@ -70,7 +70,7 @@ class LLMUsage(BaseModel):
     dropped: int
     #: Of all questions together.
     seconds: float
-    #: Requests, and those that brought nothing that could be used.
+    #: Requests, and those without a usable answer.
     calls: int
     failures: int
     prompt_tokens: int
@@ -150,7 +150,7 @@ class ReembeddingStep(Request):
     #: A provider as in ``JIYI_EMBEDDER``; what this names at the service unless given.
     to: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     batch: int = Field(DEFAULT_BATCH, ge=1, le=10_000)
-    #: Also embed anew what has a vector by a model other than the active one: imports.
+    #: Also re-embed what has a vector by a model other than the active one: imports.
     everything: bool = False
     #: Count what is left, which takes a look at every memory.
     count: bool = False
@@ -182,7 +182,7 @@ class Preset:
     """What is known of a vendor before it is asked anything."""
 
     name: str
-    #: Without it the setting has to bring one.
+    #: Empty: the setting has to name one.
     base_url: str = ""
     #: Variables that may hold the key, in the order they are looked at.
     key_variables: tuple[str, ...] = ()

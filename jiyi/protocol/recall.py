@@ -47,7 +47,7 @@ from jiyi.protocol.origins import BySource
 from jiyi.protocol.retrieval import Answer, FocalText
 from jiyi.zones import TZ_DESCRIPTION, TimeZone
 
-#: Tokens of a context unless told otherwise, and at most.
+#: Tokens of a context, by default and at most.
 BUDGET, MAX_BUDGET = 2_000, 100_000
 #: Whether archived memories are among those that are listed.
 Archived = Literal["without", "with", "only"]
@@ -115,7 +115,7 @@ class AddMemory(Request):
 
 
 class Updated(BaseModel):
-    """A newer version is in force; the older one stays, dated, and is found only when it is asked for."""
+    """A newer version is current; the older one stays, dated, and is found only on request."""
 
     node_id: UUID = Field(description="The new version.")
     supersedes: UUID
@@ -143,7 +143,7 @@ class Forgotten(BaseModel, use_attribute_docstrings=True):
 
 
 class ReinstateMemory(ById):
-    """What was superseded by mistake is to be in force again."""
+    """Make a memory current again that was superseded by mistake."""
 
     user_id: UserId | None = Field(None, description="Whose it has to be, if one is given.")
     reason: str | None = Field(
@@ -163,7 +163,7 @@ class Mistake(BaseModel):
 
 
 class Reinstated(BaseModel):
-    """The memory is in force again, and what had superseded it stays so, too."""
+    """The memory is current again, and what had superseded it stays current, too."""
 
     node_id: UUID
     superseded_by: UUID | None = Field(description="What had wrongly superseded it.")

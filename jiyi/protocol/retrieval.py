@@ -158,7 +158,7 @@ class Question(ForUser, frozen=True, extra="forbid", use_attribute_docstrings=Tr
 
     agent_id: Name = Field(description="Whose memory is asked.")
     queries: FocalTexts = Field([])
-    """What the memories are to be about: each is answered by itself."""
+    """What the memories are to be about: each query is answered separately."""
     messages: Messages = Field([])
     """Instead of focal texts: a dialogue in its order. The user's latest message leads; earlier ones add
     names and topics, the assistant's little."""
@@ -183,8 +183,8 @@ class Question(ForUser, frozen=True, extra="forbid", use_attribute_docstrings=Tr
     neighbours: bool = True
     """Whether what was said right before and after a memory in its session counts towards its relevance."""
     newer_first: bool = True
-    """Whether what says anew what an older memory said comes before it, and a thought behind its evidence;
-    never in the mode `stanford`."""
+    """Whether a memory that replaces an older one comes before it, and a thought behind its evidence; never
+    in the mode `stanford`."""
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
     tz: TimeZone | None = Field(None, description=TZ_DESCRIPTION)
     as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
@@ -306,7 +306,7 @@ class ScoredMemory(Memory):
     relevance: ScoreComponent
     importance: ScoreComponent
     relevance_parts: RelevanceParts = RelevanceParts()
-    #: A newer memory of this answer that says anew what this one said, as far as can be told without a model.
+    #: A newer memory of this answer that replaces this one, as far as can be judged without a model.
     replaced_by: UUID | None = None
     #: How likely it is to answer, 0 … 1, as calibrated on questions whose answers are known; null unless
     #: relevance is ``hybrid``.
@@ -328,14 +328,14 @@ class Debug(BaseModel):
     #: ``note``.
     relevance: str = ""
     note: str = ""
-    #: What ordered the best anew; empty where nothing did: see ``note`` if something was to.
+    #: The reranker of the best; empty where none was used: see ``note`` if one should have been.
     reranker: str = ""
     #: Whether every memory that the filters allow was a candidate: of a large agent only those likely to be
     #: the best are.
     exact: bool = True
     #: Candidates without a vector by this model: found by their words; in ``dense`` their cosine counts as 0.
     without_comparable_vector: int = 0
-    #: Of an empty answer: how many memories each filter leaves out by itself, by the filter's name
+    #: Of an empty answer: how many memories each filter alone leaves out, by the filter's name
     #: (``kinds.session``); of others how many superseded ones would be among those that were found
     #: (``superseded``). Of large agents' answers these are not counted.
     left_out: dict[str, int] = {}

@@ -13,10 +13,10 @@ from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tier_questions import MemoryQuestion
 from jiyi.tiers.retrieval_node import EventName, NodeProperties
 
-#: Seconds that workers get for an answer unless told otherwise. A web process that then answers by itself
-#: takes up to three more, so that both stay below the original's ten.
+#: Seconds that workers get for an answer by default. A web process that then answers instead takes up to
+#: three more, so that both stay below the original's ten.
 QUERY_SECONDS = 5.0
-#: Seconds that a text's sender waits for the filters unless told otherwise.
+#: Seconds that a text's sender waits for the filters by default.
 SCREEN_SECONDS = 5.0
 
 Wait = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False)]
@@ -60,7 +60,7 @@ class NodeBody(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
 
 
 class NodeRunEvent(BaseModel):
-    """What the node has to tell: as on the callback of the Python library."""
+    """An event of the node, as passed to the callback of the Python library."""
 
     event: EventName
     timestamp: datetime

@@ -41,14 +41,14 @@ def invalid(message: str, status: int = 400) -> Refusal:
 ASKING = frozenset({"chat/completions", "messages", "responses", "embeddings"})
 #: The list of models, and one model by its name.
 MODELS = re.compile(r"models(/(?!\.{1,2}$)[\w.:-]{1,200})?", re.ASCII)
-#: Paths that every server and every proxy before it reads alike: nothing to decode, no parameters, no empty
-#: names.
+#: Paths that every server and every proxy before it reads the same way: nothing to decode, no parameters, no
+#: empty names.
 PATH = re.compile(r"[\w.:@~+=,-]+(/[\w.:@~+=,-]+)*/?", re.ASCII)
 #: Query parameters that are sent with the deployment's key: Anthropic's betas, and pages of the list of
 #: models.
 LENT_QUERY = frozenset({"beta", "limit", "after_id", "before_id", "api-version"})
 
-#: Headers that belong to one connection (RFC 9110), and those that the HTTP client makes anew.
+#: Headers that belong to one connection (RFC 9110), and those that the HTTP client sets itself.
 OF_CONNECTION = frozenset(
     "connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host"
     " content-length accept-encoding".split()

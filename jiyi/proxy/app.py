@@ -91,7 +91,7 @@ USER_HEADERS, SESSION_HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where an API is: its address with ``/v1``, and the deployment's key for callers who bring none."""
+    """Where an API is: its address with ``/v1``, and the deployment's key for callers without one."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -103,7 +103,7 @@ def upstreams_of(text: str) -> dict[str, dict[str, Upstream]]:
     """The upstreams of keys, from a file: key id → ``openai``, ``anthropic`` → ``url`` and ``key``.
 
     Raises:
-        InvalidRequest: what is wrong with it; no key is told.
+        InvalidRequest: what is wrong with it; it shows no key.
     """
     try:
         return _UPSTREAMS.validate_json(text)
@@ -125,10 +125,10 @@ class ProxyConfig:
 
     Attributes:
         service: the memory service's address.
-        key: with which requests are remembered that bring no key of Jiyi's; empty: these are refused.
+        key: with which requests without a key of Jiyi's are remembered; empty: these are refused.
         agent: whose memory it is, unless ``X-Jiyi-Agent`` says so.
         max_tokens: most tokens that memories may take in a request.
-        upstreams: id of a key of Jiyi's → name of a dialect → the upstream for whoever sends that key.
+        upstreams: id of a key of Jiyi's → name of a dialect → the upstream for callers with that key.
         recall_seconds: longest that recall may take.
         trust_seconds: how long a key that the service knew is lent the upstream's, while the service cannot
         be asked.
@@ -153,7 +153,7 @@ class ProxyConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """Who asks: with which key of Jiyi's, and with which headers for the upstream."""
+    """The caller: with which key of Jiyi's, and with which headers for the upstream."""
 
     #: None while the service is away and has not said whether it knows the key.
     memory: KeyMemory | None

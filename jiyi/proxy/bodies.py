@@ -34,7 +34,7 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 BODIES_BYTES = 256 * 1024 * 1024
 #: Seconds within which a body has to arrive: 32 MB at 4 Mbit/s.
 BODY_SECONDS = 60.0
-#: What a body may have: one for embeddings brings 300,000 numbers.
+#: What a body may have: one for embeddings has 300,000 numbers.
 BOUNDS = Bounds(MAX_BODY_BYTES, values=320_000)
 #: Bytes of a body that is handled in a thread: a smaller one takes about a millisecond.
 LARGE_BYTES = 64 * 1024

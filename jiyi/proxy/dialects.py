@@ -1,7 +1,7 @@
 """The APIs of LLMs that pass through the proxy: where messages are, where memories go, and what is answered.
 
 Three are known: OpenAI's ``POST /v1/chat/completions`` and ``POST /v1/responses``, and Anthropic's
-``POST /v1/messages``. Whatever else is sent passes as it is.
+``POST /v1/messages``. Whatever else is sent passes unchanged.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _last_place(body: Mapping[str, Any]) -> int:
 def with_memory(dialect: Dialect, content: bytes, remembered: Remembered, where: Where = "system") -> bytes:
     """The request with memories: the stable part where it belongs, each recalled one before its message.
 
-    Nothing else in it changes. What cannot be read stays as it is.
+    Nothing else in it changes. What cannot be read stays unchanged.
     """
     try:
         body, request = from_json(content), JsonText(content)

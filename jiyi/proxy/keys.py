@@ -142,7 +142,7 @@ class Keys:
             log.warning("the memory service answered %d", response.status_code)
             self._away_until = time.monotonic() + PAUSE_SECONDS
             return "away"
-        self._known.pop(key, None)  # 429 too: who asks often must not keep a key that was revoked
+        self._known.pop(key, None)  # 429 too: a caller that asks often must not keep a key that was revoked
         return "wrong" if response.status_code in (401, 403) else "busy"
 
     def _wrong_of(self, address: str, now: float) -> int:

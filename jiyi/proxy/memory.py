@@ -1,4 +1,6 @@
-"""What the proxy asks the service for, and tells it: one client a key, within a time that no chat notices."""
+"""The proxy's recalls from the service, and events to it: one client a key, within a time that no chat
+notices.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ MOST_UNKNOWN = 50
 #: Latest messages for which it is kept what was recalled, so that calls of tools between them see the same
 #: prompt.
 KEPT_RECALLS = 2_000
-#: Latest turns of a key of which is kept that they were told.
+#: Latest turns of a key of which is kept that they were published.
 KEPT_TURNS = 20_000
 #: Characters of a text that take as long as what a turn takes besides.
 MESSAGE_CHARS = 200
@@ -228,7 +230,7 @@ class KeyMemory:
                 times[this] += 1
                 before = this[-1]
                 if number == 1 and event_id in self._told:
-                    events.clear()  # the first was told as well, after others that are left out now
+                    events.clear()  # the first was published as well, after others that are left out now
                 if event_id not in self._told:
                     events[event_id] = turn_event(whose, message, event_id, now)
         except InvalidEvent as error:
@@ -264,7 +266,7 @@ class KeyMemory:
 
 
 class Memories:
-    """Memory by key, of those that were used last. All ask and tell the service over the same connections.
+    """Memory by key, of those that were used last. All reach the service over the same connections.
 
     Args:
         url: of the service.

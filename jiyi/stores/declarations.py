@@ -37,7 +37,7 @@ def stage_of(name: str) -> Stage:
         raise ValueError(f"unknown stage {name[:40]!r}; there are {known}") from None
 
 
-#: Items of one search, unless told otherwise, and at most.
+#: Items of one search, by default and at most.
 TOP_K, MAX_TOP_K = 3, 1_000
 #: No threshold.
 NO_THRESHOLD = -1.0

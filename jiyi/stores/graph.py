@@ -118,13 +118,13 @@ class Graph:
         """Declare the stores and make them ready.
 
         Args:
-            client: the way to the service; None: all stores are the program's own.
+            client: of the service; None: all stores are the program's own.
             document: with ``memory`` and ``nodes``, its variables filled in.
             name: of the graph.
             run_id: of this run; a new one unless given. Processes that give the same one share what has no
             path.
             style: how what is found is ranked and put into words.
-            log_operations: whether the service is told what nodes do with their stores.
+            log_operations: whether the nodes' operations on their stores are sent to the service.
 
         Raises:
             ConfigError: with the path of what is wrong.

@@ -24,7 +24,7 @@ from jiyi.text.words import Language, language_of, tokens
 
 log = logging.getLogger(__name__)
 
-#: What a node said or was told: a text, messages, or their snapshot.
+#: Output or input of a node: a text, messages, or their snapshot.
 Said = str | Sequence[Mapping[str, Any]] | Snapshot | None
 
 
@@ -114,7 +114,7 @@ class MemoryManager:
         run_id: str = "",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``note`` takes the log's entries; ``clock`` tells the present, for newness.
+        """``note`` receives the log's entries; ``clock`` returns the current time, for newness.
 
         Raises:
             ValueError: an attachment names a store that there is not.

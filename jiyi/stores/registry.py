@@ -24,7 +24,7 @@ BUILT_IN = frozenset({"simple", "file", "blackboard", "memory", "mem0"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreType:
-    """What was told of a type."""
+    """A registered type."""
 
     name: str
     config_cls: type[BaseModel]

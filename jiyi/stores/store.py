@@ -1,6 +1,4 @@
-"""What every store can do, whoever keeps it: the interface of the built-in types, and of those of other
-people.
-"""
+"""The interface of every store, wherever it is kept: of the built-in types, and of third-party ones."""
 
 from __future__ import annotations
 

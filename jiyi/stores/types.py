@@ -175,7 +175,7 @@ def known_encoding(given: str) -> str | None:
     return name if name in ENCODINGS else None
 
 
-#: Items of a store, unless told otherwise, and the most that may be asked for.
+#: Items of a store, by default, and the most that may be requested.
 MAX_ITEMS, MOST_ITEMS = 1_000, 1_000_000
 #: Characters that are kept of a text to be found by.
 MAX_CONTENT_LENGTH = 500

@@ -1,1 +1,1 @@
-"""Text: tokens, words, dates, splitting and token budgets, for Chinese and English alike."""
+"""Text: tokens, words, dates, splitting and token budgets, for both Chinese and English."""

@@ -72,7 +72,7 @@ class Clause:
 
     @property
     def said(self) -> str:
-        """As it would be said by itself."""
+        """The clause as it would be said alone."""
         return (
             self.lead + self.text
             if not self.lead or self.lead[-1] == "：" or CJK_CHARACTER.match(self.lead[-1])
@@ -186,7 +186,7 @@ def _of_sentence(text: str, start: int, end: int, number: int) -> list[Clause]:
         part = text[first:last]
         if (
             place + 1 < len(spans) and text[last:].lstrip()[:1] in _HEADS
-        ):  # it heads what follows, and says nothing by itself
+        ):  # it introduces what follows, and says nothing alone
             lead = ""
             continue
         if place and lead and _is_item(part):

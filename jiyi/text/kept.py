@@ -51,7 +51,7 @@ def to_keep(text: str, *, assistant: bool = False) -> str:
 
 
 def may_be_kept(text: str, wish: re.Pattern[str] = _PRIVATE) -> list[Span]:
-    """Of a message that asks not to be kept, what may be: up to a "but not", or the next ``wish``."""
+    """What may be kept of a message that asks not to be: up to a "but not", or the next ``wish``."""
     kept: list[Span] = []
     keeps = False
     for begin, end in sentences(text):

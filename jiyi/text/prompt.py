@@ -21,7 +21,7 @@ from jiyi.text.budget import TOKEN, cost_of, cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible
 from jiyi.text.words import Language
 
-#: Tokens of a context unless told otherwise: a few hundred words beside the conversation itself.
+#: Tokens of a context by default: a few hundred words beside the conversation itself.
 BUDGET = 2_000
 MAX_BUDGET = 1_000_000
 #: Tokens below which the beginning of a line says nothing, and is left out.
@@ -223,7 +223,7 @@ class _Composer:
             new = apart or not by_day or before is None or before.title != section.title
             self.block.append(self.block[-1] + new if self.block else 0)
             self.run.append(self.run[-1] + apart if self.run else 0)
-        # Each half is rounded up by itself.
+        # Each half is rounded up separately.
         rounded = TOKEN if any(section.opens for section in self.sections) else 0
         self.left = self.budget * TOKEN - cost_of(self._frame()) - rounded
 

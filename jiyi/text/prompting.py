@@ -1,6 +1,6 @@
 r"""Memories as text for prompts. Everything that puts a memory into a prompt does it with these functions.
 
-Whoever writes a memory must not be able to write the prompt around it. So each memory is one JSON string on
+The author of a memory must not be able to write the prompt around it. So each memory is one JSON string on
 one line, which ``json.loads`` reads back exactly: it cannot end its line or its quotes, begin a heading, an
 item of a list or a fence, or speak as somebody else. Inside of the string are escaped, too, as ``\u003c``:
 
@@ -9,7 +9,7 @@ item of a list or a fence, or speak as somebody else. Inside of the string are e
 - what nobody sees: control characters (ANSI sequences begin with one), marks of direction, zero-width
   characters, tags, variation selectors, private and unassigned characters, halves of surrogate pairs.
 
-What people write every day stays as it is: punctuation, ``a < b``, Markdown, Chinese, emoji joined to one,
+Everyday writing stays unchanged: punctuation, ``a < b``, Markdown, Chinese, emoji joined to one,
 Persian with its joiners.
 """
 
@@ -62,7 +62,7 @@ _EVERYDAY = (
     "\u2010-\u2027\u2030-\u205e\u3000-\u303f\u3041-\u3096\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff9f"
 )
 _RARE = f"[^{_EVERYDAY}]"
-#: Where a text has none of these all of it stays as it is, which is found out in a tenth of the time.
+#: A text with none of these stays unchanged; this check takes a tenth of the time.
 _SUSPECT = re.compile(rf"{_RARE}|[<\uff1c\[\]\uff3b\uff3d&\uff06{{\uff5b]")
 _LOOKED_AT = re.compile(f"(?P<kept>{_KEPT})|(?P<marker>{_MARKER})|{_RARE}")
 

@@ -1,4 +1,4 @@
-"""What a text is made of, in Chinese and in English alike: language, normal form, tokens, and what is idle.
+"""Analysis of Chinese and English texts: language, normal form, tokens, and what is idle.
 
 Tokens are the same for memories and questions: NFKC and lower case; Latin words stemmed; runs of Chinese,
 Japanese and Korean characters as overlapping pairs, which find more than segmented words do in noise;

@@ -68,7 +68,7 @@ class MemoryMiddleware:
         agent_id: str | None = None,
         **fields: Any,
     ) -> T:
-        """Take note of a node's output, and return it as it is. Never raises, never waits.
+        """Record a node's output, and return it unchanged. Never raises, never waits.
 
         Args:
             node_id: which node.

@@ -73,7 +73,7 @@ EventName = Literal["node_state_change", "memory_retrieved", "memory_retrieval_e
 
 
 class NodeEvent(TypedDict, total=False):
-    """What the node tells whoever listens; ``data`` depends on the event."""
+    """An event that the node passes to the callback; ``data`` depends on the event."""
 
     event: EventName
     timestamp: str
@@ -85,7 +85,7 @@ Emit = Callable[[NodeEvent], object]
 
 
 class MemoryRetriever(Protocol):
-    """Whoever can ask the memory; :class:`jiyi.Client` is one."""
+    """A client that can query the memory; :class:`jiyi.Client` is one."""
 
     def query_memory(
         self, query: str, *, group_id: str, timeout: float | None = None, **options: Unpack[MemoryArguments]

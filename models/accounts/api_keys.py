@@ -87,7 +87,7 @@ def listed(connection: Connection, group_id: str | None = None) -> list[Key]:
 
 
 def one(connection: Connection, key_id: str) -> Key:
-    """A key that is there, as it is listed."""
+    """An existing key, as :func:`listed` returns it."""
     return fetch(connection, Key, _SHOWN.where(_K.key_id == key_id))[0]
 
 
@@ -185,7 +185,7 @@ def note(key_ids: Collection[str]) -> dict[str, None]:
         with whole_service(), unit_of_work() as connection:
             for key_id in key_ids:
                 used(connection, key_id)
-    except SQLAlchemyError as error:  # whoever asks is not refused for it
+    except SQLAlchemyError as error:  # the caller is not refused for it
         log.warning("the use of a key could not be noted: %s", type(error).__name__)
     return {}
 

@@ -2,10 +2,11 @@
 (``docs/tenants.md``).
 
 A connection has one access token at a time, which is an API key of one hour (``models.accounts.api_keys``),
-so every door knows it; and one secret: at first the authorisation code's, then the refresh token's, another
-one after each use. Whoever brings an old one has a copy: the connection ends. For a short grace the one
-before is answered as it was the first time: two windows may refresh at once, and an answer may be lost. So
-new tokens follow from the old secret, which only its program has, and a seed, which only we have.
+so every interface accepts it; and one secret: at first the authorisation code's, then the refresh token's, a
+new one after each use. A client that presents an old one has a copy: the connection ends. For a short grace
+period the previous secret gets the same answer as the first time: two windows may refresh at once, and an
+answer may be lost. So new tokens follow from the old secret, which only its program has, and a seed, which
+only we have.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Wrong passwords are counted in Valkey, so that nobody guesses fast, and nobody is locked out: for a name from
 an address, for an address whatever the names, and for a name from all addresses. The first few are free;
-after each further one the next has to wait, twice as long each time, up to a minute at most. So whoever
-guesses at somebody's name keeps themselves waiting: the person comes in from another address at once, and
-from where they signed in lately even while the name is guessed at from everywhere.
+after each further one the next has to wait, twice as long each time, up to a minute at most. So an attacker
+who guesses at somebody's name delays only themselves: the person signs in from another address at once, and
+from where they signed in recently even while the name is guessed at from everywhere.
 
 A guess is counted before the password is looked at: however many are made at a time, no more than the bound
 get through.
@@ -86,7 +86,7 @@ def sign_in(name: str, password: str, address: str) -> Attempt:
             if guess.first_refused:
                 _record("locked", user, address)
             return Attempt(None, guess.wait)
-        # Also of nobody: hashing for known names only would tell them by the time it takes.
+        # Also for an unknown name: hashing for known names only would reveal them by the time it takes.
         right = is_password_of(user, password)
         if user is None or not right:
             _record("wrong password", user, address)
@@ -175,14 +175,14 @@ def _count(name: str, address: str) -> LoginAttempt:
 
 def _undo(name: str, address: str, *, right: bool = False) -> None:
     """The attempt was no guess: it could not be looked at, or the password was right."""
-    with suppress(redis.RedisError):  # it answered a moment ago; what it keeps goes by itself
+    with suppress(redis.RedisError):  # it answered a moment ago; its counts expire
         undo_guess(name, address)
         if right:
             signed_in(name, address)
 
 
 def _find(name: str) -> User | None:
-    """Whoever has the name, which may be anything that was typed."""
+    """The user of that name, which may be anything that was typed."""
     return None if "\x00" in name else _ask(reading(lambda connection: users.by_name(connection, name)))
 
 

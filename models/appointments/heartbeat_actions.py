@@ -67,9 +67,9 @@ def tick_heartbeat(context: Context, request: OfAgent) -> TickState:
 
 @action("heartbeats.status")
 def heartbeat_status(context: Context, request: OfAgent) -> HeartbeatState:
-    """Tell how an agent's heartbeat is.
+    """Get the state of an agent's heartbeat.
 
-    When it beat and beats next, whether it is quiet now, what is open.
+    Its last and next tick, whether it is quiet now, and the number of open alerts.
     """
     name = agents.known_agent(context.connection, context.group_id, request.agent_id)
     return _state(context.connection, name, datetime.now(UTC))
@@ -106,9 +106,9 @@ def acknowledge_alerts(context: Context, request: ByIds) -> Count:
 
 @action("health.snapshot")
 def health_snapshot(context: Context, request: HealthRequest) -> Health:
-    """Tell how memory, heartbeats and growth are.
+    """Get the health of memory, heartbeats and growth.
 
-    Of the group, or of one agent: one look at everything.
+    Of the group, or of one agent: everything in one response.
     """
     if request.agent_id is not None:
         agents.known_agent(context.connection, context.group_id, request.agent_id)

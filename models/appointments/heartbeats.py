@@ -109,7 +109,7 @@ def config_of(row: Row[Any]) -> HeartbeatConfig:
 
 
 def state_of(row: Row[Any], now: datetime, open_alerts: int = 0) -> HeartbeatState:
-    """A heartbeat as it is told."""
+    """A heartbeat as the API returns it."""
     return HeartbeatState(
         agent_id=row.agent_id,
         config=config_of(row),
@@ -143,7 +143,7 @@ def note_tick(
 
 
 def clear_owed(connection: Connection, name: AgentName) -> None:
-    """Its tick is not due yet: the scan owes it anew when it is."""
+    """Its tick is not due yet: the scan enqueues it again when it is."""
     connection.execute(update(Heartbeat).where(*_of(Heartbeat, name)).values(owed_for=None))
 
 
@@ -250,14 +250,14 @@ def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: 
 
 
 def publish_delivered(group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
-    """Tell those who watch of what was delivered just now."""
+    """Send live events for the alerts that were delivered just now."""
     stream.publish_all(_news(group_id, alert) for alert in alerts if alert.deliver_at <= now)
 
 
 def deliver(connection: Connection, now: datetime, limit: int) -> list[stream.News]:
-    """Deliver alerts whose quiet hours are over; returns the news, to be told after the commit.
+    """Deliver alerts whose quiet hours are over; returns the live events, to be sent after the commit.
 
-    Also those that were made while a clock was ahead: when their quiet hours end was told by that clock.
+    Also those that were made while a clock was ahead: that clock set the end of their quiet hours.
     """
     rows = connection.execute(_DELIVER, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).all()
     return [_news(row.group_id, row) for row in rows]

@@ -49,7 +49,7 @@ from models.db.rows import page
 from models.memory import agents
 from models.memory.agents import belonging
 
-#: Next runs that a schedule's details tell.
+#: Number of next runs in a schedule's details.
 SHOWN_RUNS = 5
 
 
@@ -258,7 +258,7 @@ ask = by_worker("appointments.ask")
 
 
 def do_new(context: Context, request: AskSchedules, parsed: Parsed, now: datetime) -> AskedSchedules:
-    """Take down the appointment that a message asks for, parsed at ``now``; once for each ``request_id``."""
+    """Create the appointment that a message asks for, parsed at ``now``; once for each ``request_id``."""
     if (done := _done_before(context, request)) is not None:
         return _repeated(request, "new", done)
     asked = {name: getattr(request, name) for name in ("agent_id", "text", "tz", "session_id", "user_id")}

@@ -1,4 +1,4 @@
-"""Schedules as they are stored: taken down, listed, run."""
+"""Stored schedules: created, listed, run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from models.memory.agents import AgentName
 
 #: Schedules that one agent may have, those that are over left out.
 MAX_SCHEDULES = 1_000
-#: Runs are kept so long, far longer than any is made good: one a minute would fill the disk.
+#: Runs are kept so long, far longer than a missed one is caught up: one a minute would fill the disk.
 RUNS_KEPT = timedelta(days=30)
 _SHOWN = select(*columns(ScheduleState, Schedule, id=Schedule.schedule_id, next_runs=None))
 #: Kinds of work: a schedule by its id, a heartbeat by its agent's key.
 FIRE, HEARTBEAT = "fire_schedule", "heartbeat"
-#: What gets due until the next scan is owed ahead, for its minute: whoever is due waits for no scan.
+#: Work that is due before the next scan is enqueued ahead, for its minute: it waits for no scan.
 AHEAD = timedelta(seconds=60)
 
 
@@ -77,7 +77,7 @@ def schedule_page(
     after: UUID | None,
     limit: int,
 ) -> list[ScheduleState]:
-    """The newest first; with a user those that this one may be told."""
+    """The newest first; with a user those visible to that user."""
     query = _SHOWN.where(Schedule.group_id == group_id).order_by(Schedule.schedule_id.desc()).limit(limit)
     if user_id is not None:
         query = query.where(_told(user_id))
@@ -99,7 +99,7 @@ def _told(user_id: str | None) -> ColumnElement[bool]:
 def find_same(
     connection: Connection, name: AgentName, parsed: ParsedSchedule, user_id: str | None
 ) -> ScheduleState | None:
-    """An active schedule of an agent and a user that says the same: who asks twice gets one."""
+    """An active schedule of an agent and a user that says the same: a repeated request gets one."""
     query = _SHOWN.where(
         Schedule.group_id == name[0],
         Schedule.agent_id == name[1],
@@ -162,7 +162,7 @@ def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) 
 
 
 def open_of(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[ScheduleState]:
-    """Those that are not over and that a user may be told, the soonest first, paused ones last."""
+    """Schedules that are not over and visible to a user, the soonest first, paused ones last."""
     order = (Schedule.next_run_at.asc().nulls_last(), Schedule.schedule_id)
     query = _SHOWN.where(*_open(name), _told(user_id)).order_by(*order).limit(limit)
     return fetch(connection, ScheduleState, query)
@@ -174,7 +174,7 @@ def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
 
 
 def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[JsonObject]:
-    """The latest first; ``skipped``: it was noticed too late to be made good."""
+    """The latest first; ``skipped``: it was noticed too late to catch up."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id == schedule_id)
     run = ScheduleRun
     query = select(run.due_at, run.fired_at, run.missed, run.skipped, run.alert_id).where(*which)
@@ -230,7 +230,7 @@ def note_runs(
 
 
 def clear_owed(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> None:
-    """They are not due yet: the scan owes them anew when they are."""
+    """They are not due yet: the scan enqueues them again when they are."""
     which = (Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids))
     if schedule_ids:
         connection.execute(update(Schedule).where(*which).values(owed_for=None))
@@ -261,9 +261,9 @@ def known_runs(
 
 
 def owe_schedules(connection: Connection, now: datetime, limit: int) -> list[datetime]:
-    """Owe the runs of schedules that are due until the next scan; returns their times.
+    """Enqueue the runs of schedules that are due until the next scan; returns their times.
 
-    Two scans at once take different rows: none waits, and what one has owed the other does not see again.
+    Two scans at once take different rows: neither waits, and neither sees what the other has enqueued.
     """
     return list(connection.execute(_SCHEDULES, {"until": now + AHEAD, "limit": limit}).scalars())
 
@@ -294,7 +294,7 @@ _NEXT = text(
 
 
 def _owing(kind: str, table: str, key: str, subject: str, time: str, live: str) -> TextClause:
-    """Owe the work of rows that are due; a time that is owed already, and worked at, is due no sooner."""
+    """Enqueue the work of rows that are due; work that is pending or in progress keeps its due time."""
     same = " AND ".join(f"t.{column} = due.{column}" for column in key.split(", "))
     return text(f"""
     WITH due AS (

@@ -46,7 +46,7 @@ class Schedule(Base):
     user_id: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     next_run_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    #: The ``next_run_at`` that the work ``fire_schedule`` is owed for.
+    #: The ``next_run_at`` for which ``fire_schedule`` work is pending.
     owed_for: Mapped[datetime | None] = mapped_column(Timestamp)
 
 
@@ -61,7 +61,7 @@ class ScheduleRun(Base):
     group_id: Mapped[str] = mapped_column(Text)
     fired_at: Mapped[datetime] = mapped_column(Timestamp)
     missed: Mapped[bool] = mapped_column(server_default=text("false"))
-    #: It was noticed too late to be made good: nothing was delivered.
+    #: It was noticed too late to catch up: nothing was delivered.
     skipped: Mapped[bool] = mapped_column(server_default=text("false"))
     alert_id: Mapped[UUID | None]
 
@@ -129,7 +129,7 @@ class Alert(Base):
     agent_id: Mapped[str] = mapped_column(Text)
     #: ``schedule``, or the check that found it.
     source: Mapped[str] = mapped_column(Text)
-    #: What tells it from others of its source: the same is not told twice in a day.
+    #: Distinguishes it from others of its source: the same alert is not created twice in a day.
     subject: Mapped[str] = mapped_column(Text, server_default=text("''"))
     title: Mapped[str] = mapped_column(Text)
     content: Mapped[str] = mapped_column(Text)

@@ -71,8 +71,8 @@ forget = by_worker("memory.forget")
 def store_memory(context: Context, request: MemoryEntryInput) -> Added:
     """Store a memory of a conversation.
 
-    At the address agent://{agent}/{type}/{category}, where the same content is in force once. It is embedded
-    and summarised by workers.
+    At the address agent://{agent}/{type}/{category}, where the same content is current once. Workers embed
+    and summarise it.
     """
     return add(context, request)
 
@@ -90,8 +90,8 @@ def get(context: Context, request: ByIdForUser) -> Memory | None:
 def judge_turn(context: Context, request: JudgeTurn) -> Count:
     """Say whether a turn is worth remembering.
 
-    It is a row to train on (`conversations.judged`); what was remembered of the turn stays as it is. Said
-    again, it takes the place of what was said before.
+    The judgement is a row to train on (`conversations.judged`); memories from the turn stay unchanged. A new
+    judgement replaces the one before.
     """
     parameters = {"group": context.group_id, "node": request.id, "lasting": request.lasting}
     if context.connection.execute(_IS_TURN, parameters).first() is None:
@@ -163,8 +163,8 @@ def export(context: Context, request: OfAgents) -> Rows[Memory]:
 def import_memories(context: Context, request: ImportMemories) -> Count:
     """Import memories of conversations.
 
-    What is in force at its address already, or has an id that is known, is passed over: importing again
-    changes nothing.
+    A memory that is current at its address already, or has a known id, is skipped: importing again changes
+    nothing.
     """
     new = sum(_imported(context.connection, context.group_id, memory) for memory in request.memories)
     context.audit("memories", stored=new, known=len(request.memories) - new)
@@ -206,7 +206,7 @@ configure_summaries = by_worker("llms.check")
 def add_resource(context: Context, request: MemoryEntryInput) -> Added:
     """Add a text at an address, with its keywords, importance and metadata.
 
-    The same text is in force at an address once; adding it again gives the id that it has. A worker makes its
+    The same text is current at an address once; adding it again returns its existing id. A worker makes its
     overview (L1) and its keywords (L0), in the text's own language; until then resources.read makes them of
     the text.
     """
@@ -227,7 +227,7 @@ def grep(context: Context, request: GrepOptions) -> Rows[Memory]:
 def ls(context: Context, request: ListResources) -> Rows[Resource]:
     """List what is below an address, as a tree of so many levels.
 
-    Names with the number of memories in force below each.
+    Names with the number of current memories below each.
     """
     return Rows(rows=entries.tree(context.connection, context.group_id, request.uri, request.depth))
 
@@ -258,10 +258,10 @@ def remove(context: Context, request: ResourceUri) -> Deletion:
 
 @action("resources.status")
 def status(context: Context, request: Request) -> StorageStatus:
-    """Tell how the store is.
+    """Get the state of the store.
 
-    In which database (its host and name, no user or password), how many memories of conversations there are,
-    how many have vectors, what embeds and summarises them, and what is pending.
+    Its database (host and name, no user or password), the number of memories of conversations, how many have
+    vectors, the models that embed and summarise them, and pending work.
     """
     row = context.connection.execute(_STATUS, {"group": context.group_id}).one()
     address = urlsplit(get_settings().need("database_url"))
@@ -313,10 +313,10 @@ show_prompts = by_worker("prompts.show")
 
 @action("conversations.record")
 def extract_and_store(context: Context, request: ExtractMessages) -> StoredSession:
-    """Store a conversation and have it looked through.
+    """Store a conversation and have it processed.
 
-    Its messages become turns, each once, and the session's end is noted, so that a worker extracts what they
-    tell at once.
+    Its messages become turns, each once, and the session's end is noted, so that a worker extracts memories
+    from them at once.
     """
     session_id = request.session_id or f"session-{uuid7()}"
     whose = context.group_id, request.agent_id, session_id
@@ -351,8 +351,8 @@ def estimate_content_tokens(_context: Context, request: EstimateTokens) -> Count
 def agent_get(context: Context, request: AgentForUser) -> AgentState:
     """Get one agent.
 
-    Its settings, how many memories of which type it has, how near its next reflection is, and what
-    conversations told about its user in general.
+    Its settings, how many memories of which type it has, how near its next reflection is, and
+    its user's profile from conversations.
     """
     state = agent_row(context.connection, context.group_id, request.agent_id)
     if state is None:
@@ -363,7 +363,7 @@ def agent_get(context: Context, request: AgentForUser) -> AgentState:
 
 @action("conversations.check_length")
 def compactor_check(context: Context, request: CheckThreshold) -> Threshold:
-    """Tell whether a conversation is to be compacted.
+    """Check whether a conversation is to be compacted.
 
     None, soft (past 15,000 tokens) or hard (past 20,000), unless other limits are given.
     """

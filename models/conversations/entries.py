@@ -41,7 +41,7 @@ _IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
 
 
 def add(connection: Connection, group_id: str, uri: str, content: str, **fields: Any) -> Added:
-    """Store a text at an address, once: what is in force there already stays as it is."""
+    """Store a text at an address, once: the same text that is current there stays unchanged."""
     place = parse_uri(uri)
     assert place.kind is not None
     event_id = fields.pop("event_id", None) or uuid7()
@@ -58,7 +58,7 @@ def add(connection: Connection, group_id: str, uri: str, content: str, **fields:
 
 
 def at_address(uri: str, **others: Any) -> MemoryFilter:
-    """The filter for what is in force at an address or below it; ``others`` are more of its fields."""
+    """The filter for current memories at an address or below it; ``others`` are more of its fields."""
     place = parse_uri(uri)
     below = None if place.kind is None else uri_of(*_parts(place))
     wanted: dict[str, Any] = {"agent_id": place.agent_id, "kinds": KINDS, "below": below, "superseded": False}
@@ -72,10 +72,10 @@ def count_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
 
 
 def grep(connection: Connection, group_id: str, uri: str, pattern: str, limit: int) -> list[Memory]:
-    """What is in force below an address and matches a regular expression of PostgreSQL's.
+    """Current memories below an address that match a regular expression of PostgreSQL's.
 
     Raises:
-        InvalidRequest: it is none, or takes longer than it may.
+        InvalidRequest: the expression is invalid, or the search takes longer than it may.
     """
     connection.execute(_LIMIT, {"timeout": str(int(GREP_SECONDS * 1_000))})
     try:
@@ -90,7 +90,7 @@ def grep(connection: Connection, group_id: str, uri: str, pattern: str, limit: i
 
 
 def tree(connection: Connection, group_id: str, uri: str, depth: int) -> list[Resource]:
-    """The names below an address, so many levels deep, with how many memories are in force below each."""
+    """The names below an address, ``depth`` levels deep, with the number of current memories below each."""
     root = parse_uri(uri)
     start = 1 + (root.kind is not None) + len(root.path)
     resources: dict[tuple[str, ...], Resource] = {}
@@ -145,7 +145,7 @@ def save_summary(connection: Connection, node_id: UUID, overview: str, abstract:
 
 
 class TalkingAgent(BaseModel):
-    """An agent with memories of conversations: how many are in force, by kind."""
+    """An agent with memories of conversations: the number of current ones, by kind."""
 
     agent_id: str
     preference: int
@@ -174,7 +174,7 @@ def agents(connection: Connection, group_id: str, after: str, limit: int) -> lis
 
 
 def remembered(connection: Connection, name: AgentName, kind: Kind, limit: int) -> list[Memory]:
-    """What is in force of a kind, newest first; of turns all."""
+    """Current memories of a kind, newest first; turns: all of them."""
     turns = [_N.kind == literal_column("'session'")]  # as their index has it
     wanted_kind = turns if kind == "session" else [_N.kind == kind, *_IN_FORCE]
     wanted = memories(name[0]).where(_N.agent_id == name[1], *wanted_kind)

@@ -1,4 +1,4 @@
-"""What can be done with experiences: tell, list, get, find, update and delete them."""
+"""Actions on experiences: store, list, get, find, update and delete them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def list_experiences(context: Context, request: ListExperiences) -> Rows[Experie
 def get_experience(context: Context, request: ByIdForUser) -> Experience:
     """Get an experience.
 
-    By the id of the memory in force that tells it.
+    By the id of its current memory.
     """
     return _known(context, request.id)
 
@@ -75,8 +75,8 @@ def store_experience(context: Context, request: TellExperience) -> Experience:
 def update_experience(context: Context, request: UpdateExperience) -> Experience:
     """Change what an experience says.
 
-    The memory that tells it gets a newer version, as memory.update gives it; how often it was used stays. A
-    problem that another experience has is refused.
+    Its memory gets a newer version, as by memory.update; its number of uses stays. A problem that another
+    experience has is refused.
     """
     connection, now = context.connection, datetime.now(UTC)
     name = (context.group_id, _known(context, request.id).agent_id)

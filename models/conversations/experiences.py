@@ -1,4 +1,4 @@
-"""Experiences (a problem, what was done, how that ended): one row and memory in force for each problem."""
+"""Experiences (a problem, what was done, how that ended): one row and current memory for each problem."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def keep(
     """Store it, or merge it with what is known of the user's problem; the memory that said less is
     superseded.
 
-    Merged, it is told others only if both are. Call it under the agent's lock.
+    Merged, it is visible to other users only if both are. Call it under the agent's lock.
     """
     row = find(connection, name, told.pain_pattern, user_id)
     experience = merged(None if row is None else _stored(row), told)
@@ -106,7 +106,7 @@ def keep(
 def keep_extracted(
     connection: Connection, name: AgentName, told: ExtractedExperience, source: Source, now: datetime
 ) -> Stored:
-    """Store what turns told, as :func:`keep` does."""
+    """Store an experience extracted from turns, as :func:`keep` does."""
     turns = sorted(set(told.turns))
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
     return keep(
@@ -180,7 +180,7 @@ def save(
     updated_at: datetime,
     user_id: str | None = None,
 ) -> None:
-    """Save the row of a user's problem, whose memory in force is ``node_id``."""
+    """Save the row of a user's problem, whose current memory is ``node_id``."""
     key = pattern_hash(experience.pain_pattern, user_id)
     whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": key, "node_id": node_id}
     dates = {"created_at": created_at, "updated_at": updated_at}
@@ -217,7 +217,7 @@ def most_used(connection: Connection, name: AgentName, limit: int) -> list[Store
 
 
 def shown(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[ExperienceState]:
-    """Those of the memories that tell experiences, in the order given."""
+    """The experiences of these memories, in the order given."""
     rows = fetch(connection, ExperienceState, _SHOWN.where(_E.node_id.in_(node_ids)), group=group_id)
     by_id = {row.id: row for row in rows}
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]
@@ -242,12 +242,12 @@ def page(connection: Connection, group_id: str, request: ListExperiences) -> lis
 
 
 def versions_of(connection: Connection, group_id: str, node_id: UUID) -> list[UUID]:
-    """The memory in force with those that it superseded, and those that these did."""
+    """The current memory with those that it superseded, and those that these superseded in turn."""
     return list(connection.execute(_VERSIONS, {"group": group_id, "id": node_id}).scalars())
 
 
 def current_of(connection: Connection, group_id: str, node_id: UUID) -> UUID:
-    """The version in force of an experience that a memory tells or told; itself if there is none."""
+    """The current version of the experience of which a memory is a version; itself if there is none."""
     found: UUID | None = connection.execute(_CURRENT, {"group": group_id, "id": node_id}).scalar_one_or_none()
     return found or node_id
 
@@ -261,7 +261,7 @@ def _of_node(connection: Connection, name: AgentName, node_id: UUID) -> Row[Any]
 
 
 def _known(connection: Connection, name: AgentName, node_id: UUID) -> tuple[list[UUID], Visibility | None]:
-    """What a memory rests on (the turns that told it, else itself), and who is told it."""
+    """What a memory rests on (the turns it was extracted from, else itself), and its visibility."""
     row = connection.execute(_KNOWN, bind_name(name) | {"id": node_id}).one_or_none()
     return ([], None) if row is None else ([UUID(turn) for turn in row.filling] or [node_id], row.visibility)
 

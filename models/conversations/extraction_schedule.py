@@ -1,4 +1,4 @@
-"""When each agent's new turns are due to be looked through: noted as a turn is stored, and after a look."""
+"""When each agent's new turns are due for extraction: set as a turn is stored, and after each run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from models.queue.wakeups import wake_at_after
 
 #: New turns of a conversation; fewer wait for more, or for the session's end.
 EXTRACT_MIN_MESSAGES = 4
-#: New turns that one extraction looks through at most.
+#: New turns that one extraction processes at most.
 EXTRACT_MAX_MESSAGES = 60
 
-#: Owed by an agent with turns that were not looked through.
+#: Pending work of an agent with unprocessed turns.
 EXTRACT = "extract"
 
 
@@ -31,7 +31,7 @@ register_event(TurnRecorded, EventType(memory=memory_of))
 
 @after_events
 def owe_extraction(batch: StoredBatch) -> None:
-    """Owe extraction for the agents of which something was said, or whose sessions have ended."""
+    """Enqueue extraction for the agents that have new turns, or whose sessions have ended."""
     spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
     # An order to forget is carried out at once.
     over = [*batch.of_type(SessionEnded), *filter(_orders, batch.of_type(TurnRecorded))]
@@ -44,10 +44,10 @@ def _orders(event: TurnRecorded) -> bool:
 
 
 def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> None:
-    """Owe extraction for agents whose rows this transaction has locked.
+    """Enqueue extraction for agents whose rows this transaction has locked.
 
-    Work that is in hand is left alone: its worker looks once more under the agent's lock before it ends. So
-    this waits for nobody, and neither a turn nor the end of a session is forgotten.
+    Work in progress is left alone: its worker looks once more under the agent's lock before it ends. So
+    this waits for no worker, and neither a turn nor the end of a session is forgotten.
     """
     now = datetime.now(UTC)
     for name in sorted({*spoke, *ended}):
@@ -110,7 +110,7 @@ _SOONER = text("""
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An agent's turns that were not looked through yet: how many, and since when the first waits."""
+    """An agent's unprocessed turns: how many, and since when the first waits."""
 
     count: int
     since: datetime | None
@@ -120,7 +120,7 @@ class Waiting:
 
 
 def due_at(waiting: Waiting, now: datetime, settings: Settings) -> datetime | None:
-    """When the turns are to be looked through; None if there are none.
+    """When the turns are to be processed; None if there are none.
 
     Enough turns: at once, or when the last run's window ends. Fewer: with what follows, at the end of the
     session, or after ``extract_wait_seconds``.

@@ -32,7 +32,7 @@ from models.queue import pending_work
 log = logging.getLogger(__name__)
 #: Earlier turns of a session that the new ones are understood by.
 CONTEXT_TURNS = 6
-#: Newest facts in force that new turns may take back, and as many more, so many nearest to each turn.
+#: Newest current facts that new turns may supersede, and as many more: so many nearest to each turn.
 KNOWN_FACTS, NEAREST_OF_TURN = 40, 5
 #: Turns of the user's that new ones may end parts of.
 EARLIER_TURNS = 40
@@ -40,7 +40,7 @@ EARLIER_TURNS = 40
 FACTS_COMPARED = 5_000
 #: The role of tools' results and documents: no facts of a user are taken from it.
 HANDED_OVER: Role = "tool"
-#: Memories injected lately, which are not to be told again.
+#: Recently injected memories, which are not to be extracted again.
 INJECTED = 100
 
 
@@ -50,7 +50,7 @@ Session = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn as it is stored."""
+    """A stored turn."""
 
     node_id: UUID
     node_count: int
@@ -68,14 +68,14 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class StoredFact:
-    """A memory in force, with its id."""
+    """A current memory, with its id."""
 
     node_id: UUID
     fact: KnownFact
 
 
 def cursor(connection: Connection, name: AgentName) -> int:
-    """``node_count`` of the last turn that was looked through."""
+    """``node_count`` of the last processed turn."""
     return connection.execute(_CURSOR, bind_name(name)).scalar_one_or_none() or 0
 
 
@@ -114,7 +114,7 @@ def context_of(
 def known_facts(
     connection: Connection, name: AgentName, turns: Iterable[UUID] = (), user_id: str | None = None
 ) -> list[StoredFact]:
-    """What is in force of the user's preferences and knowledge: the newest, and what is nearest to turns.
+    """The user's current preferences and knowledge: the newest, and the nearest to turns.
 
     Newest first; without what may have ended altogether.
     """
@@ -163,10 +163,10 @@ def injected_lately(connection: Connection, name: AgentName, user_id: str | None
 
 
 def supersede_same_attribute(connection: Connection, name: AgentName, node_id: UUID, now: datetime) -> None:
-    """Of what is in force with the memory's attribute, what is older than its last one value goes.
+    """Supersede current memories with the memory's attribute that are older than its last single value.
 
-    What has no one value (where somebody works, what as) takes nothing back. What is dated ahead of ``now``
-    counts as said before everything that is not.
+    Where an attribute has several values (where somebody works, what as), nothing is superseded. A memory
+    dated ahead of ``now`` counts as older than every one that is not.
     """
     connection.execute(_SAME_ATTRIBUTE, bind_name(name) | {"node": node_id, "now": now})
     standing.mark_turns(connection, name, [node_id])
@@ -215,7 +215,7 @@ def sessions_of(turns: Sequence[StoredTurn]) -> dict[Session, list[StoredTurn]]:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What one session's turns told, and ids of the facts that were known when it was asked."""
+    """What was extracted from one session's turns, and ids of the facts that were known at the request."""
 
     source: Source
     extraction: CombinedExtraction
@@ -234,7 +234,7 @@ def store_extracted(
     extracted: Sequence[Extracted],
     now: datetime,
 ) -> None:
-    """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile.
+    """Store it all and move the cursor; nothing if another run has processed the turns meanwhile.
 
     A turn that the LLM had no answer to becomes a dead letter: replayed, it is asked about again. ``seen``:
     the cursor as it was; None for such a turn, which moves nothing.
@@ -323,7 +323,7 @@ _SAID_BY = text(f"{_OF_AGENT} AND {_OF_USER} AND {_IS_USERS} ORDER BY n.node_cou
 
 
 def _newest_and_nearest(wanted: str, columns: str, order: str) -> TextClause:
-    """Of a user's memories in force the newest, and as many more that are nearest to ``:turns``."""
+    """The newest of a user's current memories, and as many more that are nearest to ``:turns``."""
     return text(f"""
         WITH these AS MATERIALIZED (
             SELECT n.node_id, n.node_count, n.embedding, n.embedding_model,

@@ -21,15 +21,15 @@ class Extraction:
 
     name: AgentName
     agent_key: UUID
-    #: Turns that were looked through; memories and experiences that came of them.
+    #: Processed turns; memories and experiences extracted from them.
     turns: int
     memories: int
     experiences: int
 
 
-#: Owes what follows.
+#: Enqueues what follows.
 AfterExtraction = Callable[[Connection, Extraction], None]
-#: Is told how many memories were put into a prompt, and how many of them are experiences.
+#: Gets how many memories were put into a prompt, and how many of them are experiences.
 AfterInjection = Callable[[Connection, AgentName, int, int], None]
 
 _EXTRACTION: list[AfterExtraction] = []
@@ -37,7 +37,7 @@ _INJECTION: list[AfterInjection] = []
 
 
 def after_extraction(function: AfterExtraction) -> AfterExtraction:
-    """Have a function owe what follows from an extraction."""
+    """Have a function enqueue what follows from an extraction."""
     _EXTRACTION.append(function)
     return function
 
@@ -49,14 +49,14 @@ def after_injection(function: AfterInjection) -> AfterInjection:
 
 
 def extracted(connection: Connection, extraction: Extraction) -> None:
-    """All that follows from an extraction is owed."""
+    """Enqueue all that follows from an extraction."""
     subjects.need_all()
     for function in _EXTRACTION:
         function(connection, extraction)
 
 
 def injected(connection: Connection, name: AgentName, memories: int, experiences: int) -> None:
-    """All that follows from an injection is noted."""
+    """Note all that follows from an injection."""
     subjects.need_all()
     for function in _INJECTION:
         function(connection, name, memories, experiences)

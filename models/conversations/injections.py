@@ -25,7 +25,7 @@ from models.memory.agents import AgentName, bind_name
 
 #: Turns of a user, the newest, that their profile rests on.
 TURNS_READ = 500
-#: Kinds of memories that may tell of health, and how many, the newest, are read.
+#: Kinds of memories that may be about health, and how many of them, the newest, are read.
 HEALTH_KINDS: list[Kind] = ["preference", "knowledge"]
 HEALTH_READ = 200
 #: Injections of an agent that are kept, the newest.
@@ -51,9 +51,9 @@ def most_important(
     *,
     beside_session: bool = True,
 ) -> list[Candidate]:
-    """What is in force, told the user and trusted enough, by importance, then by recency.
+    """Current memories, visible to the user and trusted enough, by importance, then by recency.
 
-    Without what was said in this session, unless ``beside_session`` is off.
+    Without those of this session, unless ``beside_session`` is off.
     """
     session_id = request.session_id if beside_session else None
     asked = {**_asks(name, request), "session": session_id, "kinds": list(kinds), "limit": limit}
@@ -71,7 +71,7 @@ def of_ids(
 
 
 def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[Candidate]:
-    """What is in force, visible, trusted enough and has words of health, newest first."""
+    """Current memories, visible and trusted enough, that have words of health, newest first."""
     asked = {**_asks(name, request), "kinds": HEALTH_KINDS, "limit": HEALTH_READ}
     return _candidates(connection.execute(_OF_HEALTH, asked).all(), request)
 
@@ -152,7 +152,7 @@ def note(
 
 
 def find_profile(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
-    """What is known about the user, or, without one, of whoever was not named."""
+    """The profile of the user; without a ``user_id``, of the unnamed user."""
     row = connection.execute(_FIND, bind_name(name) | {"user": user_id or NO_USER}).one_or_none()
     return None if row is None else Profile.model_validate(row, from_attributes=True)
 
@@ -164,7 +164,7 @@ def update_profile(
     now: datetime,
     user_id: str | None = None,
 ) -> None:
-    """Add what was told. Call it under the agent's lock."""
+    """Add extracted signals to the profile. Call it under the agent's lock."""
     if signals == ProfileSignals():
         return
     known = find_profile(connection, name, user_id) or Profile()
@@ -190,7 +190,7 @@ def _save(
     connection.execute(_SAVE, {**whose, **profile.model_dump(), "updated_at": now})
 
 
-#: What is in force, trusted enough and told the user.
+#: Current, trusted enough and visible to the user.
 _STANDS = """
     superseded_at IS NULL AND archived_at IS NULL
     AND trust >= :least AND (CAST(:origins AS text[]) IS NULL OR origin = ANY(:origins))
@@ -201,7 +201,7 @@ _THESE = f"FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND {
 _BESIDE_SESSION = "(CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)"
 _BEST = "ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit"
 _IN_FORCE = text(f"SELECT node_id {_THESE} AND node_id = ANY(:ids) AND kind = ANY(:kinds)")
-# Of each kind by itself, in the order of the index.
+# Of each kind separately, in the order of the index.
 _IMPORTANT = text(f"""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
         SELECT {_COLUMNS}, poignancy, node_count {_THESE} AND kind = wanted.kind AND {_BESIDE_SESSION} {_BEST}

@@ -41,7 +41,7 @@ MEMORY = "memory:"
 PREFERENCES = 200
 #: Most of the stable part that they, and the profile, may have.
 PREFERENCES_SHARE, PROFILE_SHARE = 0.3, 0.2
-#: Days after which a session's prompt is made anew.
+#: Days after which a session's prompt is made again.
 KEPT_DAYS = 7
 
 

@@ -44,11 +44,11 @@ log = logging.getLogger(__name__)
 
 #: Stands in a turn for what was forgotten of it.
 FORGOTTEN = {"en": "[forgotten, as asked]", "zh": "［按要求已忘记］"}
-#: Who asks for an erasure in a conversation.
+#: The actor of an erasure that was requested in a conversation.
 ACTOR = "conversation"
 #: What a turn's successor has its id from.
 _REST_OF = "rest of "
-#: In a turn's provenance: what it tells was extracted from the turn that it is the rest of.
+#: In a turn's provenance: its content was extracted from the turn that it is the rest of.
 LOOKED_THROUGH = "looked_through"
 #: Latest turns of a user that are searched for what says the same as what is erased.
 TURNS_SEARCHED = 500
@@ -269,7 +269,7 @@ def _spans_of(connection: Connection, name: AgentName, row: Any, statements: Seq
 def _statements_of(
     connection: Connection, name: AgentName, turn: UUID, besides: Collection[UUID]
 ) -> Sequence[Any]:
-    """What was taken from a turn, in force or not, ``besides`` what is erased itself."""
+    """Statements taken from a turn, current or not, ``besides`` those that are erased themselves."""
     asked = bind_name(name) | {"turn": [str(turn)], "besides": list(besides)}
     return connection.execute(_STATEMENTS_OF_TURN, asked).all()
 
@@ -284,8 +284,8 @@ def _keep_rest(
 ) -> None:
     """Record what turns say without some of their parts, and let the statements that stay rest on that.
 
-    The turns themselves are to be erased, and statements ``besides``. The rest of a turn that was looked
-    through is not again; a statement that was taken from both parts is stored without those that go.
+    The turns themselves are to be erased, and statements ``besides``. The rest of a processed
+    turn is not processed again; a statement that was taken from both parts is stored without those that go.
     """
     looked_through = connection.execute(_LOOKED_THROUGH, bind_name(name)).scalar_one()
     events: list[Event] = []
@@ -329,7 +329,7 @@ def _keep_rest(
 
 
 def _rest_of_turn(name: AgentName, row: Any, rest: str, gone: Sequence[Span], *, is_known: bool) -> Event:
-    """A turn without what was erased of it, as it is recorded in its place."""
+    """A turn without its erased parts, which is recorded in its place."""
     provenance = {key: value for key, value in row.provenance.items() if key not in ("role", MARKS)}
     payload = {
         "role": row.role,

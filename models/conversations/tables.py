@@ -20,14 +20,14 @@ def _of_agent() -> ForeignKeyConstraint:
 
 
 class ExtractionCursor(Base):
-    """How far an agent's turns were looked through; moved in the transaction that stores what they told."""
+    """How far an agent's turns are processed; moved in the transaction that stores what was extracted."""
 
     __tablename__ = "extraction_cursors"
     __table_args__ = (_of_agent(), HOT)
 
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    #: ``node_count`` of the last turn that was looked through.
+    #: ``node_count`` of the last processed turn.
     extracted_to: Mapped[int] = mapped_column(server_default=text("0"))
     #: The agent's ``node_count`` when the last of its sessions ended: turns up to it wait for nothing more.
     ended_at_count: Mapped[int] = mapped_column(server_default=text("0"))
@@ -49,14 +49,14 @@ class Experience(Base):
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
     #: SHA-256 of the normalised pain pattern: what experiences of the same problem are merged by.
     pattern_hash: Mapped[bytes] = mapped_column(BYTEA, primary_key=True)
-    #: The memory that is in force.
+    #: The current memory.
     node_id: Mapped[UUID]
     pain_pattern: Mapped[str] = mapped_column(Text)
     context: Mapped[str] = mapped_column(Text, server_default=text("''"))
     solution_steps: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
     outcome: Mapped[str] = mapped_column(Text)
     confidence: Mapped[float]
-    #: How often it was told again, or injected.
+    #: How often it was reported again, or injected.
     reuse_count: Mapped[int] = mapped_column(server_default=text("0"))
     tools_used: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
     industry_context: Mapped[str | None] = mapped_column(Text)
@@ -134,7 +134,7 @@ class SessionPrompt(Base):
     session_id: Mapped[str] = mapped_column(Text, primary_key=True)
     opening: Mapped[str] = mapped_column(Text, server_default=text("''"))
     body: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    #: What it states: it is made anew when one of these is withdrawn.
+    #: The facts it states: the prompt is made again when one of these is withdrawn.
     facts: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
     node_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
     #: What was recalled for each message: ``engine.conversations.stable.Recalled``.

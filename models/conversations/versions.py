@@ -26,17 +26,17 @@ from models.memory.agents import lock_agents
 from models.memory.inbox import store
 from models.memory.reads import node
 
-#: Under this name a version tells, among its provenance, which one it replaced.
+#: Key of a version's provenance: the version that it replaced.
 REPLACES = "replaces"
 #: Under this name a memory lists the earlier versions of its evidence, which it was derived from.
 RESTED_ON = "rested_on"
 #: Under this name a memory lists the supersessions of it that were mistakes.
 REINSTATED = "reinstated"
-#: Fields of a memory that its next version keeps, unless told otherwise.
+#: Fields of a memory that its next version keeps unless the request gives others.
 KEPT = ("poignancy", "expires_at", "kind", "uri", "user_id", "visibility")
 #: Parts of the triple: each is kept unless the new description no longer has the words that the old one had.
 TRIPLE = ("subject", "predicate", "object")
-#: Fields that are made from the description: of another description they are made anew.
+#: Fields that are made from the description: made again when it changes.
 DERIVED = ("embedding_key", "abstract", "overview")
 
 
@@ -46,12 +46,12 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
 
     Raises:
         NotFound: there is no such memory.
-        InvalidRequest: it was said, is no longer in force, or does not come from the user for whom it is
-        updated.
+        InvalidRequest: it was said in a conversation, is no longer current, or does not come from the user
+        for whom it is updated.
     """
     known = _memory(connection, group_id, request.id)
     lock_agents(connection, [(group_id, known.agent_id)])
-    old = _memory(connection, group_id, request.id)  # as it is now that nobody else changes it
+    old = _memory(connection, group_id, request.id)  # read again, now that nobody else changes it
     if old.superseded_by == request.event_id and old.superseded_at is not None:
         return Updated(node_id=request.event_id, supersedes=old.node_id, superseded_at=old.superseded_at)
     if request.user_id not in (None, old.user_id):
@@ -81,12 +81,12 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
 
 
 def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, now: datetime) -> Reinstated:
-    """Put a superseded memory in force again, under its agent's lock.
+    """Reinstate a superseded memory, under its agent's lock.
 
     Raises:
-        NotFound: there is no such memory; that it was erased is said.
-        InvalidRequest: it does not come from the user for whom it is asked.
-        Conflict: it is in force, or being erased, or another one in force says the same.
+        NotFound: there is no such memory; says so if it was erased.
+        InvalidRequest: it does not come from the user of the request.
+        Conflict: it is current, or being erased, or another current one says the same.
     """
     known = _memory(connection, group_id, request.id)
     lock_agents(connection, [(group_id, known.agent_id)])
@@ -149,7 +149,7 @@ def _next_version(group_id: str, old: Memory, request: UpdateMemory) -> Event:
     given = request.model_dump(exclude_unset=True, exclude={"node_id", "user_id", "event_id", "occurred_at"})
     kept = {name: getattr(old, name) for name in KEPT}
     kept |= _still_true(old, request.description or old.description)
-    if old.kind is not None:  # which attribute of somebody it tells does not depend on the words
+    if old.kind is not None:  # its subject and attribute do not depend on the words
         kept |= {"subject": old.subject, "predicate": old.predicate}
     payload: dict[str, Any] = {
         "description": old.description,

@@ -1,7 +1,7 @@
 """Functions of the actions that :mod:`jiyi.protocol.actions` declares.
 
 An action is a function of a :class:`Context` and a validated request. :meth:`Action.perform` runs it in one
-transaction, which holds the effect, the audit row and the pending work; wake-ups and news follow the commit.
+transaction, which holds the effect, the audit row and the pending work; wake-ups and live events follow it.
 The broker's calls, REST, the admin and the command line translate to it and add no rule of their own.
 ``models.actions`` imports every module that has some.
 """
@@ -32,15 +32,14 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks, and for which group."""
+    """The caller, and the group of the request."""
 
     group_id: str
-    #: For the audit log: ``user:mia``, ``key:a1b2c3d4 (crawler)``, or whoever has the broker.
+    #: For the audit log: ``user:mia``, ``key:a1b2c3d4 (crawler)``, or a client of the broker.
     name: str = audit.OPERATOR
     #: An operator also sees what is no group's, or all groups', where an action is ``across_groups``.
     operator: bool = False
-    #: Has the right ``admin``, so that a read which others may ask, too, also tells of what nobody has
-    #: verified.
+    #: Has the scope ``admin``: reads that are open to others, too, also return what nobody has verified.
     admin: bool = False
 
     @property
@@ -68,7 +67,7 @@ class Context:
         audit.record(self.connection, **who, target=target, **details)
 
     def enqueue(self, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
-        """Owe work of a kind to subjects, (id, group) each; workers are woken after the commit."""
+        """Enqueue work of a kind for subjects, (id, group) each; workers are woken after the commit."""
         pending_work.enqueue(self.connection, kind, subjects)
 
     def after_commit(self, tell: Callable[[], object]) -> None:
@@ -85,9 +84,9 @@ class Action(Generic[Q, R]):
     request: type[Q]
     #: A model, or any type that becomes JSON.
     result: Any
-    #: The right that whoever asks must have.
+    #: The scope that the caller must have.
     scope: KeyScope
-    #: None: only workers can do it; whoever asks elsewhere asks one of them.
+    #: None: only workers can do it; other processes ask one of them.
     function: Callable[[Context, Q], R] | None
     #: The summary and description for people.
     doc: str

@@ -62,7 +62,7 @@ class Source:
     def begin(self, question: Callable[[], T], patience: float | None = None) -> Callable[[], T]:
         """Ask now; call the result for the answer, or :class:`Unanswered` after ``patience`` seconds."""
         patience = PATIENCE if patience is None else patience
-        future = self._threads.submit(copy_context().run, question)  # who asks, and for whom, goes along
+        future = self._threads.submit(copy_context().run, question)  # with the caller and its scope
         deadline = time.monotonic() + patience
 
         def fetch() -> T:
@@ -81,7 +81,7 @@ class Source:
 
 
 def ask(name: str, question: Callable[[], T]) -> T:
-    """The answer to a question that ends by itself. Raises :class:`Unanswered` if it fails."""
+    """The answer to a question with a time limit of its own. Raises :class:`Unanswered` if it fails."""
     try:
         return question()
     except FAILURES as error:

@@ -1,10 +1,10 @@
 """The connection to PostgreSQL: one engine a process, and the unit of work.
 
 Connections run as the role ``jiyi_service``, which row-level security lets see the rows of the current scope
-alone (``models.db.scope``). The scope is told to PostgreSQL when a transaction begins, whoever begins it.
+alone (``models.db.scope``). The scope is set in PostgreSQL at the start of every transaction.
 
 Behind a PgBouncer that pools transactions (``JIYI_DATABASE_DIRECT_URL`` is set) nothing may belong to the
-session, which is somebody else's after the transaction: role, scope and time-outs are told at the beginning
+session, which is somebody else's after the transaction: role, scope and time-outs are set at the beginning
 of each. What needs a session of its own has :func:`session_engine`.
 """
 
@@ -48,12 +48,12 @@ POOL_OVERFLOW = 8
 #: Connections of a process that read beside another one, for the same question: of more no processor is left.
 MOST_BESIDE = 2
 _BESIDE = BoundedSemaphore(MOST_BESIDE)
-#: Seconds to wait for a free connection before the caller is told that the pool is exhausted: longer than
-#: short questions of the web take (``models.db.bounded_reads``), which has more threads than connections.
+#: Seconds to wait for a free connection before the pool raises its time-out: longer than short questions of
+#: the web take (``models.db.bounded_reads``), which has more threads than connections.
 POOL_TIMEOUT = 5
 CONNECT_TIMEOUT = 5
 #: Seconds after which a connection that nobody used is tried before it is used again, which takes a trip to
-#: the server. Before that its socket tells: a server that ends a session, or dies, closes it. Only a lost
+#: the server. Before that its socket shows it: a server that ends a session, or dies, closes it. Only a lost
 #: host or network does not.
 TRIED_AFTER = 10.0
 #: A server that has gone without a word (its host died, the network is cut) is noticed within half a minute,
@@ -64,13 +64,13 @@ KEEPALIVES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 25_000,
 }
-#: Looks whether sessions are shared: with others at work one may miss the session that was told something.
+#: Tries to detect shared sessions: with other clients at work one may miss the session with the setting.
 SHARED_TRIES = 20
 #: No statement of ours takes minutes; one that does is stuck and must let its locks go.
 STATEMENT_TIMEOUT_MS = 60_000
 LOCK_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_MS = 60_000
-#: What is noted with each connection: that its role is the service's; the scope that its session was told;
+#: What is noted with each connection: that its role is the service's; the scope that its session has;
 #: when it was last used; what follows its latest unit of work.
 _CONFINED, _TOLD, _USED_AT, _FOLLOWING = "jiyi_confined", "jiyi_scope", "jiyi_used_at", "jiyi_following"
 #: What was noted further ahead than this was noted while the clock was wrong. Programs' clocks may differ by
@@ -110,8 +110,7 @@ def is_pooled() -> bool:
 def check_sessions() -> None:
     """Check at start that :func:`session_engine`'s sessions are nobody else's.
 
-    PgBouncer names no process that there is; it pools transactions if another session knows what one was
-    told.
+    PgBouncer reports no server's process id; it pools transactions if another session sees a setting of one.
 
     Raises:
         SettingsError: they are shared; says which address to give.
@@ -240,7 +239,7 @@ def _tell_everything(connection: Connection) -> None:
 
 
 def _tell_session(connection: Connection) -> None:
-    """Outside of transactions a scope holds until another is told: the same one again costs no trip."""
+    """Outside of transactions a scope holds until another is set: the same one again costs no round trip."""
     scope = current()
     if connection.info.get(_TOLD) == scope:
         return
@@ -259,7 +258,7 @@ class Following:
     """What follows a commit: functions, each called once with all the arguments that it was given."""
 
     news: dict[Callable[..., object], list[Any]] = field(default_factory=dict)
-    #: Behind the news: what workers then do is news that comes later.
+    #: After the live events: what workers then do causes later ones.
     wakes: dict[Callable[..., object], list[Any]] = field(default_factory=dict)
 
     def add(self, other: Following) -> None:
@@ -310,9 +309,9 @@ def snapshot() -> Iterator[Connection]:
 @contextmanager
 def reading() -> Iterator[Connection]:
     """For single statements: saves BEGIN and COMMIT, two trips to the server (read committed anyway). A write
-    commits by itself.
+    is committed automatically.
     """
-    if is_pooled():  # what a session was told would be gone, or another's, with the next statement
+    if is_pooled():  # a session's settings would be gone, or another's, with the next statement
         with unit_of_work() as connection:
             yield connection
         return
@@ -361,7 +360,7 @@ _LIMITS = {
     "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
     "timezone": "UTC",
 }
-#: How a session of our own is told of them: when it begins.
+#: Sets them in a session of our own, when it begins.
 _SESSION = {"options": " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())}
 #: Of sessions that only read, a few rows of one agent at a time, from memory or a disk without a head that
 #: moves: by its defaults PostgreSQL rather reads all of a table, in two processes, than a thousand rows by an

@@ -10,7 +10,7 @@ transactions:
 3. what an agent has one row of: ``self_reflections``, then ``reflections``;
 4. ``memory_nodes``, by id; then everything else; counts (``growth_tallies``) last.
 
-Whoever needs a later one first has to take the earlier ones before it. What is tried again is for the rest:
+A transaction that needs a later one first has to take the earlier ones before it. Retries are for the rest:
 rows that an operator's statement or a migration holds, and orders that nobody thought of.
 """
 

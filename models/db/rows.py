@@ -198,7 +198,7 @@ def _statement(table: type[Base], columns: tuple[str, ...]) -> sql.Composed:
 
 @lru_cache(maxsize=32)
 def _types(table: type[Base], columns: tuple[str, ...]) -> list[int]:
-    """What COPY takes the values for; what is packed goes through as it is."""
+    """OIDs of the types that COPY takes the values for; packed values pass through unchanged."""
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     names = [table.__table__.columns[name].type.compile(dialect).lower() for name in columns]
     return [psycopg.adapters.types.get_oid("bytea" if name in PACKED_TYPES else name) for name in names]

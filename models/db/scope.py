@@ -1,8 +1,9 @@
 """Whose rows a piece of work may see: row-level security shows no others (``docs/tenants.md``).
 
-Whoever begins work says for which groups, or for the whole service; without that nothing is seen.
-``models.db.connection`` tells PostgreSQL at the start of each transaction. Owners and superusers are exempt
-from policies, so each connection changes to the role ``jiyi_service``, which only reads and writes rows.
+Code that begins work says for which groups, or for the whole service; without that no row is visible.
+``models.db.connection`` sets it in PostgreSQL at the start of each transaction. Owners and superusers are
+exempt from policies, so each connection changes to the role ``jiyi_service``, which only reads and writes
+rows.
 """
 
 from __future__ import annotations

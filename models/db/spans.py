@@ -13,12 +13,12 @@ from sqlalchemy import Connection, Engine, event
 
 from jiyi import tracing
 
-#: Characters of a statement that are told. Statements are the service's own words; values are parameters.
+#: Characters of a statement in a span. Statements are the service's own words; values are parameters.
 MAX_STATEMENT = 500
 
 
 def watch(connections: Engine) -> None:
-    """From now on the statements of these connections are told."""
+    """Record a span for each statement of these connections from now on."""
     event.listen(connections, "before_cursor_execute", _begin)
     event.listen(connections, "after_cursor_execute", _end)
     event.listen(
@@ -65,7 +65,7 @@ def _end_failed(context: Any, error: BaseException | None) -> None:
 
 
 class Valkey(redis.Redis):
-    """redis-py's client, which tells its commands."""
+    """redis-py's client, with a span for each command."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """As redis-py's."""

@@ -2,8 +2,8 @@
 
 - ``jiyi:reply:<request id>``: list, one JSON answer; retrieval worker; ``REPLY_SECONDS``
 - ``jiyi:call:<signature>``: a changing call that was accepted; workers; 6 minutes
-- ``jiyi:wake:<kind>``: whoever wakes work; deleted by the worker that claims; ``WAKE_SECONDS``
-- ``jiyi:wake:<kind>:at:<slot>``: whoever wakes work that is due later; until then, and ``WAKE_SECONDS``
+- ``jiyi:wake:<kind>``: sender of a wake-up; deleted by the worker that claims; ``WAKE_SECONDS``
+- ``jiyi:wake:<kind>:at:<slot>``: sender of a wake-up for later; until then, and ``WAKE_SECONDS``
 - ``jiyi:access``: sorted set, node id → latest access (epoch seconds); retrieval worker; until flushed
 - ``jiyi:access:each``: list, memories accessed together (``models.memory.access``); the same
 - ``jiyi:access:flush:<uuid>``, ``…:each``: these, handed over; flush task; until written

@@ -14,7 +14,7 @@ from models.queue.broker_queues import broker_client, redis_address
 
 REWRITTEN, OFF = "rewritten", "off"
 FAILED = "the server could not rewrite it: see its log"
-#: What a server answers that has begun by itself meanwhile.
+#: Part of a server's error if it has begun a rewrite on its own meanwhile.
 _UNDER_WAY = "in progress"
 
 

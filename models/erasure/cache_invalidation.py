@@ -20,8 +20,8 @@ from models.erasure.parts import parts
 from models.memory import access
 from models.operations import signs_of_life
 
-#: Seconds after which an order that nobody withdrew is gone: whoever gave it has died, and another one gives
-#: it anew.
+#: Seconds after which an order that nobody withdrew is gone: the worker that gave it has died, and another
+#: one gives it again.
 ORDER_LIVES = 600
 
 #: What carries an order out: group, agents → what was dropped.
@@ -73,7 +73,7 @@ def carry_out(worker_id: str, known: set[str], forget: Forget) -> set[str]:
     return {name.decode() for name in standing}
 
 
-#: Keys read with one SCAN, and at most looked through.
+#: Keys read with one SCAN, and searched at most.
 SCAN_COUNT, MAX_KEYS = 1_000, 1_000_000
 #: Elements of a key read at once, and at most.
 ELEMENTS, MAX_ELEMENTS = 1_000, 1_000_000

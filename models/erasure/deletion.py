@@ -39,13 +39,13 @@ from models.reflection.tables import Reflection
 from models.retrieval.enlargement import ALL_TERMS
 from models.retrieval.tables import TermFrequency
 
-#: An event that owes one of these has not been counted towards a reflection.
+#: An event with pending work of one of these kinds has not been counted towards a reflection.
 NOT_ACCUMULATED_YET = [APPRAISE, ACCUMULATE]
 #: Memories of one transaction: each takes its vector out of an index, and holds up its agent's other writers.
 BATCH = 500
 #: Events made tombstones in one transaction.
 EVENTS_PAGE = 5_000
-#: Rows of other tables that are looked through at once.
+#: Rows of other tables that are searched at once.
 PAGE = 1_000
 _E = StoredEvent
 
@@ -55,7 +55,7 @@ def _deleted(table: str, key: str, texts: str, whose: str = "group_id = :group")
     return table, key, texts, whose, f"DELETE FROM {table}"  # noqa: S608 – names of our own
 
 
-#: The core's tables that are looked through; conversations have their own.
+#: The core's tables that are searched; conversations have their own.
 OWN_AND_NOBODYS = "(group_id = :group OR group_id IS NULL)"
 SCRUBBED: tuple[Scrubbed, ...] = (
     _deleted("dead_letters", "letter_id::text", "reason, traceback, body", OWN_AND_NOBODYS),

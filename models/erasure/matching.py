@@ -36,7 +36,7 @@ from models.erasure.tables import ErasingId
 from models.memory.tables import Agent, MemoryNode, StoredEvent
 from models.reflection.tables import Reflection
 
-#: Rows looked through in one transaction.
+#: Rows searched in one transaction.
 PAGE = 5_000
 #: Ids within texts.
 UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

@@ -16,8 +16,8 @@ from engine import subjects
 from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure
 
-#: A table that is looked through for names: its name, key, texts, whose rows, and what becomes of those that
-#: are found.
+#: A table that is searched for names: its name, key, texts, condition on the rows' group, and statement for
+#: the rows that are found.
 Scrubbed = tuple[str, str, str, str, str]
 
 
@@ -41,7 +41,7 @@ class Part:
     delete: Callable[[Connection, str, Sequence[UUID]], Counter[str]] = lambda *_: Counter()
     #: Deletes what else is these agents'; rows by table.
     delete_of_agents: Callable[[Connection, str, Sequence[str]], Counter[str]] = lambda *_: Counter()
-    #: Deletes what nothing refers to any more, after texts were looked through; rows by table.
+    #: Deletes what nothing refers to any more, after texts were searched; rows by table.
     tidy: Callable[[Connection, str], Counter[str]] = lambda *_: Counter()
     #: Clears what Valkey holds of the group; how many entries of what.
     clear_valkey: Callable[[str], dict[str, int]] = lambda *_: {}

@@ -31,7 +31,7 @@ from models.folders import make_private
 from models.operations import backups
 from models.queue import pending_work
 
-#: The kind of work that an erasure owes (subject: its id).
+#: The kind of an erasure's pending work (subject: its id).
 ERASE = "erase"
 #: The steps, in their order.
 STEPS = (
@@ -257,9 +257,9 @@ def since(moment: datetime) -> list[Entry]:
 
 
 def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
-    """Owe erasures of agents once more after a restore of a backup of that moment; counts.
+    """Enqueue erasures of agents once more after a restore of a backup of that moment; counts.
 
-    Others have to be asked for again: their names are not known, or hashed with another secret.
+    Others have to be requested again: their names are not known, or hashed with another secret.
     """
     counts = {"agents": 0, "others": 0}
     for entry in since(moment):

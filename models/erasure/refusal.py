@@ -57,7 +57,7 @@ def _evidence(event: Event) -> list[EventKey]:
 
 
 def _about(row: _UnderWay) -> Callable[[Event], bool]:
-    """A function that tells whether an event is about what this erasure erases."""
+    """A function that checks whether an event is about what this erasure erases."""
     what = Erasure.model_validate(row["what"]["asked"]) if "asked" in row["what"] else None
     agents = {*row["agents"], *([what.agent_id] if what is not None and what.agent_id is not None else [])}
     names = Names(what.names) if what is not None and what.kind == "person" else None

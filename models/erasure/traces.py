@@ -43,7 +43,7 @@ NOT_MEMORIES = {
 AGENT_COLUMNS = ("agent_id", "persona_name")
 #: Columns that hold a tenant's name, or numbers only: no texts of users.
 NOT_TEXTS = {"group_id", "embedding", "key_hash", "content_hash"}
-#: Ids that stay: a tombstone has its event's, that is what it is there for; an erasure still owes itself.
+#: Ids that stay: a tombstone has its event's, that is what it is there for; an erasure is still pending.
 OWN_IDS = {"events": {"event_id"}}
 #: Tables of the service's own records, which name agents in texts. Elsewhere an agent's name is somebody's
 #: word.
@@ -69,7 +69,7 @@ NAMES = frozenset(
 
 @dataclass(slots=True)
 class Proof:
-    """What was looked through, and what was found: nothing, if all went well."""
+    """What was searched, and what was found: nothing, if all went well."""
 
     rows: Counter[str] = field(default_factory=Counter)
     keys: int = 0
@@ -117,7 +117,7 @@ def look_through_tables(
     for table, columns in tables(connection).items():
         if table in NOT_MEMORIES:
             continue
-        proof.rows[table] = 0  # an empty table was looked through, too
+        proof.rows[table] = 0  # an empty table was searched, too
         for row in _rows(connection, table, columns, ids_of.get(table, frozenset()), group_id):
             proof.rows[table] += 1
             place, agent_id, name, text = row
@@ -219,7 +219,7 @@ def backups_before(moment: datetime) -> list[Path]:
 
 
 def backups_left(before: Collection[Path]) -> JsonMapping:
-    """How many of those backups are left, and when the last goes by itself; chosen names stay."""
+    """How many of those backups are left, and when the last expires; those with chosen names stay."""
     left, others = [path for path in before if path.exists()], backups.others()
     settings = get_settings()
     later = len(backups.existing()) - len(left)

@@ -99,7 +99,7 @@ def note_decision(decision: Decision) -> None:
 def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
     """Vote on a skill or a workflow.
 
-    Its trust is counted anew. A vote of the same id counts once; one on something that was deleted is
+    Its trust is counted again. A vote of the same id counts once; one on something that was deleted is
     refused.
     """
     vote = Vote.model_validate(request.model_dump(exclude={"id"}))
@@ -137,10 +137,10 @@ def list_patterns(context: Context, request: PatternsQuery) -> Rows[PatternState
 
 @action("evolution.hint")
 def pending_hint(context: Context, request: AgentForUser) -> Hint:
-    """Tell which candidate waits.
+    """Get the pending candidate.
 
     A line for the agent's prompt, of at most 150 tokens, on the candidate with the most evidence; empty if
-    none waits.
+    none is pending.
     """
     whose = {"group": context.group_id, "agent": request.agent_id, "user": request.user_id}
     candidate = context.connection.execute(_PENDING, whose).one_or_none()

@@ -1,8 +1,8 @@
 """Erasure in what agents grew and do by themselves: skills, pain points, identity, appointments.
 
 What rests on something erased goes with it: a trajectory with its steps; a pattern and what came of it with
-its evidence; a pain point that nothing else tells of, with its proposals; a proposed change of a file, unless
-it was approved. The file ``USER`` follows the profile and goes with it. Growth begins again from what is
+its evidence; a pain point without other evidence, with its proposals; a proposed change of a file, unless it
+was approved. The file ``USER`` follows the profile and goes with it. Growth begins again from what is
 left.
 """
 
@@ -85,7 +85,7 @@ _EVIDENCE = text("""
     AND p.pain_id = e.pain_id
     RETURNING e.pain_id, p.agent_id
 """)
-# A pain point that was summed up in words of a turn that is gone, or of which nothing tells any more.
+# A pain point that was summed up in words of an erased turn, or that has no evidence left.
 _DELETE = {
     "pain_points": text("""
         DELETE FROM pain_points p WHERE p.group_id = :group AND p.agent_id IN (

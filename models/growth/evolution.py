@@ -1,7 +1,7 @@
 """Evolution: what candidates of skills and workflows start from and how they are stored, votes, trust, events
 in the audit log.
 
-Trust is counted anew each time, so that order and repetition make no difference.
+Trust is counted from all votes each time, so that order and repetition make no difference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from models.growth.tables import PatternRow, ProposalRow, TrustRow, VoteRow
 from models.memory.agents import AgentName, bind_name
 from models.memory.event_types import EventType, register_event
 
-#: Owed by an event that brought a vote.
+#: Enqueued for an event with a vote.
 WEIGH = "weigh"
 #: Experiences, and trajectories, that one run looks at: the most used, the latest.
 MAX_EXPERIENCES, MAX_TRAJECTORIES = 500, 1_000
@@ -237,7 +237,7 @@ def _save_candidate(
     *,
     auto_mode: bool,
 ) -> None:
-    """What somebody approved stays as it is."""
+    """Store a candidate; the content of an approved one stays unchanged."""
     status = next_status(existing, report, pattern.total_reuse, auto_mode=auto_mode)
     before = None if existing is None else existing.status
     artifact_id = uuid7() if existing is None else existing.artifact_id

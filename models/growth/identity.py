@@ -1,8 +1,8 @@
 """The files that say who an agent is: versions, proposals to change one, snapshots; ``USER`` follows the
 profile.
 
-Nothing is overwritten, the latest version is in force. A proposal is approved only while the version that it
-rests on is.
+Nothing is overwritten, the latest version is current. A proposal is approved only while the version that it
+rests on is current.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ USER_VERSIONS = 50
 
 
 def current_file(connection: Connection, name: AgentName, file: File) -> IdentityFile:
-    """The file in force; version 0 and empty where nothing was written yet."""
+    """The current version of the file; version 0 and empty where nothing was written yet."""
     return fetch_one(connection, IdentityFile, _LATEST, **_of(name, file)) or IdentityFile(
         file=file, version=0, content=""
     )
@@ -45,7 +45,7 @@ def file_version(connection: Connection, name: AgentName, file: File, number: in
 
 
 def current_files(connection: Connection, name: AgentName) -> dict[File, IdentityFile]:
-    """The four files in force."""
+    """The current versions of the four files."""
     written = {row.file: row for row in fetch(connection, IdentityFile, _ALL_LATEST, **bind_name(name))}
     return {file: written.get(file) or IdentityFile(file=file, version=0, content="") for file in FILES}
 
@@ -162,7 +162,7 @@ _SUGGESTIONS = text("""
 
 
 def take_snapshot(connection: Connection, name: AgentName, called: str, author: str) -> SnapshotState:
-    """Note what is in force. Call it under the agent's lock."""
+    """Record the current versions. Call it under the agent's lock."""
     now = {file: current.version for file, current in current_files(connection, name).items()}
     snapshot_id: UUID = uuid7()
     own = {"snapshot_id": snapshot_id, "group_id": name[0], "agent_id": name[1]}

@@ -32,7 +32,7 @@ from models.memory.agents import AgentName, belonging, known_agent
 def get_file(context: Context, request: GetFile) -> IdentityFile:
     """Get a file.
 
-    In force, or the version named; version 0 and empty where nothing was written yet.
+    The current version, or the version named; version 0 and empty where nothing was written yet.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
     if request.version is None:
@@ -68,7 +68,7 @@ def history(context: Context, request: FileHistory) -> Rows[IdentityFile]:
 def list_snapshots(context: Context, request: ListSnapshots) -> Rows[SnapshotState]:
     """List snapshots.
 
-    The latest first, each with the version of each file that was in force.
+    The latest first, each with the version of each file that was current then.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
     rows = identity.snapshot_page(context.connection, name, request.place(BY_ID), request.limit + 1)
@@ -87,7 +87,7 @@ def propose(context: Context, request: ProposeChange) -> FileProposal:
     """Propose a change of a file.
 
     SOUL, AGENTS or HEARTBEAT as it should be, and why. Nothing changes before somebody approves it
-    (proposals.decide). With `base_version`, refused if another version is in force.
+    (proposals.decide). With `base_version`, refused if another version is current.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     base = identity.current_file(context.connection, name, request.file)
@@ -118,7 +118,7 @@ def update_user(context: Context, request: UpdateUser) -> IdentityFile:
 def snapshot(context: Context, request: TakeSnapshot) -> SnapshotState:
     """Take a snapshot of the files.
 
-    Notes which version of each is in force, to go back to it with identity.rollback.
+    Records the current version of each, to go back to it with identity.rollback.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     taken = identity.take_snapshot(context.connection, name, request.name, context.actor.name)

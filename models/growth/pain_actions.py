@@ -60,7 +60,7 @@ def get_pain(context: Context, request: ById) -> PainPoint:
 def report_pain(context: Context, request: ReportPain) -> PainChanged:
     """Report a pain point.
 
-    Something hurts a user, and was not said in a conversation. One that is alike is made surer by it; a
+    For a problem that a user did not say in a conversation. It raises the confidence of a similar one; a
     report that is sent again with the same id counts once.
     """
     known_agent(context.connection, context.group_id, request.agent_id)
@@ -90,8 +90,8 @@ def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
     """Resolve a pain point.
 
     `confirmed`: its proposal helped, and becomes an experience. `rejected`: it did not, and another one comes
-    when twice as many turns tell of it. `dismissed`: nothing more is proposed. `reopened`: it is open again.
-    Who is late learns that it was decided already.
+    when twice as many turns report it. `dismissed`: nothing more is proposed. `reopened`: it is open again.
+    A late decision is refused: the proposal was decided already.
     """
     pain = _locked(context, request.id)
     name = (context.group_id, pain.agent_id)
@@ -175,7 +175,7 @@ def _known(context: Context, pain_id: UUID) -> PainPoint:
 
 
 def _locked(context: Context, pain_id: UUID) -> PainPoint:
-    """As it is once nobody else changes it."""
+    """The pain point, read under its agent's lock."""
     lock_agents(context.connection, [(context.group_id, _known(context, pain_id).agent_id)])
     return _known(context, pain_id)
 

@@ -1,4 +1,4 @@
-"""Pain points: found in new turns, merged with those alike; proposals end them as experiences."""
+"""Pain points: found in new turns, merged with similar ones; what helped against one is an experience."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from models.memory import agents
 from models.memory.agents import AgentName, bind_name
 from models.queue import pending_work
 
-#: What each distinct turn that tells of a pain point adds to its confidence.
+#: What each distinct turn that reports a pain point adds to its confidence.
 CONFIDENCE_STEP = 0.25
 #: Pain points of an agent, those felt last, that a new one is compared with.
 MAX_KNOWN = 200
@@ -37,17 +37,17 @@ PROPOSE_CONFIDENCE = 0.7
 
 
 class PainReport(PainEvidence):
-    """By which turn, or report, a pain was told."""
+    """The turn, or report, that is evidence of a pain point."""
 
     #: Whom it hurts, if somebody was named.
     user_id: str | None = None
 
 
 def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report: PainReport) -> PainPoint:
-    """The pain point with what was told now: a known one that is alike, or a new one. A turn counts once.
+    """Add the report to a similar known pain point, or to a new one; returns that. A turn counts once.
 
-    One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the
-    agent's lock.
+    A solved one is open again, and counts only later evidence; a dismissed one stays dismissed. Call it under
+    the agent's lock.
     """
     latest = latest_pains(connection, name, MAX_KNOWN)
     known = [other for other in latest if other.user_id == report.user_id]
@@ -73,7 +73,7 @@ def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report:
 
 
 def recount(connection: Connection, name: AgentName, pain_id: UUID) -> None:
-    """Count anew what tells of it, after some of that has gone."""
+    """Count its evidence again, after some of that was deleted."""
     pain = find_pain(connection, name[0], pain_id)
     if pain is not None:
         _count(connection, name, pain_id, pain.severity)
@@ -87,7 +87,7 @@ def _count(connection: Connection, name: AgentName, pain_id: UUID, severity: Sev
 
 
 def set_status(connection: Connection, name: AgentName, pain_id: UUID, status: str) -> None:
-    """Change the status; from the moment it is ``solved`` its evidence counts anew."""
+    """Change the status; once it is ``solved``, only later evidence counts."""
     connection.execute(_STATUS, bind_name(name) | {"pain": pain_id, "status": status})
 
 
@@ -101,7 +101,7 @@ def latest_pains(connection: Connection, name: AgentName, limit: int) -> list[Pa
 
 
 def quotes(connection: Connection, group_id: str, pain_id: UUID, limit: int) -> list[PainReport]:
-    """What was told of it, the newest first."""
+    """Its evidence, the newest first."""
     return fetch(connection, PainReport, _QUOTES, group=group_id, pain=pain_id, limit=limit)
 
 
@@ -128,7 +128,7 @@ _COUNT = text("""
     AND pain_id = :pain) AS e
     WHERE p.group_id = :group AND p.agent_id = :agent AND p.pain_id = :pain
 """)
-# Turns carry the time of the agent's world: what was told up to the last of them is what was solved.
+# Turns carry the time of the agent's world: what is solved is the evidence up to the last of them.
 _STATUS = text("""
     UPDATE pain_points SET status = :status, solved_at = CASE WHEN :status = 'solved' THEN last_seen ELSE
     solved_at END
@@ -154,7 +154,7 @@ def pain_page(connection: Connection, group_id: str, request: ListPains) -> list
 MAX_OFFERS = 50
 #: How sure an experience is that somebody confirmed.
 CONFIRMED = 0.9
-#: A rejected proposal comes back when so many times the turns tell of the pain.
+#: A rejected proposal comes back when the number of turns that report the pain has grown by this factor.
 AGAIN_FROM = 2
 #: Kept with the experience as what it comes from.
 BY_CONFIRMATION = "proposal"
@@ -234,7 +234,7 @@ _TURNS_BEFORE = text(
 )
 
 
-#: Answers that are looked through for advice, the latest.
+#: Answers that are searched for advice, the latest.
 MAX_ANSWERS = 10
 
 
@@ -260,7 +260,7 @@ def new_turns(connection: Connection, name: AgentName, limit: int) -> NewTurns:
 
 
 def pain_cursor(connection: Connection, name: AgentName) -> int:
-    """``node_count`` of the last turn that was looked through for pain."""
+    """``node_count`` of the last turn that was processed for pain points."""
     return int(connection.execute(_CURSOR, bind_name(name)).scalar_one_or_none() or 0)
 
 
@@ -275,7 +275,7 @@ def is_behind(connection: Connection, name: AgentName) -> bool:
 
 
 def answers_after(connection: Connection, name: AgentName, pain_id: UUID) -> list[str]:
-    """What assistants answered right after the turns that told of a pain point, the newest first."""
+    """The assistants' answers right after the turns that report a pain point, the newest first."""
     parameters = {"group": name[0], "agent": name[1], "pain": pain_id, "limit": MAX_ANSWERS}
     return list(connection.execute(_ANSWERS, parameters).scalars())
 

@@ -61,7 +61,7 @@ def grown(connection: Connection, name: AgentName, user_id: str | None, language
 
 
 def enabled_skills(connection: Connection, name: AgentName, user_id: str | None) -> Sequence[Any]:
-    """Skills that a user may be told: the agent's, and those that rest on what this user said in private."""
+    """Skills visible to a user: the agent's, and those that rest on what this user said in private."""
     wanted = (
         _P.group_id == name[0],
         _P.agent_id == name[1],

@@ -178,7 +178,7 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
     """Configure how an agent reviews itself.
 
     After how many conversations and hours; whether proposals wait for somebody (they do), and whether it may
-    propose changes of its SOUL (it may not). What is not given stays as it is.
+    propose changes of its SOUL (it may not). Fields that are not given stay unchanged.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     given = request.model_dump(exclude={"agent_id", "follow_deployment"}, exclude_none=True)
@@ -195,8 +195,8 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
 def run(context: Context, request: OfAgent) -> Made:
     """Have an agent review itself now.
 
-    Owes a reflection that also asks what went well or wrong, what to do better, and what of its files to
-    change. Answers at once; self_review.show says what came of it.
+    Enqueues a reflection that also asks what went well or wrong, what to do better, and what of its files to
+    change. Returns at once; self_review.show has the result.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     ensure_schedule(context.connection, name)
@@ -250,7 +250,7 @@ def find_schedule(connection: Connection, name: AgentName) -> ReviewSchedule:
 
 
 def schedule_state(connection: Connection, name: AgentName) -> SelfState:
-    """What is told of it."""
+    """The schedule and its settings, as returned to the caller."""
     known = find_schedule(connection, name)
     return SelfState(
         agent_id=name[1],
@@ -270,7 +270,7 @@ def lock_schedule(connection: Connection, name: AgentName) -> None:
 
 @after_events
 def count_conversations(batch: StoredBatch) -> None:
-    """Count conversations that have ended; owe a reflection to agents that are due. They are locked."""
+    """Count ended conversations; enqueue a reflection of agents that are due. They are locked."""
     ended = Counter((event.group_id, event.agent_id) for event in batch.of_type(SessionEnded))
     for name, count in sorted(ended.items()):
         row = batch.connection.execute(_ENDED, bind_name(name) | _defaults() | {"count": count}).one()
@@ -279,10 +279,11 @@ def count_conversations(batch: StoredBatch) -> None:
 
 
 def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetime]:
-    """Owe a reflection to agents whose hours are over at ``now``, with something new since: up to ``limit``;
-    when it is due, for each.
+    """Enqueue a reflection of agents whose hours are over at ``now``, with something new since: up to
+    ``limit``. Returns the due time of each.
 
-    Safe to repeat because an agent that owes one is not found again, and two at once find different agents.
+    Safe to repeat because an agent with a pending one is not found again, and two runs at once find different
+    agents.
     """
     rows = connection.execute(_HOURS, _defaults() | {"now": now, "limit": limit}).all()
     for row in rows:
@@ -307,7 +308,7 @@ def _defaults() -> dict[str, int]:
 
 @after_extraction
 def owe_growth(connection: Connection, done: Extraction) -> None:
-    """Turns are looked through for pain, ``USER`` follows the profile, hours to the next look count."""
+    """Enqueue the search for pain points and the update of ``USER``; begin the hours to the next review."""
     kinds = [MERGE_PAINS, FOLLOW_PROFILE] if done.turns else []
     if done.turns:
         ensure_schedule(connection, done.name)

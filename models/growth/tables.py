@@ -135,7 +135,7 @@ class ProposalRow(Base):
     group_id: Mapped[str] = mapped_column(Text)
     agent_id: Mapped[str] = mapped_column(Text)
     kind: Mapped[str] = mapped_column(Text)
-    #: Who told in private what it rests on, and alone is told it.
+    #: The user who said its evidence in private, and the only one it is visible to (NULL: visible to all).
     user_id: Mapped[str | None] = mapped_column(Text)
     #: The pattern that a skill or a workflow came of; the pain point that a solution is for.
     pattern_hash: Mapped[bytes | None] = mapped_column(BYTEA)
@@ -158,7 +158,7 @@ class ProposalRow(Base):
     updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     decided_at: Mapped[datetime | None] = mapped_column(Timestamp)
     decided_by: Mapped[str | None] = mapped_column(Text)
-    #: What whoever decided said about it.
+    #: The comment given with the decision.
     note: Mapped[str] = mapped_column(Text, server_default=text("''"))
 
 
@@ -202,19 +202,19 @@ class TrustRow(Base):
 
 
 class PainCursor(Base):
-    """How far an agent's turns were looked through for pain; moved with what they told."""
+    """How far an agent's turns were processed for pain points; moved together with storing those."""
 
     __tablename__ = "pain_cursors"
     __table_args__ = (of_agent(), HOT)
 
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    #: ``node_count`` of the last turn that was looked through.
+    #: ``node_count`` of the last processed turn.
     looked_to: Mapped[int] = mapped_column(server_default=text("0"))
 
 
 class PainPoint(Base):
-    """What hurts a user of an agent; alike ones are one."""
+    """A problem of a user of an agent; similar ones are merged."""
 
     __tablename__ = "pain_points"
     __table_args__ = (
@@ -232,7 +232,7 @@ class PainPoint(Base):
     summary: Mapped[str] = mapped_column(Text)
     category: Mapped[str] = mapped_column(Text, server_default=text("'other'"))
     severity: Mapped[str] = mapped_column(Text, server_default=text("'medium'"))
-    #: Distinct turns, or reports, that told of it since it was last solved.
+    #: Distinct turns, or reports, that are evidence of it since it was last solved.
     occurrence_count: Mapped[int] = mapped_column(server_default=text("0"))
     confidence: Mapped[float] = mapped_column(server_default=text("0"))
     status: Mapped[str] = mapped_column(Text, server_default=text("'open'"))
@@ -243,7 +243,7 @@ class PainPoint(Base):
 
 
 class PainEvidence(Base):
-    """A turn, or a report, that told of a pain point: each once."""
+    """A turn, or a report, as evidence of a pain point: each once."""
 
     __tablename__ = "pain_evidence"
     __table_args__ = (of_pain(), Index(None, "group_id", "source_id"))
@@ -261,7 +261,7 @@ _FILES = "file IN ('SOUL', 'AGENTS', 'USER', 'HEARTBEAT')"
 
 
 class IdentityVersion(Base):
-    """A file from some moment on; the latest is in force. Two approvals at once collide on its key."""
+    """A version of a file; the latest is current. Two concurrent approvals collide on its key."""
 
     __tablename__ = "identity_versions"
     __table_args__ = (
@@ -284,7 +284,7 @@ class IdentityVersion(Base):
 
 
 class IdentitySnapshot(Base):
-    """Which version of each file was in force at a moment that somebody may want to go back to."""
+    """The versions of all files that were current at a moment that somebody may want to go back to."""
 
     __tablename__ = "identity_snapshots"
     __table_args__ = (of_agent(), Index(None, "group_id", "agent_id", "created_at"))

@@ -24,7 +24,7 @@ from models.queue.wakeups import wake_at_after
 #: Steps of a session that did not end are compressed after so many minutes without a new one.
 SILENCE_MINUTES = 30
 
-#: Owed by a session with steps that were not compressed.
+#: Enqueued for a session with steps that were not compressed.
 COMPRESS = "compress"
 #: Namespace of the keys of sessions.
 SESSIONS = UUID("3f0c8d6e-52a1-5b7e-8f7e-6d1f5f3f9a10")
@@ -80,9 +80,9 @@ register_event(StepRecorded, EventType(table=TrajectoryEvent, columns=StepRow._f
 
 @after_events
 def owe_compressions(batch: StoredBatch) -> None:
-    """Owe compression for the sessions of new steps, whose rows are there, and of those that have ended.
+    """Enqueue compression of sessions with new steps, whose rows are stored, and of ended sessions.
 
-    The agents are locked. Work that is in hand is left alone: whoever has it looks once more under that lock.
+    The agents are locked. Claimed work is left unchanged: its worker looks once more under that lock.
     """
     connection, steps, ended = batch.connection, batch.of_type(StepRecorded), batch.of_type(SessionEnded)
     over = {

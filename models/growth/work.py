@@ -36,7 +36,7 @@ _NOTE = text("""
     ON CONFLICT (group_id, agent_id, day, what) DO UPDATE
     SET grown = t.grown + excluded.grown, used = t.used + excluded.used
 """)
-# Skills and workflows tell by themselves when they were accepted, and their votes when they were used.
+# Rows of skills and workflows have the time of their acceptance, and their votes the time of their use.
 _READ = text("""
     SELECT day, what, CAST(sum(grown) AS int) AS grown, CAST(sum(used) AS int) AS used FROM (
         SELECT day, what, grown, used FROM growth_tallies WHERE group_id = :group AND agent_id = :agent

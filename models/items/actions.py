@@ -37,8 +37,8 @@ def put_items(context: Context, request: PutItems) -> ItemsWritten:
 def get_items(context: Context, request: GetItems) -> Rows[Item | None]:
     """Get items.
 
-    By namespace and key, in the order asked; null where there is none. Their time begins anew unless the
-    request says otherwise.
+    By namespace and key, in the order asked; null where there is none. Their time to live restarts unless
+    the request says otherwise.
     """
     stored = storage.get(context.connection, context.group_id, request.items)
     read = [
@@ -60,7 +60,7 @@ def list_namespaces(context: Context, request: ListNamespaces) -> Rows[list[str]
 
 
 def refresh(group_id: str, ids: Sequence[UUID]) -> None:
-    """Let the time of items begin anew that were read, beside the reading, which only reads."""
+    """Restart the time to live of items that were read, apart from the reading, which only reads."""
     if ids:
         with unit_of_work() as connection:
             storage.refresh(connection, group_id, ids)

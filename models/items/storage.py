@@ -1,10 +1,10 @@
-"""Items in the database: written, read, searched by filters and exactly by likeness; the vectors of their
+"""Items in the database: written, read, searched by filters and by exact similarity; the vectors of their
 texts.
 
 Items whose time is over are as good as gone; a job deletes them.
 
-A part of an item's namespace that is an agent's name says that the item is that agent's. Whoever searches
-sees to the vectors that are missing, so that what was stored a moment ago is found. An approximate index that
+A part of an item's namespace that is an agent's name says that the item is that agent's. A search
+embeds the missing vectors first, so that what was stored a moment ago is found. An approximate index that
 is filtered by tenant would lose results silently.
 """
 
@@ -72,7 +72,7 @@ class ItemRow(Base):
 
 
 class ItemTextRow(Base):
-    """A text that an item is found by. Without a vector of the model in use it owes one."""
+    """A text that an item is found by. Without a vector of the model in use one is pending."""
 
     __tablename__ = "item_texts"
     __table_args__ = (
@@ -96,7 +96,7 @@ _GET = select(*COLUMNS).where(
     _I.namespace == bindparam("namespace"),
     _I.key == bindparam("key"),
 )
-#: The kind of work that items without vectors of the active model owe.
+#: The kind of pending work of items without vectors of the active model.
 EMBED_VALUES = "embed_values"
 _I, _T = ItemRow, ItemTextRow
 _EQUAL: dict[str, Callable[..., ColumnElement[bool]]] = {"$eq": operator.eq, "$ne": operator.ne}
@@ -126,7 +126,7 @@ SCRUBBED: tuple[Scrubbed, ...] = (
 
 
 def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> list[UUID]:
-    """Store items in place of what is there; of those with texts the ids, which owe vectors.
+    """Store items in place of what is there; returns the ids of those with texts, whose vectors are pending.
 
     A row keeps its id and its ``created_at``. Sorted, so that two writers wait for each other in one order.
     """
@@ -167,7 +167,7 @@ def get(
 
 
 def refresh(connection: Connection, group_id: str, ids: Sequence[UUID]) -> None:
-    """Let the time of these items begin anew, but for those that another access is refreshing."""
+    """Restart the time to live of these items, but for those that another access is refreshing."""
     connection.execute(_REFRESH, {"group": group_id, "ids": list(ids)})
 
 
@@ -249,7 +249,7 @@ def search(
 def without_vectors(
     connection: Connection, group_id: str, asked: SearchItems, model: str, limit: int
 ) -> list[TextWithoutVector]:
-    """Texts of the items looked through that have no vector of this model."""
+    """Texts of the searched items that have no vector of this model."""
     texts = select(_T.item_id, _T.number, _T.content).join_from(_T, _I, _I.item_id == _T.item_id)
     missing = texts.where(*_conditions(group_id, asked), _T.embedding_model.is_distinct_from(model))
     rows = connection.execute(missing.order_by(_T.item_id, _T.number).limit(limit))
@@ -263,7 +263,7 @@ def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[Te
 
 
 def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
-    """Store vectors. A text that has changed meanwhile keeps owing its own."""
+    """Store vectors. That of a text that has changed meanwhile stays pending."""
     rows = [
         {"id": t.subject_id, "number": t.number, "content": t.content, "vector": vector, "model": model}
         for t, vector in vectors
@@ -274,7 +274,7 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
 
 @owes_vectors(EMBED_VALUES)
 def owe_all(connection: Connection, model: str) -> int:
-    """Owe vectors to every item without those of this model. In the scope of the whole service."""
+    """Make vectors pending for every item without those of this model. In the scope of the whole service."""
     return connection.execute(_OWE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
 
 

@@ -33,7 +33,7 @@ FLUSH_IDS = 10_000
 FLUSH_SECONDS = 60
 #: Times that are kept of each node's accesses, the latest ones.
 RECENT = 20
-#: What is counted, as it is called among all counters.
+#: Names of the counters of accesses.
 UPDATES, COALESCED = "access_updates_total", "access_coalesced_total"
 #: Bound on the buffers that one call recovers.
 MAX_ORPHANS = 1_000
@@ -72,7 +72,7 @@ def touch_with(pipe: Pipeline, group_id: str, node_ids: Sequence[UUID], at: floa
 
 
 def keep_bounded() -> None:
-    """Drop what is beyond ``COUNTED``; for whoever queues the flush, not for each access."""
+    """Drop what is beyond ``COUNTED``; called where the flush is queued, not for each access."""
     valkey().ltrim(valkey_keys.ACCESS_EACH, -COUNTED, -1)
 
 

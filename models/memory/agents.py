@@ -230,10 +230,10 @@ def reflected(
     *,
     original: bool,
 ) -> bool:
-    """Count anew after a reflection that began with the counters ``seen`` under the trigger ``maximum``.
+    """Reset the counters after a reflection that began with ``seen`` under the trigger ``maximum``.
 
     True if another one is due. Takes the agent's lock, as :func:`models.memory.nodes.accumulate` does before
-    it owes a reflection: one that is called for meanwhile is either seen here or owed afterwards.
+    a reflection is enqueued: one that is called for meanwhile is either seen here or enqueued afterwards.
     """
     agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
     maximum_now = agent.settings.over(get_settings()).importance_trigger_max
@@ -326,7 +326,7 @@ def keywords(
     """An agent's keywords, strongest first: without the first ``offset``, or after a (strength, keyword,
     type).
 
-    For a user those of the memories that the user is told, counted when asked.
+    For a user only those of memories visible to the user, counted on request.
     """
     row = (tables.KeywordStrength.__table__ if user_id is None else _keywords_of(user_id)).c
     wanted = select(row.keyword, row.memory_type, row.strength).where(

@@ -1,8 +1,8 @@
 """The archive: memories that only a retrieval finds that asks for them; actions on memories and agents.
 
 An agent may live in simulated time, so its memories are measured by its own clock: the time of its newest
-memory, or now if that is earlier. What was stored only lately does not fade, however old the time it tells
-of: else an imported diary would be gone the next night.
+memory, or now if that is earlier. A recently stored memory does not fade, however old the time of its
+content: else an imported diary would be gone the next night.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def restore_nodes(
     now: datetime,
     limit: int,
 ) -> dict[str, tuple[datetime, list[UUID]]]:
-    """Bring archived memories back: those named, or up to ``limit`` of an agent.
+    """Restore archived memories: those named, or up to ``limit`` of an agent.
 
     Returns, by agent, when they count as accessed (in the agent's own time), and their ids. An expiry that
     has passed is taken away: they would be gone again the next day.
@@ -232,10 +232,10 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
 
 @action("memory.reinstate")
 def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
-    """Hold a superseded memory in force again.
+    """Make a superseded memory current again.
 
-    For a supersession that was a mistake. What had superseded it stays in force as well; the mistake is noted
-    with the memory, and parts of turns that were marked as ended with it stand again.
+    For a supersession that was a mistake. What had superseded it stays current as well; the mistake is noted
+    with the memory, and parts of turns that were marked as ended with it are current again.
     """
     done = versions.reinstate(context.connection, context.group_id, request, datetime.now(UTC))
     context.audit(str(done.node_id), superseded_by=done.superseded_by, reason=request.reason)
@@ -246,8 +246,7 @@ def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
 def list_mistakes(context: Context, request: OfAgents) -> Rows[Mistake]:
     """List the supersessions that were mistakes, as rows to train on.
 
-    Of each memory that was held in force again (`memory.reinstate`) the last, with what had wrongly
-    superseded it.
+    Of each reinstated memory (`memory.reinstate`) the last one, with what had wrongly superseded it.
     """
     return versions.mistakes(context.connection, context.group_id, request)
 
@@ -272,7 +271,7 @@ def rate(context: Context, request: RateMemories) -> Count:
 def archive(context: Context, request: ByIds) -> Count:
     """Archive memories: they are found only when they are asked for.
 
-    All or nothing. What is archived already stays as it is.
+    All or nothing. Memories that are archived already stay unchanged.
     """
     _must_exist(context, request.ids)
     archived = archive_chosen(context.connection, context.group_id, request.ids)
@@ -282,9 +281,10 @@ def archive(context: Context, request: ByIds) -> Count:
 
 @action("archive.restore")
 def restore(context: Context, request: RestoreRequest) -> Count:
-    """Bring archived memories back: those named, or up to a thousand of an agent.
+    """Restore archived memories: those named, or up to a thousand of an agent.
 
-    It counts as an access, and takes an expiry that has passed away. What is not archived stays as it is.
+    It counts as an access, and removes an expiry that has passed. Memories that are not archived stay
+    unchanged.
     """
     group_id, now = context.group_id, datetime.now(UTC)
     restored = restore_nodes(context.connection, group_id, request.agent_id, request.ids, now, MAX_RESTORED)
@@ -361,7 +361,7 @@ _OTHERWISE = MemoryNode.poignancy.is_distinct_from(bindparam("importance"))
 _RATE = _change(
     _locked(MemoryNode.node_id == any_(_IDS), _OTHERWISE),
     poignancy=bindparam("importance"),
-    provenance=MemoryNode.provenance.op("||")(cast({"rated": True}, JSONB)),  # so that an export tells it
+    provenance=MemoryNode.provenance.op("||")(cast({"rated": True}, JSONB)),  # so that an export has it
 )
 _ARCHIVED = select(MemoryNode.node_id).where(
     _OF_GROUP,

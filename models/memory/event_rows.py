@@ -113,7 +113,7 @@ class PreparedMemory(NamedTuple):
     node_type: str
     content_hash: bytes
     tokens: str
-    #: Kinds of work that the node owes, if nothing has to be found out first; whether that is sure.
+    #: Kinds of work to enqueue for the node, if nothing has to be found out first; whether that is sure.
     owed: tuple[str, ...]
     owed_is_sure: bool
     owed_when_complete: Sequence[str]
@@ -275,7 +275,7 @@ def latest(
 def addressed(
     connection: Connection, observed: Iterable[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
 ) -> dict[tuple[str, str, str, bytes], UUID]:
-    """What is in force at the addresses of the batch's memories, by address and content."""
+    """The current memories at the addresses of the batch's memories, by address and content."""
     wanted = [
         event for event in observed if event.payload.uri is not None and event.payload.kind != "session"
     ]

@@ -56,7 +56,7 @@ class StoredBatch:
 
 #: Keys of the events that must not be stored, only that they came.
 Refuse = Callable[[Connection, Sequence[Event]], set[EventKey]]
-#: Owes what follows from a batch.
+#: Enqueues what follows from a batch.
 FollowUp = Callable[[StoredBatch], None]
 
 _TYPES: dict[type, EventType] = {
@@ -79,7 +79,7 @@ def refuses_events(function: Refuse) -> Refuse:
 
 
 def after_events(function: FollowUp) -> FollowUp:
-    """Have a function owe what follows from stored events, in their transaction."""
+    """Have a function enqueue what follows from stored events, in their transaction."""
     _FOLLOW_UPS.append(function)
     return function
 

@@ -1,4 +1,4 @@
-"""Reads of events: what became of them, lists, the export. The one place that tells an event's state."""
+"""Reads of events: their states, lists, the export. The one place that determines an event's state."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ R = TypeVar("R", bound=BaseModel)
 
 #: Characters of an event's payload that a list carries.
 MAX_PAYLOAD_CHARS = 600
-#: Work that a memory may owe (``models.memory.inbox``), as the primary key of ``pending_work`` begins with
-#: the kind.
+#: Work that may be pending for a memory (``models.memory.inbox``), as the primary key of ``pending_work``
+#: begins with the kind.
 KINDS = ("embed", "strengthen", "accumulate", "depth", "appraise", "tokenize", "reflect_conversation")
-#: Dead letters about one thing that a page tells.
+#: Dead letters about one thing that a page shows.
 MAX_LETTERS = 5
 
 #: What became of a stored event; its memory is gone where somebody erased it otherwise than by the event.
@@ -212,7 +212,7 @@ def exported(connection: Connection, group_id: str, request: ExportQuery) -> lis
 
 
 def owed(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWork]:
-    """The work that a memory, or a conversation's end, still owes."""
+    """The pending work of a memory, or of a conversation's end."""
     return fetch(connection, OwedWork, _OWED, group=group_id, id=subject_id, kinds=list(KINDS))
 
 

@@ -70,7 +70,7 @@ def _one_of(
     return Filter(sentence, f"{sql} = ANY(%({name})s)", rows, values=(sql, known))
 
 
-#: What a user is told, without one what all are told. The same as the policy ``people`` (migration 0027).
+#: What is visible to a user, without one to all. The same as the policy ``people`` (migration 0027).
 TOLD: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user_id)s)"
 NOT_ARCHIVED: LiteralString = "n.archived_at IS NULL"
 #: A turn of questions alone, and one that is not its user's.
@@ -251,7 +251,7 @@ def passing(index: Indexed, name: str, value: Any) -> Passing | None:
 
 
 def left_out(connection: Connection, group_id: str, agent_id: str, wanted: Wanted) -> dict[str, int]:
-    """How many of an agent's memories each filter leaves out by itself, by name (``kinds.session``)."""
+    """How many of an agent's memories each filter alone leaves out, by name (``kinds.session``)."""
     parts: dict[str, LiteralString] = {}
     among: LiteralString = "true"
     for name in _FIRST:
@@ -292,8 +292,6 @@ def sentences(left_out: Mapping[str, int]) -> list[Translatable]:
 
 
 def told(message: str, left_out: Mapping[str, int]) -> str:
-    """The message with what the filters leave out; each counts by itself, so a memory may count several
-    times.
-    """
+    """The message with what the filters leave out; each counts alone: a memory may count several times."""
     left = f"left out: {', '.join(sentences(left_out))}" if left_out else ""
     return "; ".join(filter(None, (message, left)))

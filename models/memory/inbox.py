@@ -47,7 +47,7 @@ class CollisionError(Exception):
 
 @dataclass(slots=True)
 class Stored:
-    """What a batch came to, to be told after the commit (``models.queue.stream``)."""
+    """The result of a batch, to be published after the commit (``models.queue.stream``)."""
 
     events: int = 0
     repeated: int = 0
@@ -199,9 +199,7 @@ def store(
 
 
 def announce(*stored: Stored) -> None:
-    """Tell the meters, and those who watch, what was stored, once it is committed. Never raises for
-    Valkey.
-    """
+    """Report what was stored to meters and watchers, once it is committed. Never raises for Valkey."""
     done = Stored()
     for part in stored:
         done.add(part)

@@ -1,4 +1,4 @@
-"""Ingestion: batches of events into the database, from the broker and from HTTP alike.
+"""Ingestion: batches of events into the database, both from the broker and from HTTP.
 
 A batch is one transaction: one of a single event takes nearly as long as one of fifty. If the database
 refuses it, its parts are stored one by one. Requests over HTTP share transactions (:class:`GroupCommit`) and
@@ -51,7 +51,7 @@ MAX_COLLISIONS = 5
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, psycopg.Error)
 #: Threads that store: while one waits for the disk, another prepares.
 THREADS = 2
-#: Events of one transaction, unless a single request brings more.
+#: Events of one transaction, unless a single request has more.
 MAX_TOGETHER = 500
 #: Most seconds between two looks for one group, however many of its requests wait.
 BUSY_POLL = 0.2
@@ -120,11 +120,11 @@ class Ingestor:
         return total
 
     def _follow(self, following: Following) -> None:
-        """What follows a commit: news, and workers that are woken. No request waits for that."""
+        """Run what follows a commit: live events and wake-ups. No request waits for that."""
         following() if self.redelivers else announcer().put(following)
 
     def _refuse(self, part: Part, error: Exception) -> Stored:
-        """What becomes of a part that cannot be stored even by itself."""
+        """Refuse a part that cannot be stored even alone."""
         if not self.redelivers:
             part.error = error
             return self._keep_reused(error.events) if isinstance(error, ReusedIds) else Stored()
@@ -135,7 +135,7 @@ class Ingestor:
         return self._store_together([], letters)
 
     def _keep_reused(self, events: Sequence[Event]) -> Stored:
-        """What a request was refused for is kept, so that ``event_states`` tells it."""
+        """Keep the events that a request was refused for, so that ``event_states`` reports them."""
         try:
             with for_groups(*(event.group_id for event in events)), unit_of_work(self._follow) as connection:
                 refused = Stored(refused=[*dead_letters.add_reused(connection, events)])
@@ -421,7 +421,7 @@ class Looks(Generic[T]):
         try:
             with for_groups(group_id):
                 known_rows = from_database(lambda connection: self._look(connection, group_id, ids))
-        except Exception as failure:  # noqa: BLE001 – whoever waits raises it
+        except Exception as failure:  # noqa: BLE001 – the waiting request raises it
             error = failure
         now = time.monotonic()
         with self._changed:

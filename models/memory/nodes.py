@@ -23,7 +23,7 @@ from models.queue import pending_work
 PROVENANCE_KEY = APPRAISED
 #: Agents whose drift a summary names.
 MAX_SHOWN = 100
-#: A memory that owes one of these, or failed at it, has not been counted.
+#: A memory for which one of these is pending, or has failed, has not been counted.
 NOT_COUNTED_YET = [APPRAISE, STRENGTHEN]
 
 
@@ -97,8 +97,8 @@ def fill_words(connection: Connection, node_ids: Sequence[UUID]) -> None:
 def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
     """Set a thought's depth and trust from the evidence that is there by now.
 
-    Its agent is locked, as by whoever stores something of it: nothing changes between what is read here and
-    its commit. Thoughts that rest on each other in a circle end at the number of the agent's thoughts.
+    Its agent is locked, as when something of the agent is stored: nothing changes between what is read here
+    and its commit. Thoughts that rest on each other in a circle end at the number of the agent's thoughts.
     """
     thoughts = connection.execute(_LOCK_AGENT, {"id": node_id}).scalar_one_or_none()
     if thoughts is None:  # it was erased meanwhile
@@ -117,7 +117,7 @@ def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
 
 @dataclass(frozen=True, slots=True)
 class PendingAppraisal:
-    """A memory that owes its appraisal, and the settings of its agent."""
+    """A memory whose appraisal is pending, and the settings of its agent."""
 
     group_id: str
     memory: Unappraised
@@ -194,7 +194,7 @@ def strengthen(connection: Connection, node_ids: Sequence[UUID]) -> None:
 def accumulate(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[UUID, str]]:
     """Take each event's poignancy off its agent's trigger, and count it.
 
-    Returns (agent_key, group_id) of the agents whose trigger is used up: a reflection is owed to them.
+    Returns (agent_key, group_id) of the agents whose trigger is used up: their reflection is due.
     """
     rows = connection.execute(_ACCUMULATE, {"ids": list(node_ids)})
     return [(row.agent_key, row.group_id) for row in rows if row.importance_trigger_curr <= 0]
@@ -306,7 +306,7 @@ _LOCK_STRENGTH = text("""
     SELECT pg_advisory_xact_lock(hashtextextended('jiyi:strength/' || CAST(:group AS text) || '/' ||
     CAST(:agent AS text), 0))
 """)
-# One statement sees one state: a memory that is not yet counted in it still owes the work, or failed at it.
+# One statement sees one state: of a memory not yet counted in it the work is still pending, or has failed.
 _DIFFERENCE = (
     text("""
     WITH counted AS (

@@ -32,7 +32,7 @@ build_context = by_worker("memory.context")
 
 @action("events.states")
 def event_states(context: Context, request: EventStatesQuery) -> Rows[EventState]:
-    """Tell what became of events, in their order.
+    """Get the states of events, in the order given.
 
     unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it
     only repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead:

@@ -138,7 +138,7 @@ def fetch_memories(connection: Connection, group_id: str, statement: Select[Any]
 
 
 def hidden_of(connection: Connection, group_id: str, filling: Iterable[Any]) -> list[str]:
-    """Those of the ids that the user for whom work is done is not told of."""
+    """The ids that are not visible to the current user."""
     named = set(evidence_of(filling)) if current().user is not None else None
     if not named:
         return []

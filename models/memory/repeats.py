@@ -49,7 +49,7 @@ def with_ids(
     rows = connection.execute(
         _STORED, {"ids": wanted, "group": events[0].group_id, "since": now - timedelta(seconds=seconds)}
     )
-    #: Whether it still holds: what was erased or corrected meanwhile is to be stored anew.
+    #: Whether it is still current: what was erased or corrected meanwhile is to be stored again.
     stored: dict[UUID, bool] = {row.event_id: row.holds for row in rows}
 
     def chosen(both: Sequence[UUID]) -> UUID:

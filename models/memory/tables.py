@@ -38,7 +38,7 @@ class Agent(Base):
     #: Last numbers given out: of all nodes, and of each type.
     node_count: Mapped[int] = mapped_column(server_default=text("0"))
     type_counts: Mapped[dict[str, int]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
-    #: Falls by the poignancy of each event; at 0 or below a reflection is owed.
+    #: Falls by the poignancy of each event; at 0 or below a reflection is due.
     importance_trigger_curr: Mapped[float]
     #: Events since the last reflection.
     importance_ele_n: Mapped[int] = mapped_column(server_default=text("0"))
@@ -232,7 +232,7 @@ class MemoryNode(Base):
     #: Of conversations: ``preference``, ``knowledge``, ``experience`` or ``session`` (a turn); NULL for all
     #: other memories.
     kind: Mapped[str | None] = mapped_column(Text)
-    #: ``agent://{agent}/{kind}/{category}``; what is in force is there once, turns as often as they were
+    #: ``agent://{agent}/{kind}/{category}``; current content is there once, turns as often as they were
     #: said.
     uri: Mapped[str | None] = mapped_column(Text)
     #: It in three to five keywords (L0), and in one or two sentences (L1).
@@ -242,8 +242,8 @@ class MemoryNode(Base):
     #: a turn: something said in it.
     superseded_by: Mapped[UUID | None]
     superseded_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    #: Which of the people whom the agent talks with it comes from, and who is told it (NULL: that user alone;
-    #: if there is none, all).
+    #: The user of the agent that it comes from, and its visibility (NULL: that user alone; if there is none,
+    #: all).
     user_id: Mapped[str | None] = mapped_column(Text)
     visibility: Mapped[str | None] = mapped_column(Text)
     #: Where it comes from, and how far it is trusted: at most as far as what it rests on

@@ -1,4 +1,4 @@
-"""The work that a new memory owes, by kind; the tasks of these names do it."""
+"""The work that is enqueued for a new memory, by kind; the tasks of these names do it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from engine.memory import counts_for_keywords
 from jiyi.protocol.events import Observation
 
-#: Owed by a node without a vector.
+#: Enqueued for a node without a vector.
 EMBED = "embed"
 #: Count its keywords, count its importance, set the depth of a thought whose evidence came later.
 STRENGTHEN, ACCUMULATE, DEPTH = "strengthen", "accumulate", "depth"
-#: Owed before STRENGTHEN and ACCUMULATE by a node whose event lacks what the LLM is to be asked for.
+#: Enqueued before STRENGTHEN and ACCUMULATE for a node whose event lacks values that the LLM has to give.
 APPRAISE = "appraise"
-#: Owed by an agent that has become too large for an index in memory.
+#: Enqueued for an agent that has become too large for an index in memory.
 ENLARGE = "enlarge"
-#: Owed by nodes from before there were tokens (migration 0002).
+#: Enqueued for nodes from before there were tokens (migration 0002).
 TOKENIZE = "tokenize"
-#: Owed by what was taken from a conversation, and has no overview yet.
+#: Enqueued for a memory that was taken from a conversation, and has no overview yet.
 SUMMARIZE = "summarize"
 SUMMARISED_KINDS = ("preference", "knowledge", "experience")
 
 
 def owed_by(seen: Observation, complete: Sequence[str], *, waits: bool, lacks: bool) -> tuple[str, ...]:
-    """The kinds of work that a new node owes. ``complete``: what it owes when nothing is missing; ``waits``:
+    """The kinds of work to enqueue for a new node. ``complete``: those when nothing is missing; ``waits``:
     for some of its evidence; ``lacks``: the LLM is to be asked for something first.
     """
     owed = [EMBED] if seen.vector is None else []

@@ -36,7 +36,7 @@ from models.memory.tables import MemoryNode
 from models.memory.work import EMBED
 from models.operations.tables import NextVector
 
-#: Owes work to all texts of a subject that have no vector of a model yet, in the scope of the whole service.
+#: Enqueues all texts of a subject that have no vector of a model yet, in the scope of the whole service.
 OweVectors = Callable[[Connection, str], object]
 _OWE: dict[str, OweVectors] = {}
 _IN_USE = "SELECT model, spec, active_since, dimensions FROM embedding_models WHERE state = 'active'"
@@ -93,7 +93,7 @@ def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None
 
 
 def owes_vectors(kind: str) -> Callable[[OweVectors], OweVectors]:
-    """Have a function owe work of a kind after a move: for what a subject embeds besides memories."""
+    """Have a function enqueue work of a kind after a move: for what a subject embeds besides memories."""
 
     def register(function: OweVectors) -> OweVectors:
         _OWE[kind] = function
@@ -103,7 +103,7 @@ def owes_vectors(kind: str) -> Callable[[OweVectors], OweVectors]:
 
 
 def owe_vectors(connection: Connection, model: str) -> list[str]:
-    """After a move: owe vectors of all subjects, on or off; returns the kinds of work."""
+    """After a move: enqueue the embedding of all subjects, on or off; returns the kinds of work."""
     subjects.need_all()
     for owe in _OWE.values():
         owe(connection, model)
@@ -119,7 +119,7 @@ def set_size(connection: Connection, model: str, dimensions: int) -> None:
 def drop_misfits(connection: Connection, model: str, dimensions: int) -> int:
     """Free memories whose vectors, given by callers before the size was known, have another size.
 
-    They owe vectors of the service's own. Returns how many, in all groups.
+    Vectors of the service's own are pending for them. Returns how many, in all groups.
     """
     parameters = {"model": model, "dimensions": dimensions, "kind": EMBED}
     with whole_service():
@@ -138,7 +138,7 @@ def default_size() -> dict[str, int]:
     """The same of the model that the settings name alone; empty where it takes a first vector to know."""
     try:
         spec = chosen(get_settings())
-    except SettingsError:  # reported by whoever uses the embedder
+    except SettingsError:  # reported where the embedder is used
         return {}
     dimensions = dimensions_of(spec)
     return {} if dimensions is None else {model_of(spec): dimensions}
@@ -243,7 +243,7 @@ def hold_move(connection: Connection) -> None:
 
 
 def switch(connection: Connection, move: Reembedding) -> list[str]:
-    """Make the new model active, under :func:`hold` with nothing left to embed; kinds of work now owed."""
+    """Make the new model active, under :func:`hold` with nothing left to embed; kinds of work now pending."""
     connection.execute(_RETIRE)
     connection.execute(_ACTIVATE, {"model": move.model})
     return owe_vectors(connection, move.model)

@@ -44,7 +44,7 @@ MAX_DUE_SECONDS = 180
 #: and some more.
 BUSY_SECONDS = {"reflection": 960}
 MAX_BUSY_SECONDS = 240
-#: Seconds of silence after which whoever reads a queue counts as stopped: fifteen heartbeats of a worker,
+#: Seconds of silence after which the reader of a queue counts as stopped: fifteen heartbeats of a worker,
 #: whether it is at work or idle.
 STOPPED_SECONDS = 15
 #: Seconds since its last canary was run in which a queue counts as read where no heartbeats are known.

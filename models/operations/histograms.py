@@ -93,7 +93,7 @@ def quantiles(histogram: Histogram, shares: tuple[float, ...]) -> dict[str, tupl
 
 
 def retrievable(node_ids: Iterable[UUID]) -> None:
-    """Memories have got their vectors; when their events were made their ids tell."""
+    """Memories have got their vectors; their ids contain when their events were made."""
     now = time.time()
     ages = [now - (node_id.int >> 80) / 1_000 for node_id in node_ids if node_id.version == UUIDV7]
     RETRIEVABLE.observe(max(0.0, age) for age in ages if age < IMPORTED_AFTER)

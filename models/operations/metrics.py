@@ -35,7 +35,7 @@ def of_broker() -> list[Metric]:
     settings = get_settings()
     address = broker_queues.redis_address(settings.need("broker_url"))
     if address is None:
-        return []  # its own exporter tells that
+        return []  # its own exporter has these metrics
     names = [INTAKE_QUEUE, *broker_queues.task_queues()]
     depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
     living = signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)

@@ -158,7 +158,7 @@ def prunes(table: str, old: str, days: int) -> None:
 
 
 def in_snapshot(function: Numbers) -> Numbers:
-    """Have a subject's numbers told in :func:`stored`, too."""
+    """Have a subject's numbers returned by :func:`stored`, too."""
     _NUMBERS.append(function)
     return function
 
@@ -236,9 +236,9 @@ _BY = text(
     GROUP BY 1 ORDER BY cost DESC, calls DESC, 1
 """.replace("SUMS", _SUMS)
 )
-#: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is
-#: the only trace of something: it stays. So does what is left of an erased one, which keeps it from coming
-#: back.
+#: Rows that may be deleted. An event whose node is missing, or whose work is pending or may be again (an open
+#: dead letter), is the only trace of something: it stays. So does the tombstone of an erased one, which keeps
+#: it from coming back.
 _OLD = {
     "events": """
         received_at < :before AND outcome <> 'erased' AND (outcome <> 'stored' OR EXISTS (

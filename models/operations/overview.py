@@ -220,7 +220,7 @@ class QueueState:
     outstanding: int | None
     intakes: int | None
     workers: list[Worker] | None
-    #: Whether it is read, and since when nothing was heard of whoever reads it.
+    #: Whether it is read, and the seconds since its reader's last sign of life.
     state: State
     silent_seconds: float | None
 

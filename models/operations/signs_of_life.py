@@ -112,7 +112,7 @@ def _canary(queue: str, fields: dict[bytes, bytes]) -> Canary:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a worker tells of itself."""
+    """What a worker reports of itself."""
 
     version: str = ""
     mode: WorkerMode = "running"
@@ -180,7 +180,7 @@ def _worker(worker_id: str, told: bytes) -> Worker | None:
     try:
         fields = json.loads(told)
         name, queues, at = fields.pop("name"), tuple(fields.pop("queues")), fields.pop("at")
-        # a newer one tells more
+        # a newer version reports more
         known = {field: value for field, value in fields.items() if field in Told.__slots__}
         return Worker(worker_id, name, queues, max(0.0, time.time() - at), Told(**known))
     except (ValueError, KeyError, TypeError):  # of another version

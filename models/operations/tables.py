@@ -80,7 +80,7 @@ class LLMUsage(Base):
     #: Of all questions together.
     seconds: Mapped[float] = mapped_column(server_default="0")
     calls: Mapped[int] = mapped_column(BigInteger)
-    #: Calls that brought nothing that could be used.
+    #: Calls that returned nothing usable.
     failures: Mapped[int] = mapped_column(BigInteger)
     prompt_tokens: Mapped[int] = mapped_column(BigInteger)
     completion_tokens: Mapped[int] = mapped_column(BigInteger)

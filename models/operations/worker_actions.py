@@ -31,17 +31,18 @@ from models.operations.health_checks import STOPPED_SECONDS
 from models.operations.signs_of_life import Worker
 from models.queue import pending_work
 
-#: Seconds that a wish is kept, and counts; and seconds by which one is later than the one before it, at
-#: least.
+#: Seconds that a desired state is kept, and counts; and the least seconds by which one is later than the
+#: one before it.
 KEPT_SECONDS, LATER = 30 * 86_400, 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What operators want of a worker, by its name, which it reads with its heartbeat.
+    """The desired state of a worker, by its name; the worker reads it with its heartbeat.
 
-    Signed with the service's secret and dated, so that whoever can write to Valkey stops nobody. An older one
-    that is written back loses against one read before, or in the audit log (``workers.worker_setup.Modes``).
+    Signed with the service's secret and dated, so that write access to Valkey alone stops no worker. An older
+    one that is written back loses against one read before, or in the audit log
+    (``workers.worker_setup.Modes``).
     """
 
     mode: WorkerMode = "running"

@@ -1,1 +1,1 @@
-"""Pending work, wake-ups, dead letters, ticks, and the news of what was committed."""
+"""Pending work, wake-ups, dead letters, ticks, and live events of what was committed."""

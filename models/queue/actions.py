@@ -69,9 +69,9 @@ def get_letter(context: Context, request: ById) -> DeadLetter:
 def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
     """Replay or discard dead letters.
 
-    Those named, or up to 1,000 open ones of a kind. Replayed work is owed anew; replayed events are stored as
-    if they came now, and those that are still wrong come back as new letters; with `body` one is replayed as
-    it should have come. There is no way back from discarding.
+    Those named, or up to 1,000 open ones of a kind. Replayed work is enqueued again; replayed events are
+    stored as if they came now, and those that are still wrong come back as new letters; with `body` one is
+    replayed as it should have come. There is no way back from discarding.
     """
     connection, group_id, state = context.connection, context.group_id, STATES[request.action]
     closed = dead_letters.close(connection, group_id, request.letter_ids, request.kind, state)

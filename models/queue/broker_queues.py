@@ -262,7 +262,7 @@ end
 return found
 """
 # kombu writes a message as JSON: the body first, in base64, then headers and properties: so the end of it
-# tells what it is. What a header says of a task's arguments has its quotation marks escaped, so that it is
+# shows what it is. What a header says of a task's arguments has its quotation marks escaped, so that it is
 # not mistaken for a header. KEYS: lists. ARGV: most messages, most bytes, the end of each list to begin at
 # (-1 or 0), most messages of each list.
 _LOOK = """

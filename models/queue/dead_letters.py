@@ -32,7 +32,7 @@ ID_REUSED = "id_reused:"
 #: Where an event has its vector.
 VECTOR_FIELD = "payload.vector"
 _D = tables.DeadLetter
-#: Hexadecimal characters of a content that tell several refused ones of an id apart.
+#: Hexadecimal characters of a content's digest that distinguish several refused ones of an id.
 TOLD_CHARS = 8
 
 
@@ -162,12 +162,12 @@ class _Remains(NamedTuple):
 
 
 def _same(event: Event, known: Content | _Remains | None) -> bool:
-    if known is None:  # erased: nobody can tell
+    if known is None:  # erased: it cannot be compared
         return True
     if isinstance(known, _Remains):
         return _remains(event) == known
     own, other = content_of(event), known
-    if is_export(event):  # it may bring what an LLM has answered since
+    if is_export(event):  # it may have what an LLM has answered since
         told = other["payload"].keys() - {"provenance"}
         own, other = (
             {**content, "payload": {name: content["payload"].get(name) for name in told}}

@@ -28,7 +28,7 @@ MAX_RETRIED = 10_000
 #: after these.
 GROUPS_A_CLAIM = 64
 #: By kind of work the group at which this process's last claim ended. Each process takes its own turns:
-#: nothing has to be shared, and a process that starts anew begins with the first group.
+#: nothing has to be shared, and a restarted process begins with the first group.
 _last_served: dict[str, str] = {}
 
 
@@ -41,13 +41,13 @@ class Claim:
     group_id: str
     #: When the lease runs out: what :func:`extend` knows the claim by.
     due_at: datetime
-    #: What traces they are owed in.
+    #: The traces in which they were enqueued.
     traces: dict[UUID, str] = field(default_factory=dict)
 
 
 def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
-    """Owe ``kind`` to each (subject_id, group_id), once; wakes workers after the commit."""
-    # In one order: two that owe the same subjects wait for each other's rows.
+    """Enqueue ``kind`` for each (subject_id, group_id), once; wakes workers after the commit."""
+    # In one order: two that enqueue the same subjects wait for each other's rows.
     trace = tracing.current()
     rows = [
         {"kind": kind, "subject_id": subject_id, "group_id": group_id, "trace": trace}
@@ -67,8 +67,8 @@ def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -
     what has been due longest comes first.
 
     First attempts come as one claim of each group: subjects' ids are unique in their group only, so that
-    whoever works on them must see no other's rows. A subject that failed before comes alone, so that one that
-    kills its worker, or spoils its batch, is counted by itself and takes no other subject along.
+    their worker must see no other group's rows. A subject that failed before comes alone, so that one that
+    kills its worker, or spoils its batch, is counted alone and takes no other subject along.
     """
     after = _last_served.get(kind, "")
     connection.execute(_BY_INDEX)
@@ -106,7 +106,7 @@ def alone(kind: str) -> Iterator[bool]:
 
 
 def lock_owed(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> list[UUID]:
-    """Those of the subjects that are still owed, locked, in the given order."""
+    """The subjects that are still pending, locked, in the given order."""
     owed = set(connection.execute(_LOCK, {"kind": kind, "ids": list(subject_ids)}).scalars())
     return [subject_id for subject_id in subject_ids if subject_id in owed]
 
@@ -120,19 +120,19 @@ def extend(
 ) -> datetime | None:
     """This worker is still at it: its claim, known by its ends, runs out later. Returns the new end.
 
-    What is locked is being settled. What is due at another time was given back or owed anew meanwhile.
+    Locked rows are being settled. Rows due at another time were given back or enqueued again meanwhile.
     """
     parameters = {"kind": kind, "ids": list(subject_ids), "dues": list(dues), "lease": lease_seconds}
     return connection.execute(_EXTEND, parameters).scalars().first()
 
 
 def renew(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> None:
-    """The effect is written, and the same is owed again at once, as if for the first time."""
+    """The effect is written, and the same is pending again at once, as if for the first time."""
     connection.execute(_RENEW, {"kind": kind, "ids": list(subject_ids)})
 
 
 def renew_later(connection: Connection, kind: str, due: Mapping[UUID, datetime]) -> None:
-    """The effect is written, and the same is owed again from a moment on, as if for the first time."""
+    """The effect is written, and the same is pending again from a moment on, as if for the first time."""
     rows = [{"kind": kind, "id": subject_id, "due": at} for subject_id, at in due.items()]
     if rows:
         connection.execute(_RENEW_LATER, rows)
@@ -181,7 +181,7 @@ def dead_letter_exhausted(
 
 
 def give_up(connection: Connection, kind: str, subject_id: UUID, group_id: str, reason: str) -> None:
-    """A dead letter of work that is not owed; a replay does once more what was done instead."""
+    """Add a dead letter of work that is not pending; a replay does once more what was done instead."""
     letter = {"letter_id": uuid7(), "kind": kind, "subject_id": subject_id, "group_id": group_id}
     why = {"reason": reason[:MAX_ERROR_CHARS], "traceback": None, "attempts": 1}
     connection.execute(_DEAD_LETTER, {**letter, **why})
@@ -238,13 +238,13 @@ _OWE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id, trace)
     VALUES (:kind, :subject_id, :group_id, :trace) ON CONFLICT DO NOTHING
 """)
-# Groups take turns. "walk" steps through the groups that owe the kind, beginning after the group :after and
-# going round to it: one probe of the index (kind, group_id, due_at) a group, however many rows a group has.
-# "turns" are those of them with something due, as many as one claim serves. "shares" deals out the places of
-# the batch, one a group and round, so that a place which one group does not need goes to the others. SKIP
-# LOCKED: two workers that wake at once take different rows instead of waiting for each other. Subqueries with
-# LIMIT, and rows addressed by ctid, leave the planner no other way, whatever it believes the table's size to
-# be.
+# Groups take turns. "walk" steps through the groups with work of the kind, beginning after the group :after
+# and going round to it: one probe of the index (kind, group_id, due_at) a group, however many rows a group
+# has. "turns" are those of them with something due, as many as one claim serves. "shares" deals out the
+# places of the batch, one a group and round, so that a place which one group does not need goes to the
+# others. SKIP LOCKED: two workers that wake at once take different rows instead of waiting for each other.
+# Subqueries with LIMIT, and rows addressed by ctid, leave the planner no other way, whatever it believes the
+# table's size to be.
 #: A claim goes by the index (kind, group_id, due_at), whatever the statistics say: they may be of before a
 #: flood, and a plan that sorts would read all of it. Until the end of the transaction, which the claim has
 #: for itself.

@@ -1,7 +1,7 @@
 """What has just changed, for watchers: a short Valkey stream for each group, and the meters.
 
-Told after the commit; only ids, names of agents, counts and durations, never texts. If Valkey is away it is
-lost, and nothing waits for it.
+Published after the commit; only ids, names of agents, counts and durations, never texts. If Valkey is away
+it is lost, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Entries kept for a group (Valkey keeps up to a hundred more): minutes of a busy group, days of a quiet one.
 KEPT = 1_000
-#: Seconds after which a group of which there is no news is forgotten here.
+#: Seconds without live events after which a group's stream expires.
 FORGOTTEN_AFTER = 86_400
-#: Ids, or agents, that one entry names; its count tells how many there are.
+#: Ids, or agents, that one entry names; its count is the number of all of them.
 MAX_IDS = 100
-#: Seconds that nothing is told after Valkey did not answer, so that it costs the work no more than one wait.
+#: Seconds that nothing is published after Valkey did not answer, so that it costs the work no more than one
+#: wait.
 PAUSE = 5.0
-#: (group, kind, what there is to tell)
+#: (group, kind, data) of a live event.
 News = tuple[str, Kind, Mapping[str, Any]]
 #: Milliseconds and a number: as Valkey orders its entries.
 Place = tuple[int, int]
@@ -69,7 +70,7 @@ quiet_until = 0.0
 STREAMS, PER_OWNER = 24, 8
 #: Live streams that one address (behind a proxy the client's) has open in one web process.
 PER_ADDRESS = 16
-#: News that waits for one watcher. Entries are shared between the watchers, so the memory is that of a
+#: Live events that wait for one watcher. Entries are shared between the watchers, so the memory is that of a
 #: group's stream.
 QUEUED = 1_000
 #: Milliseconds of one blocking read; a group that was added meanwhile is among the next.
@@ -104,12 +105,12 @@ def place(entry_id: str) -> Place:
 
 
 def publish(group_id: str, kind: Kind, **data: Any) -> None:
-    """Tell one piece of news. Never raises for a Valkey that is away."""
+    """Publish one live event. Never raises for a Valkey that is away."""
     publish_all([(group_id, kind, data)])
 
 
 def publish_all(news: Iterable[News]) -> None:
-    """Tell all of a batch in one round trip. Never raises for a Valkey that is away."""
+    """Publish all of a batch in one round trip. Never raises for a Valkey that is away."""
     global quiet_until  # noqa: PLW0603 – one of each process
     told = list(news)
     if not told or time.monotonic() < quiet_until:
@@ -181,7 +182,7 @@ class Watcher:
     group_id: str
     owner: str
     address: str
-    #: Live news comes after this id; what is before it is read by the watcher itself.
+    #: Live events come after this id; the watcher itself reads those before it.
     since: str
     entries: Queue[Entry] = field(default_factory=lambda: Queue(QUEUED))
     #: It was too slow, or the process ends: nothing more comes.
@@ -195,7 +196,7 @@ class Watcher:
             return None
 
     def missed(self, after: str) -> Iterator[Entry]:
-        """What there was between an id and the live news, in pages. Raises what Valkey raises."""
+        """The entries between an id and the live events, in pages. Raises what Valkey raises."""
         last = place(self.since)
         while page := read(self.group_id, after, count=READ):
             for entry in page:
@@ -284,7 +285,7 @@ class Hub:
 
     def _hand_on(self, found: dict[str, list[Entry]], lost: list[str]) -> None:
         with self._changed:
-            for group_id in lost:  # whoever comes back with its last id is told of the gap
+            for group_id in lost:  # a client that comes back with its last id learns of the gap
                 for watcher in self._watchers.get(group_id, ()):
                     watcher.cut = True
             for group_id, entries in found.items():
@@ -350,7 +351,7 @@ def worked(kind: str, counts: Mapping[str, int]) -> None:
 
 
 def failed(kind: str, counts: Mapping[str, int], error: BaseException, attempt: int) -> None:
-    """An attempt failed. Of the error only its class is told: its words may be those of a memory."""
+    """An attempt failed. Of the error only its class is published: its text may be a memory's."""
     if total := sum(counts.values()):
         meters.add(WORK, kind, "failed", number=total)
         told = {"kind": kind, "error": type(error).__name__, "attempt": attempt}
@@ -358,7 +359,7 @@ def failed(kind: str, counts: Mapping[str, int], error: BaseException, attempt: 
 
 
 def about(nodes: Iterable[Node], kind: Kind) -> list[News]:
-    """One piece of news for each group: the first ids, how many there are, and whose."""
+    """One live event for each group: the first ids, how many there are, and whose."""
     groups: dict[str, list[Node]] = {}
     for node in nodes:
         groups.setdefault(node[0], []).append(node)

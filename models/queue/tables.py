@@ -14,7 +14,7 @@ from models.db.base import EMPTY_OBJECT, HOT, NOW, Base, Timestamp
 
 
 class PendingWork(Base):
-    """Work owed. A row gone is an effect done, exactly once (design §3)."""
+    """Pending work. A row gone is an effect done, exactly once (design §3)."""
 
     __tablename__ = "pending_work"
     __table_args__ = (Index(None, "kind", "group_id", "due_at"), HOT)
@@ -22,12 +22,12 @@ class PendingWork(Base):
     kind: Mapped[str] = mapped_column(Text, primary_key=True)
     subject_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    #: Not before this; a claim moves it ahead by the lease, so that a dead worker's claim runs out by itself.
+    #: Not before this; a claim moves it ahead by the lease, so that a dead worker's claim expires on its own.
     due_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     last_error: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    #: What trace it was owed in: W3C's ``traceparent``.
+    #: The trace in which it was enqueued: W3C's ``traceparent``.
     trace: Mapped[str | None] = mapped_column(Text)
 
 

@@ -1,4 +1,4 @@
-"""Wake-ups: messages that tell workers to look for work of a kind."""
+"""Wake-ups: Celery messages that make workers look for pending work of a kind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def task_name(kind: str) -> str:
 
 
 def wake(*kinds: str) -> None:
-    """Tell workers of work of these kinds, after the commit. If the broker is away, the reconciler will."""
+    """Wake workers for work of these kinds, after the commit. If the broker is away, the reconciler will."""
     try:
         for kind in _asleep([kind for kind in kinds if kind in QUEUES]):
             options = {"queue": QUEUES[kind], "expires": valkey_keys.WAKE_SECONDS, "retry": False}
@@ -64,7 +64,7 @@ def wake(*kinds: str) -> None:
 
 
 def wake_at(kind: str, due: datetime) -> None:
-    """Tell workers when work of a kind gets due, once for about the same time; as :func:`wake`."""
+    """Wake workers when work of a kind gets due, once for about the same time; as :func:`wake`."""
     if due <= datetime.now(UTC):
         wake(kind)
         return
@@ -85,7 +85,7 @@ def wake_after(connection: Connection, *kinds: str) -> None:
 
 
 def wake_at_after(connection: Connection, kind: str, due: datetime) -> None:
-    """Tell the workers, after the transaction's commit, when work of a kind gets due."""
+    """Wake the workers when work of a kind gets due; scheduled after the transaction's commit."""
     after_commit(connection, _wake_at_first, (kind, due), last=True)
 
 

@@ -36,8 +36,8 @@ def request_reflection(context: Context, request: OfAgent) -> Made:
     """Let an agent reflect.
 
     The agent looks at its latest memories, asks itself what matters in them, and keeps its conclusions as
-    thoughts that name their evidence. Answers at once with the reflection that is owed; one that is under way
-    already is not begun twice. See get_reflection for what came of it.
+    thoughts that name their evidence. Returns the pending reflection at once; a reflection that is already
+    under way is not started twice. See get_reflection for its result.
     """
     agent_key = key_of(context.connection, context.group_id, request.agent_id)
     if agent_key is None:
@@ -52,7 +52,7 @@ def request_reflection(context: Context, request: OfAgent) -> Made:
 def get(context: Context, request: ById) -> ReflectionState:
     """Get one reflection.
 
-    How far it is (owed, running, waiting, done, nothing, given up), and its thoughts, each with its evidence.
+    Its state (owed, running, waiting, done, nothing, given up), and its thoughts, each with its evidence.
     """
     reflection = find_reflection(context.connection, context.group_id, request.id)
     if reflection is None:
@@ -155,9 +155,8 @@ def why_thought(connection: Connection, group_id: str, node_id: UUID, depth: int
     return Reasons.model_construct(node_id=node_id, nodes=nodes, missing=missing, beyond=level)
 
 
-# What is open, but owed no more, was given up (``models.reflection.tables.Reflection``). What stopped it
-# before it began, or when it was to be written, or killed its worker, is known to the pending work and to its
-# dead letter.
+# An open reflection without pending work was given up (``models.reflection.tables.Reflection``). The pending
+# work and its dead letter have an error from before its start, from its commit, or that killed its worker.
 _STATED = (
     text("""
         SELECT r.reflection_id, r.agent_id, r.trigger,
@@ -187,7 +186,7 @@ _STATED = (
     .subquery("stated")
 )
 # OFFSET keeps the cast out of the join's condition, where under row-level security no index would be used.
-# An event may tell of a node of another id, of which it was a repetition; and it may have been pruned.
+# An event that repeated an earlier one refers to a node of another id; and it may have been pruned.
 _THOUGHTS = text("""
     SELECT n.node_id, n.created_at, n.expires_at, n.description, n.subject, n.predicate, n.object,
     n.poignancy, n.depth,

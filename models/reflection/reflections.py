@@ -51,7 +51,7 @@ class StartedReflection:
 
 
 def ask(connection: Connection, group_id: str, agent_id: str, trigger: str) -> UUID:
-    """The id of the agent's open reflection; a new one if there is none. Who asks owes the work, too."""
+    """The id of the agent's open reflection; a new one if there is none. The caller enqueues the work."""
     parameters = {"id": uuid7(), "group": group_id, "agent": agent_id, "trigger": trigger}
     reflection_id: UUID = connection.execute(_ASK, parameters).scalar_one()
     return reflection_id
@@ -117,7 +117,7 @@ def latest(
 
 
 def users_told(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """Those of some memories that one user alone is told, with that user."""
+    """Those of some memories that are visible to one user alone, with that user."""
     return {
         row.node_id: row.user_id
         for row in connection.execute(_USERS_TOLD, {"group": group_id, "ids": list(node_ids)})
@@ -307,7 +307,7 @@ _LATEST_ACCESSED = text("""
 # The newest memory is found by its number, which is the agent's last one given out: no scan over the
 # memories.
 _ZONES = text("SELECT DISTINCT settings ->> 'tz' FROM agents WHERE settings ? 'tz'")
-# The memory stored first of those since the last reflection tells whether there was something new by then.
+# The first memory stored since the last reflection shows whether there was something new by then.
 _DUE_BY_SCHEDULE = text("""
     SELECT a.agent_key, a.group_id, a.agent_id FROM agents a
     JOIN unnest(CAST(:zones AS text[]), CAST(:nights AS timestamptz[])) AS z(tz, night)

@@ -17,7 +17,7 @@ class Reflection(Base):
     """One reflection of one agent, through all its attempts. Its id is part of its thoughts' ids.
 
     States: ``owed`` → ``running`` → ``done`` or ``nothing`` (``error`` says why); ``waiting`` between two
-    attempts. What is open, but owed no more, was given up: see the dead letters.
+    attempts. An open reflection without pending work was given up: see the dead letters.
     """
 
     __tablename__ = "reflections"

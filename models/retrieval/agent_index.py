@@ -53,7 +53,7 @@ DESCRIBED_BYTES = 2_000
 #: Combinations of filters whose rows are kept.
 KEPT_FILTERS = 8
 
-#: Columns of the index that hold what is read as it is; all others are worked out from it.
+#: Columns of the index that hold values as read; all others are computed from them.
 _KEPT = {
     "node_count": np.int64,
     "type": np.int8,
@@ -107,7 +107,7 @@ class IndexKey(NamedTuple):
     #: Archived memories are in an index of their own kind, which few ask for: they do not slow down the
     #: others.
     archived: bool = False
-    #: It has what this user is told; for None what all are told.
+    #: It has the memories visible to this user; for None those visible to all.
     user_id: str | None = None
 
 
@@ -135,7 +135,7 @@ class AgentIndex:
         self._row_of: dict[bytes, int] = {}
         self._keywords = Keywords()
         self.sessions: dict[str | None, int] = {None: NO_SESSION}
-        #: By normalised name; and the same by each name as it is written.
+        #: Codes by normalised name; and the same by each name as written.
         self.subjects = Codes()
         self._subject_of: dict[str | None, int] = {None: -1}
         self._lexicon = Lexicon(self._statistics)
@@ -151,8 +151,8 @@ class AgentIndex:
         self.described: OrderedDict[int, Described] = OrderedDict()
 
     def reset_if_stale(self, identity: Identity | None) -> None:
-        """Start over unless this was built from the same agent, and nothing was erased since: no row tells of
-        that.
+        """Start over unless this was built from the same agent, and nothing was erased since: no row records
+        an erasure.
         """
         if identity != self._identity:
             if self.horizon:
@@ -545,5 +545,5 @@ _DESCRIBING = sql.SQL("""
     SELECT {}, changed_xid::text::bigint AS xid FROM memory_nodes WHERE group_id = %(group)s
     AND node_id = ANY(%(ids)s)
 """).format(_FIELDS)
-#: Text is read once, what is composed is put together anew for each question.
+#: Psycopg parses a string once; a ``Composed`` is rendered again for each question.
 _DESCRIBE = _DESCRIBING.as_string()

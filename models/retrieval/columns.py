@@ -111,7 +111,7 @@ def _sorted(rows: Rows, last_accessed: Floats, node_count: NDArray[np.int64]) ->
     return rows[np.lexsort((node_count[rows], last_accessed[rows]))]
 
 
-#: Steps in which the centre follows a growing memory: so it need not be worked out anew for each row.
+#: Steps in which the centre follows a growing memory: so it need not be recomputed for each row.
 CENTRE_STEPS = 16
 
 

@@ -40,7 +40,7 @@ MIN_BUILD_MB, MAX_BUILD_MB = 64, 2_048
 
 @after_events
 def follow_growth(batch: StoredBatch) -> None:
-    """Count the terms of large agents' new nodes; owe enlargement to those that have outgrown an index."""
+    """Count the terms of large agents' new nodes; enqueue enlargement of agents that outgrow an index."""
     for name, texts in batch.terms.items():
         add_terms(batch.connection, *name, texts)
     outgrown = [(agent.agent_key, agent.group_id) for agent in batch.agents.values() if agent.outgrows]
@@ -68,7 +68,7 @@ def mark(connection: Connection, agent: EnlargedAgent, numbers: range) -> None:
 
 
 def count_terms(connection: Connection, agent: EnlargedAgent) -> None:
-    """Count the terms of the earlier nodes, anew if they were counted before."""
+    """Count the terms of the earlier nodes; those counted before are counted again."""
     parameters = {"group": agent.group_id, "agent": agent.agent_id, "upto": agent.large_from}
     connection.execute(_LONG_STATEMENT_TIMEOUT)
     connection.execute(_FORGET, parameters)

@@ -1,6 +1,6 @@
 """The agent indexes of one retrieval worker, bounded by bytes: the least recently used go first.
 
-Each worker tells Valkey now and then what it holds, for those who look at the service from outside.
+Each worker reports its indexes to Valkey now and then, for monitoring of the service from outside.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def held() -> list[tuple[IndexKey, int, int]]:
 
 
 def report() -> None:
-    """Tell what this worker holds, if it has not done so lately."""
+    """Report this worker's indexes, if it has not done so lately."""
     global _reported_at  # noqa: PLW0603 – one of each process
     if time.monotonic() - _reported_at < REPORT_EVERY:
         return
@@ -106,7 +106,7 @@ def report() -> None:
 
 
 def reports() -> dict[str, dict[str, int]]:
-    """What each worker told last: worker → indexes, memories, bytes, and the most bytes it may use."""
+    """The last report of each worker: worker → indexes, memories, bytes, and the most bytes it may use."""
     names = sorted(cast("list[bytes]", list(valkey().scan_iter(valkey_keys.indexes("*"), count=1_000))))
     told = [(name, cast("bytes | None", valkey().get(name))) for name in names]
     return {

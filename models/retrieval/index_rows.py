@@ -1,7 +1,7 @@
 """What an index in memory holds of each memory, read from PostgreSQL as columns.
 
-Each column of many rows comes as one value, packed as PostgreSQL sends single values, and becomes an array as
-it is: nothing is done for each row. An agent of 100,000 memories is read in about a second.
+Each column of many rows comes as one value, packed as PostgreSQL sends single values, and becomes an array
+unchanged: nothing is done for each row. An agent of 100,000 memories is read in about a second.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from models.db.connection import driver, is_pooled
 from models.db.spans import telling
 from models.memory.filters import ASKS, FILTERS, KINDS, NOT_ARCHIVED, REPLIES, TOLD, TYPES
 
-#: Rows that are gathered into one value of each column. Of more, the vectors take longer to send than to
-#: read: PostgreSQL gets memory for so much anew each time. Those of 128 rows of 384 values are 200 kB.
+#: Rows aggregated into one value of each column. With more, the vectors take longer to send than to read:
+#: PostgreSQL allocates that much memory again each time. Those of 128 rows of 384 values are 200 kB.
 TOGETHER = 128
 #: Rows that are asked for at once: 98 times for the 100,000 rows of a large agent.
 AT_ONCE = 8 * TOGETHER
@@ -140,8 +140,8 @@ class Past(NamedTuple):
 
 
 class Whose(NamedTuple):
-    """An agent's memories, with the vectors of a model, as far as the user is told them; without one as all
-    are.
+    """An agent's memories that are visible to the user, with the vectors of a model; without a user those
+    visible to all.
     """
 
     group: str
@@ -199,12 +199,12 @@ def named_rows(
 
 
 def told_rows(connection: Connection, whose: Whose, *, archived: bool) -> MemoryColumns:
-    """All that the user of a large agent is told, few rows among many; see :func:`few_told`."""
+    """All memories of a large agent visible to the user, few rows among many; see :func:`few_told`."""
     return _read(connection, _TOLD, whose, archived=archived)
 
 
 def few_told(connection: Connection, whose: Whose, most: int) -> bool:
-    """Whether the user of a large agent is told at most so many memories."""
+    """Whether at most so many memories of a large agent are visible to the user."""
     with driver(connection).cursor(binary=True) as cursor:
         row = cursor.execute(_COUNT, {**whose._asdict(), "limit": most + 1}).fetchone()
     assert row is not None  # an aggregate

@@ -41,9 +41,9 @@ from models.retrieval.index_rows import Past
 NEAREST, WITH_WORDS, NEWEST, MOST_IMPORTANT = 400, 400, 100, 100
 #: Of the days that a question names so many become candidates, the nearest of so many of the newest of each.
 OF_DAYS, NEWEST_OF_DAYS = 200, 4_000
-#: Of the nearest, and of those with the words, so many bring their neighbours.
+#: So many of the nearest, and of those with the words, add their neighbours.
 WITH_NEIGHBOURS = 25
-#: A word that is in more texts than this tells little, and takes long to look up.
+#: A word in more texts than this distinguishes little, and takes long to look up.
 MAX_TEXTS_OF_WORDS = 20_000
 #: How far the approximate search goes before it gives up on the filters: rows, and times ``work_mem``.
 MAX_SCAN_TUPLES, SCAN_MEM_MULTIPLIER = 200_000, 4
@@ -238,7 +238,7 @@ class _Search:
     def _ids(self, more: sql.Composable, order: sql.Composable, limit: int, **parameters: Any) -> list[UUID]:
         query = _IDS.format(self._where, more, order)
         with self._raw.cursor(binary=True) as cursor, _in_order_of_an_index(cursor):
-            # Planned anew each time: an index of one model, or of what is large, fits known values only.
+            # Planned again each time: a partial index (of one model, of large agents) fits known values only.
             cursor.execute(query, self._parameters | parameters | {"limit": limit}, prepare=False)
             return [row[0] for row in cursor]
 
@@ -296,8 +296,8 @@ _WITH_WORDS = sql.SQL("""
     AND {} OFFSET 0) AS passing
     ORDER BY found.place LIMIT %(limit)s
 """)
-#: Under row-level security an index is searched by values that are known, and not by sums of another row's
-#: columns: addition may tell what it is given.
+#: Under row-level security an index is searched by known values, and not by sums of another row's columns:
+#: addition is not leakproof.
 _AROUND = sql.SQL("""
     WITH places AS MATERIALIZED (
         SELECT o.session_id, o.node_count + away AS place FROM memory_nodes o CROSS

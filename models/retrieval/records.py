@@ -1,9 +1,9 @@
-"""Retrievals of late with what they returned, noted in Valkey with the reply, written in batches, read by
-people; and recent accesses.
+"""Recent retrievals with their results, noted in Valkey with the reply, written in batches, read by people;
+and recent accesses.
 
 Losing some is harmless: nothing rests on them. Questions are personal data, so few are kept, and not for long
-(``JIYI_RETRIEVALS_KEPT``, ``KEPT_DAYS``). Accesses of an agent's memories are told to all retrieval workers
-at once; the database follows a second later.
+(``JIYI_RETRIEVALS_KEPT``, ``KEPT_DAYS``). Accesses of an agent's memories are published to all retrieval
+workers at once; the database follows a second later.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EXCERPT = 300
 WAITING = 5_000
 #: Notes written by one statement.
 BATCH = 500
-#: Of a question, what is no option, or told elsewhere.
+#: Fields of a question that are no options, or are noted elsewhere.
 _NO_OPTIONS = {"group_id", "agent_id", "queries", "messages", "vectors", "touch"}
 #: Of one focal text: (memory, score), best first.
 Returned = Sequence[tuple[UUID, float]]
@@ -55,7 +55,7 @@ KEPT, KEPT_SECONDS = 1_000, 300
 FORGOTTEN_AFTER = 3_600
 #: A new reader looks this far back, beyond what the database may not know yet. Seconds.
 LOOK_BACK = 60
-#: Agents that are looked through for those asked last.
+#: Most agents scanned for those accessed last.
 MAX_AGENTS = 10_000
 
 
@@ -144,7 +144,7 @@ def _record(row: dict[str, Any], excerpts: Mapping[UUID, str]) -> RetrievalRecor
 
 
 def recorded(connection: Connection, group_id: str, retrieval_id: UUID) -> RetrievalRecord:
-    """One retrieval of late. Raises :class:`NotFound`."""
+    """One recent retrieval. Raises :class:`NotFound`."""
     # ``before`` is exclusive, and the ids of one moment follow one another.
     rows = listed(connection, group_id, None, UUID(int=retrieval_id.int + 1), 1)
     if not rows or rows[0].retrieval_id != retrieval_id:
@@ -159,7 +159,7 @@ ask_again = by_worker("retrieval.again")
 
 @action("retrieval.list")
 def list_retrievals(context: Context, request: OfAgents) -> Rows[RetrievalRecord]:
-    """List retrievals of late.
+    """List recent retrievals.
 
     The group's, or an agent's, newest first, page by page: what was asked, by whom, which options, how long
     it took, and what was returned. They are written a moment later; the latest of each agent are kept, for
@@ -241,7 +241,7 @@ class Cursor:
 
 
 def _place(seconds: float) -> str:
-    """That of what was told so many seconds ago."""
+    """The stream id of an entry added so many seconds ago."""
     return f"{int((time.time() - seconds) * 1000)}-0"
 
 

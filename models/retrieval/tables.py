@@ -1,4 +1,4 @@
-"""What retrieval keeps besides the memories: terms of large agents, and what was asked of late."""
+"""Tables of retrieval besides the memories: terms of large agents, and recent retrievals."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
 def load(context: Context, request: StoreName) -> StoreState:
     """Make a store ready.
 
-    Reads its file the first time, and owes the work that brings its index up to date; waits for none of it.
+    Reads its file the first time, and enqueues the work that updates its index; waits for none of it.
     """
     store = _need(context, request)
     BACKENDS[store.type].load(context, store)
@@ -170,9 +170,9 @@ def save(context: Context, request: StoreName) -> SavedStore:
 
 @action("stores.reindex")
 def reindex(context: Context, request: StoreName) -> Count:
-    """Make a store's index anew.
+    """Rebuild a store's index.
 
-    Owes every item's vector, or every file; until then items are found by their words.
+    Enqueues every item's vector, or every file; until that is done, items are found by their words.
     """
     store = _need(context, request)
     owed = BACKENDS[store.type].reindex(context, store)

@@ -48,19 +48,19 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, context: Context, store: StoreRecord) -> None:
-        """A graph begins to use it: read its file the first time, owe the work that brings it up to date."""
+        """A graph begins to use it: read its file the first time, enqueue the work that updates it."""
 
     @abstractmethod
     def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
         """Store what a node said. Raises :class:`jiyi.errors.InvalidRequest`: an attachment is too large."""
 
     def reindex(self, context: Context, store: StoreRecord) -> int:  # noqa: ARG002
-        """Owe the work that makes its index anew; returns how many items or files there are."""
+        """Enqueue the work that rebuilds its index; returns how many items or files there are."""
         return 0
 
 
 class SimpleBackend(Backend):
-    """What agents said, each once, the oldest out; embedded by work that is owed."""
+    """What agents said, each once, the oldest dropped first; embedded by pending work."""
 
     def check(self, group_id: str, config: Any, path: str) -> None:
         saved_files.check_path(group_id, config.path, f"{path}.memory_path")
@@ -101,7 +101,7 @@ class SimpleBackend(Backend):
         return WrittenItem(item_id=ids[1], dropped=dropped)
 
     def reindex(self, context: Context, store: StoreRecord) -> int:
-        """Owe every item's vector anew; until then items are found by their words."""
+        """Enqueue every item's vector again; until that is done, items are found by their words."""
         rows.bump(context.connection, store.store_id)
         ids = context.connection.execute(_FORGET_VECTORS, items.of_store(store)).scalars().all()
         if store.config.embedding is not None:
@@ -140,7 +140,7 @@ class BlackboardBackend(Backend):
 
 
 class FileBackend(Backend):
-    """The texts of files: only read, and indexed by work that is owed."""
+    """The texts of files: only read, and indexed by pending work."""
 
     def check(self, group_id: str, config: Any, path: str) -> None:
         items.check_embedder(config.embedding, f"{path}.embedding")
@@ -149,7 +149,7 @@ class FileBackend(Backend):
         saved_files.check_path(group_id, config.path, f"{path}.index_path")
 
     def load(self, context: Context, store: StoreRecord) -> None:
-        """Take over an index that was built elsewhere, the first time, and owe a look through the sources."""
+        """Take over an index that was built elsewhere, the first time, and enqueue a scan of the sources."""
         saved_files.load_index(context, store)
         context.enqueue(SCAN, [(store.store_id, store.group_id)])
 
@@ -157,7 +157,7 @@ class FileBackend(Backend):
         return WrittenItem(item_id=None, reason="a store of files is only read")
 
     def reindex(self, context: Context, store: StoreRecord) -> int:
-        """Owe every file anew, and a look through the sources. Vectors of the same texts are taken over."""
+        """Enqueue every file again, and a scan of the sources. Vectors of equal texts are reused."""
         due = file_rows.make_due(context.connection, store)
         context.enqueue(INDEX, [(file_id, store.group_id) for file_id in due])
         context.enqueue(SCAN, [(store.store_id, store.group_id)])
@@ -178,7 +178,7 @@ class Mem0Backend(Backend):
         rows.mark_loaded(context.connection, store.store_id)
 
     def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
-        """Owe the sending of what the user said, without the headers that tell where it came from."""
+        """Enqueue the user's text to be sent, without the headers that say where it came from."""
         given = request.input_snapshot.text if request.input_snapshot else ""
         content = without_headers(request.inputs_text or given)
         if not content:
@@ -190,7 +190,7 @@ class Mem0Backend(Backend):
         return WrittenItem(item_id=ids[1])
 
     def reindex(self, context: Context, store: StoreRecord) -> int:
-        """Owe the sending of what waits."""
+        """Enqueue the waiting items to be sent."""
         ids = items.waiting(context.connection, store)
         context.enqueue(SEND_ITEM, [(item_id, store.group_id) for item_id in ids])
         return len(ids)

@@ -1,9 +1,9 @@
 """Erasure in declared stores: items that name the person or are of an erased agent, their attachments, files
 by their names, the log.
 
-An item goes whole, with what was attached to it if no other item has it. Its store is read anew by all
-workers. Files of sources, and files that stores were saved to, are not the service's: what they say comes
-back when they are read again.
+An item is deleted whole, with the attachments that no other item has. All workers read its store again.
+Files of sources, and files that stores were saved to, are not the service's: what they say comes back when
+they are read again.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def delete_of_agents(connection: Connection, group_id: str, agents: Sequence[str
 
 
 def tidy(connection: Connection, group_id: str) -> Counter[str]:
-    """Chunks of files, and attachments of items, that went go, too; readers read all anew."""
+    """Delete chunks of deleted files and attachments of deleted items; readers read the stores again."""
     connection.execute(_DROP_CHUNKS, {"group": group_id})
     gone = connection.execute(_DROP_ATTACHMENTS, {"group": group_id}).rowcount
     connection.execute(_READ_ANEW, {"group": group_id})

@@ -17,7 +17,7 @@ from engine.stores.file_texts import FileState
 from models.stores.items import EMBED_ITEMS, of_store
 from models.stores.rows import StoreRecord
 
-#: Owed by a file that is to be read.
+#: Kind of pending work of a file that is to be read.
 INDEX = "index_file"
 #: Files whose rows one statement deletes: each has many chunks, and a minute.
 DROPPED_AT_ONCE = 1_000
@@ -27,7 +27,7 @@ MAX_REASON = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A file of a store as it is stored."""
+    """The stored row of a store's file."""
 
     file_id: UUID
     store_id: UUID
@@ -159,9 +159,9 @@ def write_chunks(
     chunks: Sequence[Chunk],
     metadata: Mapping[str, Any],
 ) -> list[UUID]:
-    """The chunks of a file in place of those it had. Vectors of equal texts in the store are taken over.
+    """Replace the chunks of a file. Vectors of equal texts in the store are reused.
 
-    Returns the chunks for which a vector is owed.
+    Returns the ids of the chunks that still need a vector.
     """
     hashes = {"hashes": [chunk.content_hash for chunk in chunks]}
     known = connection.execute(_VECTORS, {**of_store(store), **hashes}).all()
@@ -187,12 +187,12 @@ def stores_of_files(
 
 
 def note_scan(connection: Connection, store_id: UUID, state: str, reason: str) -> None:
-    """The sources were looked through. A corrupt saved index stays in the state until it is saved again."""
+    """Note a scan of the sources. A corrupt saved index stays in the state until it is saved again."""
     connection.execute(_SCANNED, {"id": store_id, "state": state, "reason": reason[:MAX_REASON]})
 
 
 def note_saved(connection: Connection, store_id: UUID) -> None:
-    """The index as it is now is in the store's file."""
+    """Note that the store's file has the current index."""
     connection.execute(_SAVED, {"id": store_id})
 
 
@@ -203,7 +203,7 @@ def is_to_be_saved(connection: Connection, store: StoreRecord) -> bool:
 
 
 def make_due(connection: Connection, store: StoreRecord) -> list[UUID]:
-    """Forget how a store's files were cut, so that each is indexed anew. Returns them."""
+    """Forget how a store's files were cut, so that each is indexed again. Returns their ids."""
     return list(connection.execute(_MAKE_DUE, of_store(store)).scalars())
 
 

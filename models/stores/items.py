@@ -28,7 +28,7 @@ from models.stores import rows
 from models.stores.rows import StoreRecord
 from models.stores.tables import StoreItem
 
-#: The kind of work that an item without a vector owes.
+#: Kind of pending work of an item without a vector.
 EMBED_ITEMS = "embed_items"
 #: Characters of a text whose tokens are kept.
 TOKENS_OF = 20_000
@@ -241,7 +241,7 @@ def without(connection: Connection, item_ids: Sequence[UUID], models: Mapping[UU
 
 @owes_vectors(EMBED_ITEMS)
 def owe_all(connection: Connection, _model: str) -> int:
-    """Owe vectors to the items of stores with the deployment's embedder, after a move to another model."""
+    """Enqueue vectors for items of stores with the deployment's embedder, after a move to another model."""
     return connection.execute(_OWE_ALL, {"kind": EMBED_ITEMS}).rowcount
 
 

@@ -1,4 +1,4 @@
-"""Rows of stores: found, declared, changed. Whoever changes a store's items takes its next revision first,
+"""Rows of stores: found, declared, changed. A change of a store's items takes its next revision first,
 which locks the row.
 """
 

@@ -32,8 +32,8 @@ def _of_store() -> ForeignKeyConstraint:
 class StoreRow(Base):
     """A declared store, of a group or of one run of a graph.
 
-    Its row is locked by whoever changes its items: so ``revision`` grows in the order of commits, and readers
-    that have seen one revision need only what is newer.
+    A change of its items locks its row: so ``revision`` grows in the order of commits, and readers that have
+    seen one revision need only newer items.
     """
 
     __tablename__ = "stores"
@@ -57,12 +57,12 @@ class StoreRow(Base):
     revision: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     #: The revision whose index is in the file of ``index_path``; NULL: none.
     saved_revision: Mapped[int | None] = mapped_column(BigInteger)
-    #: Grows when others than the oldest items went: what readers have kept is then read anew.
+    #: Grows when items other than the oldest are deleted: readers then read again what they have cached.
     generation: Mapped[int] = mapped_column(server_default=text("0"))
     #: ``ready``, or what is wrong: ``corrupt``, ``unreadable``.
     state: Mapped[str] = mapped_column(Text, server_default=text("'ready'"))
     state_reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    #: The file of its path was read, or its sources were looked through.
+    #: When the file of its path was read, and when its sources were scanned.
     loaded_at: Mapped[datetime | None] = mapped_column(Timestamp)
     scanned_at: Mapped[datetime | None] = mapped_column(Timestamp)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
@@ -132,7 +132,7 @@ class StoreFile(Base):
     #: …
     state: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
     state_reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    #: SHA-256 of the bytes that were indexed, and what tells quickly whether they changed.
+    #: SHA-256 of the indexed bytes; size and modification time show quickly whether they changed.
     file_hash: Mapped[bytes | None] = mapped_column(BYTEA)
     size: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     modified_ns: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))

@@ -1,5 +1,5 @@
-"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine; and its
-news.
+"""Actions on a group's tiers: promote, demote and edit knowledge, delete from quarantine; and its live
+events.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
 
     Of entries of quarantine by their ids, of a text, or of a text that says what entries do. It is split into
     pieces of at most 500 characters, each found for good by the group's agents, or by one of them. All or
-    nothing; what is known already stays as it is, so that promoting again changes nothing. With preview
-    nothing is stored.
+    nothing; knowledge that exists already stays unchanged, so that promoting again changes nothing. With
+    preview nothing is stored.
     """
     connection, group_id = context.connection, context.group_id
     if request.preview:
@@ -103,9 +103,9 @@ def demote(context: Context, request: DemoteBody) -> Rows[UUID]:
 def edit(context: Context, request: EditKnowledge) -> KnowledgeDetail:
     """Put knowledge into other words.
 
-    A new version takes the place of the old one, which stays as history; the answer is the version that is in
-    force, with its history. Its id is another one, since ids follow from what is said. What says the same
-    already is left as it is. What the old one came from leaves working memory.
+    A new version replaces the old one, which stays as history; returns the current version, with its history.
+    Its id is another one, since ids follow from the content. Knowledge that already says the same is left
+    unchanged. The sources of the old version leave working memory.
     """
     connection, group_id, edited = context.connection, context.group_id, request.id
     knowledge.lock_group(connection, group_id)
@@ -260,7 +260,7 @@ def node_told(group_id: str, event: NodeEvent, node_id: str, session_id: str | N
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Entries of quarantine, and what is to be known of them; or a text by itself."""
+    """Entries of quarantine, and the knowledge to make of them; or a text alone."""
 
     entries: list[EntryDetail]
     text: str = ""

@@ -36,7 +36,7 @@ SCRUBBED: tuple[Scrubbed, ...] = (
         "UPDATE knowledge_history SET reason = ''",
     ),
 )
-#: Rows looked through at once.
+#: Rows read at once.
 PAGE = 5_000
 
 #: What an agent said in workflows, and what is known to it alone.
@@ -88,7 +88,7 @@ def ids_of_agents(connection: Connection, group_id: str, agents: Sequence[str]) 
 
 
 def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
-    """Delete these from the tiers. Working memory is made anew by its next reader."""
+    """Delete these from the tiers. The next reader rebuilds working memory."""
     these = {"group": group_id, "ids": list(ids)}
     gone: Counter[str] = Counter()
     for name, statement in _DELETE.items():
@@ -102,7 +102,7 @@ def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counte
 
 
 def clear_valkey(group_id: str) -> dict[str, int]:
-    """Working memory as a whole: it is made anew from quarantine. Returns how many entries there were."""
+    """Delete all of working memory: it is rebuilt from quarantine. Returns how many entries there were."""
     count = working.size(group_id)
     working.forget(group_id)
     return {"working_memory": count}

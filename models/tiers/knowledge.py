@@ -46,18 +46,18 @@ from models.operations.embedding_models import TextWithoutVector, owes_vectors
 from models.tiers.quarantine_reads import EntryDetail, Place
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
 
-#: The kind of work that knowledge without a vector of the active model owes.
+#: Kind of pending work of knowledge without a vector of the active model.
 EMBED_KNOWLEDGE = "embed_knowledge"
 #: Pieces without a comparable vector that share a word with a question, of which the best are looked for.
 MAX_BY_WORDS = 500
 _K = KnowledgeRow
-#: Whether pieces that are out of force are among a list.
+#: Whether a list has demoted pieces.
 Demoted = Literal["without", "with", "only"]
 #: Agents that are offered to be chosen; others can be typed.
 MAX_AGENTS = 500
 #: Pieces that are shown of one entry.
 MAX_PIECES = 200
-#: Versions of a piece whose history is told.
+#: Most versions of a piece whose history is returned.
 MAX_VERSIONS = 50
 
 
@@ -112,13 +112,13 @@ def by_words(
 
 
 def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
-    """Those in force that have no vector of this model, with their texts."""
+    """Current pieces that have no vector of this model, with their texts."""
     rows = connection.execute(_TO_EMBED, {"ids": list(ids), "model": model})
     return [TextWithoutVector(row.knowledge_id, row.content) for row in rows]
 
 
 def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
-    """Store vectors. A piece whose text has changed meanwhile keeps owing its vector."""
+    """Store vectors. The vector of a piece whose text has changed meanwhile stays pending."""
     rows = [
         {"id": text.subject_id, "content": text.content, "vector": vector, "model": model}
         for text, vector in vectors
@@ -129,7 +129,7 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
 
 @owes_vectors(EMBED_KNOWLEDGE)
 def owe_all(connection: Connection, model: str) -> int:
-    """Owe a vector to every piece without one of this model, after a move to it; in the whole service."""
+    """Enqueue a vector for each piece without one of this model, after a move to it; in the whole service."""
     return connection.execute(_OWE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
 
 
@@ -233,7 +233,7 @@ def agents_with_knowledge(connection: Connection, group_id: str) -> list[str]:
 
 
 def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[PieceRow]:
-    """What was made of an entry of quarantine: what is in force first, in the order of the pieces."""
+    """The pieces made of an entry of quarantine: current ones first, in the order of the pieces."""
     statement = select(*_columns()).where(
         _K.group_id == group_id, _K.source_metadata["entry_ids"].has_key(str(entry_id))
     )
@@ -243,14 +243,14 @@ def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[Pie
 
 
 def find(connection: Connection, group_id: str, ids: Iterable[UUID]) -> dict[UUID, PieceDetail]:
-    """Those of the pieces that the group has, in force or not, by id."""
+    """Those of the pieces that the group has, current or demoted, by id."""
     wanted = select(*columns(PieceDetail, _K, embedded=_K.embedding_model))
     rows = fetch(connection, PieceDetail, wanted.where(_K.group_id == group_id, _K.knowledge_id.in_(ids)))
     return {row.knowledge_id: row for row in rows}
 
 
 def find_one(connection: Connection, group_id: str, knowledge_id: UUID) -> PieceDetail:
-    """A piece, in force or not. Raises :class:`NotFound`."""
+    """A piece, current or demoted. Raises :class:`NotFound`."""
     found = find(connection, group_id, [knowledge_id])
     if knowledge_id not in found:
         raise NotFound(f"id: the group {group_id!r} has no knowledge {knowledge_id}")
@@ -258,7 +258,7 @@ def find_one(connection: Connection, group_id: str, knowledge_id: UUID) -> Piece
 
 
 def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail:
-    """A piece, in force or not, with what became of it. Raises :class:`NotFound`."""
+    """A piece, current or demoted, with its history. Raises :class:`NotFound`."""
     piece = find_one(connection, group_id, knowledge_id)
     return KnowledgeDetail(**dict(piece), history=history(connection, group_id, knowledge_id))
 
@@ -360,13 +360,13 @@ def kind_of(body: PromoteBody, source: EntryDetail) -> Kind:
 
 
 def in_force(connection: Connection, group_id: str, new: Sequence[NewPiece]) -> set[UUID]:
-    """Those of the pieces that are in force."""
+    """The ids of those of the pieces that are current."""
     found = find(connection, group_id, [piece.planned.knowledge_id for piece in new])
     return {knowledge_id for knowledge_id, piece in found.items() if piece.demoted_at is None}
 
 
 def store(connection: Connection, group_id: str, agent_id: str | None, new: NewPiece, now: datetime) -> None:
-    """Put a piece in force. One that was demoted keeps its vector if it says the same."""
+    """Make a piece current. One that was demoted keeps its vector if it says the same."""
     planned = new.planned
     row = {
         "knowledge_id": planned.knowledge_id,
@@ -396,12 +396,12 @@ def store(connection: Connection, group_id: str, agent_id: str | None, new: NewP
 def demote(
     connection: Connection, group_id: str, ids: Sequence[UUID], now: datetime, replaced_by: UUID | None = None
 ) -> None:
-    """Put pieces out of force; they stay, with their history."""
+    """Demote pieces; they stay, with their history."""
     connection.execute(_DEMOTE, {"group": group_id, "ids": list(ids), "now": now, "by": replaced_by})
 
 
 def reword(connection: Connection, group_id: str, knowledge_id: UUID, content: str) -> None:
-    """Write a piece with other capitals or spaces; it needs its vector anew."""
+    """Write a piece with other capitals or spaces; it needs a new vector."""
     said = {"content": content, "tokens": " ".join(tokens(content))}
     connection.execute(_REWORD, {"group": group_id, "id": knowledge_id, **said})
 

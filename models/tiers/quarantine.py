@@ -37,7 +37,7 @@ from models.tiers import working
 from models.tiers.tables import QuarantineLog
 from models.tiers.working import WM_ENTRIES, WM_HOURS, Entry
 
-#: Owed by an entry of quarantine: may it become working memory?
+#: Kind of pending work of an entry of quarantine: may it become working memory?
 INGRESS = "ingress"
 #: Outputs of a session that are looked back upon, and for how long: a loop is faster than that.
 LATEST, LOOKBACK = 100, timedelta(hours=1)

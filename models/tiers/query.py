@@ -109,7 +109,7 @@ def _working(asked: _TierQuery) -> list[TierItem]:
 
 
 def _made_anew(group_id: str) -> Sequence[Entry]:
-    """Valkey has lost it, or never had it: once, by whoever asks first."""
+    """Rebuild what Valkey has lost or never had: once, by the first caller."""
     try:
         with unit_of_work() as connection:
             quarantine.lock_group(connection, group_id)

@@ -76,7 +76,7 @@ def get_knowledge(context: Context, request: ById) -> KnowledgeDetail:
 
 @action("knowledge.history")
 def knowledge_history(context: Context, request: ById) -> Rows[Change]:
-    """Tell who promoted, demoted or edited a piece of knowledge and the versions before it, oldest first."""
+    """List who promoted, demoted or edited a piece of knowledge and the versions before it, oldest first."""
     changes = knowledge.history(context.connection, context.group_id, request.id)
     if not changes:
         raise NotFound(f"id: the group {context.group_id!r} never had knowledge {request.id}")
@@ -85,7 +85,7 @@ def knowledge_history(context: Context, request: ById) -> Rows[Change]:
 
 @action("quarantine.outcome")
 def outcome(context: Context, request: ById) -> IngestState | None:
-    """Tell what the filters said of an entry; nothing until they have decided."""
+    """Get the filters' decision on an entry; nothing until they have decided."""
     return quarantine.outcomes(context.connection, context.group_id, [request.id]).get(request.id)
 
 
@@ -122,7 +122,7 @@ build_context = by_worker("knowledge.context")
 
 
 def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
-    """The tiers that whoever asks may see: quarantine is not to be given to agents.
+    """The tiers that the caller may see: quarantine is not to be given to agents.
 
     Raises:
         NotAllowed: quarantine alone is asked for.

@@ -161,7 +161,7 @@ class DigestItemRow(Base):
     topic: Mapped[str] = mapped_column(Text)
     summary: Mapped[str] = mapped_column(Text)
     keywords: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
-    #: Those that are alike, the most central first; and those that the summary rests on.
+    #: The similar entries, the most central first; and those that the summary rests on.
     entry_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
     evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
     sessions: Mapped[int] = mapped_column(server_default=text("1"))

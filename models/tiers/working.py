@@ -1,7 +1,7 @@
 """Working memory: what a group's nodes said lately, in Valkey.
 
 Two keys a group: the order by time, and the entries by id, each with its own expiry. The truth is
-``quarantine_logs``: who finds the mark missing that the keys are whole makes them anew from there. Changes
+``quarantine_logs``: a reader that does not find the mark of complete keys rebuilds them from there. Changes
 are single scripts, so that nobody sees half of one.
 """
 
@@ -75,7 +75,7 @@ class Entry:
 
 
 def read(group_id: str, now: datetime | None = None) -> list[Entry] | None:
-    """The entries whose time is not over, newest first; None if they have to be made anew."""
+    """The entries that have not expired, newest first; None if they have to be rebuilt."""
     order, entries, whole = valkey_keys.working(group_id)
     with valkey().pipeline(transaction=True) as pipe:
         pipe.get(whole)
@@ -136,7 +136,7 @@ def size(group_id: str) -> int:
 
 
 def forget(group_id: str) -> None:
-    """Drop a group's keys: the next reader makes them anew."""
+    """Drop a group's keys: the next reader rebuilds them."""
     valkey().delete(*valkey_keys.working(group_id))
 
 

@@ -1,4 +1,4 @@
-"""How an LLM is asked what a conversation tells: piece by piece, and the rules where it has no answer."""
+"""Extraction from a conversation by an LLM, piece by piece, and by the rules where it has no answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LEAST_LEARNED = 800
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What some of a conversation's messages tell, whose answer that is, and by which prompt.
+    """The extraction from some of a conversation's messages, with the LLM and the prompt that gave it.
 
     ``turns``: the messages' numbers in the conversation; ``refusal``: why the LLM had no answer to the new
     one.
@@ -105,7 +105,7 @@ class Asking:
         self._llm, self._patience, self._alone = llm, patience, alone
 
     def about(self, question: Extraction) -> list[Part]:
-        """What the new messages tell, in parts.
+        """The extractions from the new messages, in parts.
 
         Raises:
             LLMUnavailable: the LLM is away, and the rules do not stand in.
@@ -144,7 +144,7 @@ class Asking:
 
 
 def united(parts: Sequence[Part]) -> CombinedExtraction:
-    """All that the parts of one conversation tell of its users, with the numbers of its messages."""
+    """The parts of one conversation combined: all about its users, with the numbers of its messages."""
     result, profile = CombinedExtraction(), Profile()
     for part in parts:
         found = of_user(part.extraction, part.messages)

@@ -111,7 +111,7 @@ def _matches(
     kinds: Sequence[Kind],
     wanted: Callable[[ScoredMemory], bool],
 ) -> list[ScoredMemory]:
-    """The best of an agent's memories in force that are wanted, up to the limit; they count as accessed."""
+    """The best of an agent's current memories that are wanted, up to the limit; they count as accessed."""
     top_k = request.limit
     while True:
         question = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients

@@ -1,4 +1,4 @@
-"""An agent's new turns are looked through for memories, and memories are summarised."""
+"""Memories are extracted from an agent's new turns, and memories are summarised."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Look:
 
 @work_task(EXTRACT, batch=1, time_limit=with_llm(EXTRACTION_TIME_LIMIT))
 def extract(batch: Batch) -> None:
-    """Look through an agent's new turns, session by session, and store what they tell.
+    """Process an agent's new turns, session by session, and store what is extracted from them.
 
     A subject is an agent, or a turn that the LLM had no answer to, which it is asked about once more, outside
     of any transaction. Safe to repeat because the memories, the cursor and the receipt are one transaction,
@@ -122,7 +122,7 @@ def _look(group_id: str, subject: UUID) -> _Look | None:
 def extract_session(
     batch: Batch, look: _Look, session: Session, turns: list[StoredTurn], patience: Patience
 ) -> list[Extracted]:
-    """What a session's new turns tell; what they do to earlier ones is with the first part of it."""
+    """The extractions from a session's new turns; their changes to earlier turns are with the first part."""
     (group_id, agent_id), (session_id, user_id) = look.name, session
     before, known = extractions.said(look.context[session]), look.known[user_id]
     said = [turn.said() for turn in (*before, *turns)]

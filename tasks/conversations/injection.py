@@ -140,7 +140,7 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     if _notes(request) and memories:  # while the session's prompt is kept
         noting = _beside().submit(copy_context().run, _note, name, request, analysis, prompt, memories)
     if searched and request.split and request.session_id is not None and request.turn is not None:
-        with reading() as connection:  # one statement, which commits by itself
+        with reading() as connection:  # one statement, which commits on its own
             recalled = _kept(connection, name, request, prepared, prompt)
     injection_id = None if noting is None else noting.result()
     skills = [one.line.item for one in prompt.lines if isinstance(one.line.item, InjectedSkill)]
@@ -197,7 +197,7 @@ _GROUP: list[GroupSource] = []
 
 
 def group_source(function: GroupSource) -> GroupSource:
-    """Have what a function knows of a group put beside an agent's memories, for who asks for it."""
+    """Register a source of a group's sections, added to an agent's memories for requests that ask for it."""
     _GROUP.append(function)
     return function
 

@@ -1,4 +1,4 @@
-"""Tasks that answer: check who asks and what, call a function, push the reply. No error leaves as a trace.
+"""Tasks that answer: check caller and request, call a function, push the reply. No traceback is sent.
 
 A question is answered for the group that it names. A call is signed with an API key, which must be alive,
 have the right that is needed and be of that group; or with the service's secret, which may do everything.
@@ -116,7 +116,7 @@ def serve(
     changes: bool = False,
     tell: Tell | None = None,
 ) -> None:
-    """Make a function of who asks, and what, a Celery task that answers whoever has the right ``scope``, in
+    """Make a function of actor and request a Celery task that answers callers with the right ``scope``, in
     the scope of the group they ask for.
 
     The message is acknowledged early: the caller asks again where a worker dies. So ``perform`` must be safe
@@ -355,10 +355,10 @@ class Turns:
 def caller(request: Any, task: str, group_id: str, scope: KeyScope, *, changes: bool) -> Actor:
     """Who sent the Celery request, with the right ``scope`` in the group.
 
-    A call that ``changes`` something is accepted once: it could be sent again by whoever reads the broker.
+    A call that ``changes`` something is accepted once: anybody who reads the broker could send it again.
 
     Raises:
-        NotAllowed: with the reason; nothing is told of what there is.
+        NotAllowed: with the reason, which does not reveal what exists.
     """
     key_id, signature, at = (
         str(request.get(name) or "") for name in (KEY_HEADER, SIGNATURE_HEADER, AT_HEADER)

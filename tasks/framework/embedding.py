@@ -28,7 +28,7 @@ class Texts(Protocol):
     def fill(
         self, connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str
     ) -> None:
-        """Store vectors; a text that has changed meanwhile keeps owing its own."""
+        """Store vectors; the vector of a text that has changed meanwhile stays pending."""
 
 
 #: What gives the texts that have no vector of a model.
@@ -36,7 +36,7 @@ Missing = Callable[[Connection, str], list[TextWithoutVector]]
 
 
 def embed_owed(batch: Batch, texts: Texts) -> None:
-    """Embed the texts of a batch's subjects; those whose texts have changed meanwhile owe it again."""
+    """Embed the texts of a batch's subjects; those whose texts have changed meanwhile are pending again."""
     embedded = _embed(lambda connection, model: texts.to_embed(connection, batch.subject_ids, model))
     with batch.finish() as (connection, owed):
         if embedded is None:

@@ -35,7 +35,7 @@ from tasks.framework.renewal import lease_renewer
 
 log = logging.getLogger(__name__)
 
-#: Seconds. Beat forgets, when it starts anew, what it sent: so it asks for rare jobs as often as this.
+#: Seconds. Beat forgets at a restart what it sent: so it asks for rare jobs as often as this.
 LOOK_SECONDS = 60
 #: Seconds after its time limit at which a run that hangs counts as dead: no statement takes longer.
 GRACE = 75
@@ -203,7 +203,7 @@ def _attempt(known: Job, run: Run) -> str | None:
     try:
         with run.scope():
             FUNCTIONS[known.name](run)
-    except JiyiError as error:  # says what is wrong by itself
+    except JiyiError as error:  # its message says what is wrong
         meters.failing()
         log.warning("job %s failed: %s", known.name, error)
         return str(error)

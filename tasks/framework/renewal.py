@@ -1,6 +1,5 @@
 """Claims are short, and renewed by a thread for as long as their process lives: work of a dead worker is free
-within seconds. What takes longer than it may is no longer renewed; whoever is first to write has done the
-work.
+within seconds. A claim past its time limit is no longer renewed; the first worker to write has done the work.
 """
 
 from __future__ import annotations

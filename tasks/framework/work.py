@@ -1,6 +1,6 @@
 """The one mechanism behind every task that an event sets off.
 
-Work is owed by rows of ``pending_work``; a message only says "look". A handler gets a :class:`Batch` of
+Pending work is rows of ``pending_work``; a message only says "look". A handler gets a :class:`Batch` of
 subjects that nobody else works on, computes, and writes inside :meth:`Batch.finish`, which also deletes the
 rows: effect and receipt in one transaction. So a message that is lost, repeated or late changes nothing.
 
@@ -62,7 +62,7 @@ MAX_BACKOFF_SECONDS = 600.0
 SOFT_LIMIT_MARGIN = 5
 #: What subjects are not to blame for: a provider that is away, or one that nobody knows.
 TRANSIENT_ERRORS = (ProviderUnavailable, SettingsError)
-#: Every kind of work there is a task for. A kind that is owed but not here waits (design §3).
+#: Every kind of work there is a task for. Pending work of any other kind waits (design §3).
 KINDS: dict[str, Kind] = {}
 #: Seconds that the rules have for a question: they answer at once.
 RULES_SECONDS = 30.0
@@ -88,13 +88,13 @@ class Batch:
 
     kind: str
     subject_ids: list[UUID]
-    #: Subjects for which the same is owed again when this is finished: it was called for meanwhile.
+    #: Subjects whose work is pending again when this is finished: it was enqueued meanwhile.
     again: list[UUID] = field(default_factory=list)
-    #: Subjects for which the same is owed again, from then on.
+    #: Subjects whose work is pending again, due at that time.
     later: dict[UUID, datetime] = field(default_factory=dict)
     #: Whose the subjects are; a handler's threads have no scope of their own.
     scope: Scope = field(default_factory=current)
-    #: What traces they are owed in.
+    #: The traces in which they were enqueued.
     traces: dict[UUID, str] = field(default_factory=dict)
     #: What ``prepare`` made for it (:func:`work_task`).
     prepared: Any = None
@@ -148,9 +148,9 @@ class Batch:
 
     @contextmanager
     def finish(self) -> Iterator[tuple[Connection, list[UUID]]]:
-        """A transaction in which to write the effect for the subjects still owed, which it gives.
+        """A transaction in which to write the effect for the subjects still pending, which it yields.
 
-        At its end they are no longer owed. One that another worker settled meanwhile is not among them.
+        At its end they are no longer pending. One that another worker settled meanwhile is not among them.
         """
         with within(self.scope), unit_of_work() as connection:
             owed = pending_work.lock_owed(connection, self.kind, self.subject_ids)
@@ -179,7 +179,7 @@ def work_task(
     """Make a handler the task ``work.<name>``.
 
     Args:
-        name: as owed in ``pending_work``; ``models.queue.wakeups.QUEUES`` has its Celery queue.
+        name: the kind in ``pending_work``; ``models.queue.wakeups.QUEUES`` has its Celery queue.
         batch: most subjects of one run.
         time_limit: seconds that one run may take; then its claim is no longer renewed. Celery enforces it in
             prefork pools only, so the handler's own calls need time-outs.
@@ -187,7 +187,7 @@ def work_task(
         gives_way: it embeds other texts than memories: at most half of the worker's threads are at those.
         prepare: what is cheaper to do for the batches of several groups at once, each in its own scope; it
             leaves what it made in ``prepared`` of each. What it raises counts for all of them.
-        owed_ahead: most seconds after which it may be due when it is owed.
+        owed_ahead: most seconds after which it may be due when it is enqueued.
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
@@ -275,7 +275,7 @@ def run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     with pending_work.alone(kind.name) as alone:
         settled = _run_due(kind, handler) if alone else 0
     if settled:
-        wake(kind.name)  # whoever came meanwhile has gone
+        wake(kind.name)  # runs that came meanwhile have gone
     return settled
 
 
@@ -354,7 +354,7 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
             log.warning("work %s waits: %s", kind.name, away)
             batch.put_off(batch.subject_ids, away)
             return 0
-        ours = isinstance(error, JiyiError)  # says what is wrong by itself
+        ours = isinstance(error, JiyiError)  # its message says what is wrong
         log.log(
             logging.WARNING if ours else logging.ERROR,
             "work %s failed for %d subjects, attempt %d: %s",
@@ -410,7 +410,7 @@ def summary(counts: dict[str, int]) -> dict[str, dict[str, int]]:
 class _Renewing:
     """An LLM with which the claims on batches are renewed for as long as each question may take. Thread-safe.
 
-    A slow LLM's answers would otherwise all come after somebody else has begun anew, and be thrown away.
+    A slow LLM's answers would otherwise all come after another worker has started over, and be thrown away.
     """
 
     def __init__(self, llm: LLM, batches: Sequence[Batch]) -> None:

@@ -50,7 +50,7 @@ def aggregate(batch: Batch) -> None:
     """Look for patterns in an agent's experiences, and propose skills for those that are due.
 
     Safe to repeat because patterns and candidates follow from the experiences, are known by their problem,
-    and are written with the receipt by whoever finds the experiences as it saw them.
+    and are written with the receipt by a run that finds the experiences as it saw them.
     """
     _grow(batch, "skill", _patterns_of_problems)
 
@@ -69,7 +69,7 @@ def weigh(batch: Batch) -> None:
     """Count votes that came as events.
 
     A vote on what is not there is noted as ignored. Safe to repeat because a vote is stored once, under its
-    event's id, and trust is counted anew from all votes.
+    event's id, and trust is recounted from all votes.
     """
     with batch.finish() as (connection, owed):
         for event_id in owed:
@@ -100,7 +100,7 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
             if name is None or not owed:
                 continue
             lock_agents(connection, [name])
-            if look(connection, name) != drafts:  # told, or used, meanwhile: once more
+            if look(connection, name) != drafts:  # changed meanwhile: once more
                 batch.again.append(agent_key)
             else:
                 evolution.store_grown(
@@ -179,7 +179,7 @@ def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> lis
 
 @work_task(COMPRESS, batch=BATCH, time_limit=COMPRESS_SECONDS, owed_ahead=SILENCE_MINUTES * 60)
 def compress(batch: Batch) -> None:
-    """Compress what sessions did since their last trajectory, and owe a look for chains of tools.
+    """Compress what sessions did since their last trajectory, and enqueue a search for chains of tools.
 
     It runs where turns are extracted: that worker has loaded the local model, which judges how satisfied
     users are. Safe to repeat because a step is compressed once: its row names its trajectory in the

@@ -32,14 +32,14 @@ from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, or_by
 
 #: Seconds. The claim is extended before questions: some sessions, one question each.
 TIME_LIMIT = 600
-#: Tokens that answers may have, for all that matters: few messages tell of trouble.
+#: Tokens that answers may have, in effect unlimited: few messages mention trouble.
 ANSWER_TOKENS = 1_000_000
 #: What an LLM is shown with a pain point: quotes, and experiences that may help.
 QUOTES_SHOWN, EXPERIENCES_SHOWN = 10, 50
 #: Who confirmed a proposal that a user confirmed in words.
 IN_WORDS = "user: in words"
 
-#: A session's messages, their turns' ids, and what the new ones tell.
+#: A session's messages, their turns, and the pains found in the new ones.
 _Asked = tuple[list[Message], list[StoredTurn], FoundPains]
 
 
@@ -107,7 +107,7 @@ def solve_pain(batch: Batch) -> None:
 def _ask(
     batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn], patience: Patience
 ) -> list[_Asked]:
-    """What a session's new turns tell, piece by piece; a turn that the LLM has no answer to is left to the
+    """The pains in a session's new turns, piece by piece; a turn that the LLM has no answer to is left to the
     rules.
 
     Only lines with a word of trouble or help are asked about, with those right before them.
@@ -145,7 +145,7 @@ def _of_session(answer: FoundPains, turns: list[int]) -> FoundPains:
 
 
 def _merge(connection: Connection, name: AgentName, every: list[StoredTurn], answer: FoundPains) -> None:
-    """What hurts for sure is owed a proposal."""
+    """Merge the found pains, and enqueue a proposal for each that is certain."""
     for pain_found in answer.pains:
         turn = every[pain_found.turn]
         report = PainReport(

@@ -44,7 +44,7 @@ class SelfReview:
 
     @property
     def anything(self) -> bool:
-        """Whether there is something to be told of it."""
+        """Whether it has found anything."""
         return self.answer != SelfReflected()
 
     def ask(self, llm: LLM) -> list[Thought]:
@@ -128,7 +128,7 @@ def follow_profile(batch: Batch) -> None:
     """Write what an agent's profile says of its user into the file ``USER``.
 
     Safe to repeat because the version and the receipt are one transaction, and a file that says the same
-    stays as it is.
+    stays unchanged.
     """
     with unit_of_work() as connection:
         names = {

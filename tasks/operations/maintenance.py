@@ -43,7 +43,7 @@ LETTERS_DAYS = 180
 TICKS_DAYS = 30
 #: Rows deleted by one transaction.
 PRUNE_BATCH = 1_000
-#: Rows of pending work that one run brings forward.
+#: Rows of pending work that one run makes due earlier.
 BROUGHT_FORWARD = 10_000
 #: Days: a service older than this needs a backup that is younger, or the check fails.
 MAX_AGE_DAYS = 7
@@ -74,7 +74,7 @@ def reconcile(run: Run) -> None:
 
 
 def _longest_wait() -> float:
-    """Seconds: no work is owed for later than this from now on, unless the clock was wrong when it was."""
+    """Seconds: no pending work is due later than this from now, unless it was enqueued by a wrong clock."""
     settings = get_settings()
     waits = (
         settings.work_lease_seconds,
@@ -88,7 +88,7 @@ def _longest_wait() -> float:
 
 @job("recompute_kw_strength")
 def recompute_kw_strength(run: Run) -> None:
-    """Count keyword strengths anew from the memories, and repair what differs.
+    """Recount keyword strengths from the memories, and repair what differs.
 
     Safe to repeat because the difference is worked out under a lock, and a second look finds none.
     """
@@ -125,7 +125,7 @@ def prune(run: Run) -> None:
 
 @job("snapshot")
 def take_snapshot(run: Run) -> None:
-    """Count queues, work owed, dead letters and delays. Safe to repeat because it only reads."""
+    """Count queues, pending work, dead letters and delays. Safe to repeat because it only reads."""
     with unit_of_work() as connection:
         run.summary.update(numbers.stored(connection))
     run.summary.update(numbers.queued())

@@ -27,7 +27,7 @@ from models.retrieval.columns import Rows
 from tasks.retrieval.question import ParsedQuestion
 
 NO_CANDIDATES = "no candidate memories for this agent"
-#: Seconds that reranking one retrieval may take before its order stays as it is: somebody waits for the
+#: Seconds that reranking one retrieval may take before its order stays unchanged: somebody waits for the
 #: answer.
 SECONDS = 2.0
 #: Of the time that is left for the whole answer reranking takes this share at most.
@@ -47,7 +47,7 @@ class Result:
     debug: Debug
     #: How many memories passed the filters that come before the scoring.
     candidates: int = 0
-    #: Row → the newer memory that says it anew.
+    #: Row → the newer memory that repeats it.
     replaced: Mapping[int, UUID] = field(default_factory=dict)
     #: Row → how likely it is to answer; empty where relevance is not ``hybrid``.
     probability: Mapping[int, float] = field(default_factory=dict)
@@ -176,7 +176,7 @@ def whole_answer(groups: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def debug_of(question: ParsedQuestion, index: AgentIndex, rows: Rows, note: str = "") -> Debug:
-    """What the candidates, ``rows`` of the index, have to tell of how they were ranked."""
+    """Debug fields on how the candidates, ``rows`` of the index, were ranked."""
     has_vector = index.columns["has_vector"]
     without = int(rows.size - np.count_nonzero(has_vector if rows.size == index.size else has_vector[rows]))
     return Debug(

@@ -80,8 +80,8 @@ def within(ranked: list[ScoredMemory], budget: int, language: Language, now: dat
     """A line for each of those that fit, the best first: one that is too long leaves its room to shorter
     ones.
 
-    What was told several times, nearly in the same words, is one line, at the place of the best: in the
-    words, and with the day, of the latest of the most trusted; what somebody said before what was concluded.
+    Memories in nearly the same words are one line, at the rank of the best. It has the words and the day of
+    one of them: what somebody said before what was concluded, then the most trusted, then the latest.
     """
     repeated: dict[Told, list[tuple[ScoredMemory, Shown]]] = {}
     for node in ranked:

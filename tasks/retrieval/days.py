@@ -18,7 +18,7 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from tasks.retrieval.retrieve import answer
 
 T = TypeVar("T")
-#: People still tell of a day so long after it.
+#: People still talk about a day so long after it.
 TOLD_LATER = timedelta(days=31)
 #: A day or a month that was worked out for a relative one: "yesterday (2026-03-01)".
 _DATED = re.compile(r"\((\d{4})-(\d{2})(?:-(\d{2}))?")
@@ -27,8 +27,8 @@ _DATED = re.compile(r"\((\d{4})-(\d{2})(?:-(\d{2}))?")
 def happened_then(asked: RetrievalRequest) -> list[dict[str, Any]]:
     """Memories of the time that the question names, the likeliest to answer it first.
 
-    Their ``probability`` is None: they are here for their time. ``asked`` has its ``now``, by the clock of
-    who asks.
+    Their ``probability`` is None: they are here for their time. ``asked`` has its ``now``, by the
+    caller's clock.
     """
     text, now = asked.queries[0], asked.now
     if now is None or not any(asks.search(text) for asks in (QUESTION_MARK, ASKING, REQUEST)):
@@ -56,7 +56,7 @@ def _named(text: str, now: datetime) -> Iterator[Span]:
 
 
 def is_of(node: Mapping[str, Any], span: Span) -> bool:
-    """Whether a memory tells of a time, or is from then and tells of no earlier day. Questions and answers do
+    """Whether a memory mentions a time, or is from then and mentions no earlier day. Questions and answers do
     not.
     """
     text, said_at = node["description"], local(node["created_at"], node["provenance"], span[0].tzinfo)

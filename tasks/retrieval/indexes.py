@@ -19,7 +19,7 @@ from tasks.framework.jobs import Run, job
 T = TypeVar("T")
 #: Agents whose indexes are kept ready.
 WARM_AGENTS = 20
-#: Of no meaning: what counts is that the index is brought up to date.
+#: Its text has no meaning: its purpose is the update of the index.
 QUESTION = "warm"
 #: Seconds; a worker that is so far behind has better things to do.
 EXPIRES = 30
@@ -27,7 +27,7 @@ EXPIRES = 30
 
 @job("warm")
 def warm(run: Run) -> None:
-    """Have the indexes of the agents that were asked last brought up to date in a retrieval worker.
+    """Have a retrieval worker update the indexes of the agents that were accessed last.
 
     Safe to repeat because nothing counts as accessed.
     """

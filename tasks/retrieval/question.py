@@ -42,7 +42,7 @@ class ParsedQuestion:
     weights: Weights
     relevance: RelevanceMode
     model: str
-    #: Makes texts' vectors by that model; None where only whoever asks could.
+    #: Embeds texts with that model; None where only the caller could.
     embedder: Callable[[Sequence[str]], Mapping[str, Float32]] | None
     now: datetime
     #: The messages that are looked for together; none where texts are. One message alone is a text.

@@ -55,7 +55,7 @@ from tasks.retrieval.answer import (
 )
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
 
-#: What a user of a large agent is told is indexed in memory up to so many memories: some 40 MB.
+#: Up to so many memories of a large agent that are visible to a user are indexed in memory: some 40 MB.
 MOST_TOLD = 20_000
 
 
@@ -101,7 +101,7 @@ class Search:
 def answer(request: RetrievalRequest) -> dict[str, Any]:
     """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`, plain values.
 
-    What it touches is noted with the reply (:func:`tell`). Safe to repeat because access times only move
+    Accesses are noted with the reply (:func:`tell`). Safe to repeat because access times only move
     forward.
     """
     with reading() as connection:
@@ -167,7 +167,7 @@ def _leave_hidden_out(
 
 @contextmanager
 def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Iterator[AgentIndex]:
-    """The memories that the agent tells the user; of a large agent those that may be the best. The original
+    """The agent's memories visible to the user; of a large agent those that may be the best. The original
     needs all.
     """
     request = question.request
@@ -192,7 +192,7 @@ def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord)
 
 
 def _fits(connection: Connection, key: IndexKey) -> bool:
-    """Whether what a user of a large agent is told is little enough for an index in memory."""
+    """Whether few enough memories of a large agent are visible to the user for an index in memory."""
     if key.user_id is None:
         return False
     return index_cache.has(key) or index_rows.few_told(

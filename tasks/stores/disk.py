@@ -1,7 +1,7 @@
 """The files of a store's sources, as the worker's disk has them: found, and read within bounds.
 
-Nothing outside of the folders that a store may use is opened, whatever links lead there, and whoever changes
-a path meanwhile: the file that was opened is asked where it is.
+Nothing outside of the folders that a store may use is opened, even through links, or if a path changes
+meanwhile: the opened file itself is asked for its path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.stores.types import FileSource
 from models.stores.saved_files import is_within
 
-#: Bytes of a file that stores read: whoever indexes one has all of it in memory.
+#: Bytes of a file that stores read: a worker that indexes one has all of it in memory.
 MAX_FILE_BYTES = 20 << 20
 #: Files of one store. More are a collection for several stores: each retrieval looks at all chunks of one.
 MAX_FILES = 200_000
@@ -52,7 +52,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A file's bytes, and what tells whether they changed."""
+    """A file's bytes, with the digest, size and time that show whether they changed."""
 
     data: bytes
     digest: bytes
@@ -183,7 +183,7 @@ def _entries(
 
 
 def _measure(path: Path, allowed: Sequence[Path]) -> tuple[int, int] | None:
-    """Size and time; those of the link if it leads out, which tell nothing. None: no file."""
+    """Size and time; those of the link if it leads out, which reveal nothing. None: no file."""
     try:
         link = path.is_symlink()
         seen = path.lstat() if link and not is_within(path.resolve(), allowed) else path.stat()

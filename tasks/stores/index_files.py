@@ -32,7 +32,7 @@ from tasks.stores.disk import Contents, Look
 
 #: Seconds: some ten thousand files on a slow disk.
 SCAN_TIME_LIMIT = 600
-#: Notes that are kept with a store, and stores whose scan is owed in one transaction.
+#: Notes that are kept with a store, and stores whose scan is enqueued in one transaction.
 MAX_NOTES, PAGE = 5, 500
 
 
@@ -47,8 +47,8 @@ class _Sources:
 
 @work_task(SCAN, batch=1, time_limit=SCAN_TIME_LIMIT)
 def scan_files(batch: Batch) -> None:
-    """Look through the sources of a store, and owe the indexing of what is new or changed; else save the
-    index if it has changed.
+    """Scan the sources of a store, and enqueue the indexing of new or changed files; else save the index if
+    it has changed.
 
     Files are looked at outside of any transaction. Safe to repeat because what is stored of a file is what
     was read of it: a second look finds no difference.
@@ -75,9 +75,9 @@ def scan_files(batch: Batch) -> None:
 
 @job("scan_stores")
 def scan_stores(run: Run) -> None:
-    """Owe a look through the sources of each store of files.
+    """Enqueue a scan of the sources of each store of files.
 
-    Safe to repeat because a look that is owed already is not owed again.
+    Safe to repeat because a scan that is pending already is not enqueued again.
     """
     after: UUID | None = None
     while True:
@@ -168,8 +168,8 @@ _PASSING = frozenset({"unstable", "outside", "unreadable"})
 def index_file(batch: Batch) -> None:
     """Read files, and write the chunks of each in one transaction with the receipt.
 
-    Safe to repeat because a file's chunks have ids of their place, and replace those that it had: whoever
-    dies while reading leaves the old index, whoever dies after the commit leaves nothing owed.
+    Safe to repeat because a file's chunks have ids of their place, and replace those that it had: a worker
+    that dies while reading leaves the old index, one that dies after the commit leaves nothing pending.
     """
     with unit_of_work() as connection:
         files = file_rows.find(connection, batch.group_id, batch.subject_ids)

@@ -150,7 +150,7 @@ def send_items(batch: Batch) -> None:
     """Send what was written to mem0 stores, in order; what cannot be sent waits.
 
     Safe to repeat because what was sent is no longer there. If a worker dies between mem0's answer and its
-    note of it, mem0 gets the text twice, and merges what it knows by itself.
+    note of it, mem0 gets the text twice, and merges what it knows on its own.
     """
     done, away = [], []
     for store, waiting in _owed_by_store(batch):
@@ -212,8 +212,8 @@ def embed_items(batch: Batch) -> None:
 
     A store whose embedder is away waits, the others go on.
 
-    Safe to repeat because an item that is gone, or whose store has no embedder, is passed over, and a vector
-    that is there already is written again as it is.
+    Safe to repeat because an item that is gone, or whose store has no embedder, is skipped, and a vector that
+    is there already is written again unchanged.
     """
     stores: dict[UUID, _OfStore] = {}
     for store, wanted in _owed_by_store(batch):

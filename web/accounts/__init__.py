@@ -1,1 +1,1 @@
-"""Who asks and what they may do: sessions, sign-in, API keys and rate limits."""
+"""Identity and rights of callers: sessions, sign-in, API keys and rate limits."""

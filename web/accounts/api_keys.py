@@ -1,8 +1,8 @@
-"""API keys of requests: who asks, told by ``Authorization: Bearer jiyi_…`` and by nothing else (never by a
-cookie), and how often.
+"""API keys of requests: ``Authorization: Bearer jiyi_…`` and nothing else (never a cookie) identifies the
+caller; rate limits.
 
 Requests are counted in Valkey, so that several web processes count together (Flask-Limiter). While Valkey is
-away each process counts by itself: programs go on, and the log says so once.
+away each process counts separately: programs go on, and the log says so once.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from web.accounts.identity import Identity, Scope, identify
 
 
 def identify_by_key() -> None:
-    """Tell who asks, by the key that came along: ``web.accounts.identity.who()`` knows it from now on.
+    """Identify the caller by the request's key: ``web.accounts.identity.who()`` returns it from now on.
 
     ``groups`` is the key's one group, or None for an operator's key, which may speak for any.
 
     Raises:
-        Unauthorized: no key, or none that is good. An unknown key and a wrong secret are told alike.
+        Unauthorized: no key, or none that is good. An unknown key and a wrong secret get the same error.
         TooManyRequests: the key has asked too often.
-        Unanswered: the database does not tell which keys there are.
+        Unanswered: the database does not return the keys.
     """
     key = _good_key()
     if isinstance(key, str):
@@ -84,7 +84,7 @@ def _keys() -> PresentedKeys:
 
 #: Seconds; an answer takes a millisecond, and a request has better to do than to wait to be counted.
 SOCKET_TIMEOUT, TIMEOUTS = 1, ("socket_timeout", "socket_connect_timeout")
-#: Requests of one address without a good key: whoever tries keys, or has forgotten to change an old one.
+#: Requests of one address without a valid key: a client that tries keys, or still uses an old one.
 REFUSED = "120/minute"
 
 
@@ -104,7 +104,7 @@ class Limits:
         )
         limiter.logger = logging.getLogger("jiyi.web")
         self._limiter = limiter
-        # Who asks is known late, so it is not the routes that are limited but these two, which are called
+        # The caller is identified late, so not the routes are limited but these functions, which are called
         # then.
         self._count = self._limited(settings.rate_limit, "key") if settings.rate_limit else None
         self._count_refused = self._limited(REFUSED, "refused")
@@ -160,7 +160,7 @@ def limits() -> Limits:
 
 
 def storage_uri(redis_url: str) -> str:
-    """As the package `limits` writes it; an app that knows no Valkey counts by itself."""
+    """An address as the package `limits` writes it; an app without Valkey counts in its own memory."""
     return f"redis+{redis_url}" if redis_url.startswith("unix:") else redis_url or "memory://"
 
 

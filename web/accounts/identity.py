@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: the one answer for people (signed in) and programs (with a key)."""
+"""The caller's identity and rights, the same for people (signed in) and programs (with a key)."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Identity:
 
 
 def identify(identity: Identity) -> None:
-    """Called by whoever checked the key or the session, before anything else is done."""
+    """Set the caller after the check of the key or the session, before anything else is done."""
     g.identity = identity
 
 
 def identity() -> Identity | None:
-    """Who asks, if anybody has said so yet."""
+    """The caller, if identified yet."""
     known: Identity | None = g.get("identity")
     return known
 
 
 def who() -> Identity:
-    """Who asks. 401 if nobody has said so yet."""
+    """The caller. 401 if not identified yet."""
     known = identity()
     if known is None:
         abort(401)
@@ -47,7 +47,7 @@ def who() -> Identity:
 
 
 def need(scope: Scope) -> Identity:
-    """Who asks; 403 unless they may ``scope``."""
+    """The caller; 403 without ``scope``."""
     known = who()
     if not known.may(scope):
         abort(403, _("This needs the right “%(right)s”.", right=scope))

@@ -2,8 +2,8 @@
 program in.
 
 Registration (RFC 7591) stores nothing: a ``client_id`` is the signed registration itself. Clients are public,
-so PKCE (S256) binds a code to whoever asked for it. Errors of a request for consent are shown, not sent to
-its redirect_uri: anybody may register one.
+so PKCE (S256) binds a code to the client that requested it. Errors of a request for consent are shown, not
+sent to its redirect_uri: anybody may register one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METADATA, REGISTER, TOKEN, REVOKE = (
 MAX_CLIENT_ID, MAX_STATE = 6_000, 2_000
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-#: Without a fragment; the port is looked at by itself.
+#: Without a fragment; the port is checked separately.
 _REDIRECT = re.compile(
     r"(?:https://[A-Za-z0-9.-]+|http://(?:localhost|127\.0\.0\.1))(?::([1-9][0-9]{0,4}))?(?:/[!\"$-~]*)?"
 )

@@ -21,15 +21,15 @@ from models.accounts.users import User
 from models.db.bounded_reads import Unanswered
 from web.security import is_loopback
 
-#: Seconds without a visit after which a person signs in anew.
+#: Seconds without a visit after which a person has to sign in again.
 IDLE_SECONDS = 12 * 3_600
-#: Seconds after which a person signs in anew in any case.
+#: Seconds after which a person has to sign in again in any case.
 SESSION_SECONDS = 7 * 86_400
 
 #: A person's row is asked for again after so many seconds: how long a session may outlive its end. A live
 #: stream looks once a second, so that both together are the five seconds that are promised.
 USER_SECONDS = 4.0
-#: … and used for so long when the database does not answer: the page that tells that it is dead needs a
+#: … and used for so long when the database does not answer: the page that reports the outage needs a
 #: reader.
 STALE_SECONDS = 600.0
 #: Rows kept; of more the one asked for first goes.
@@ -145,7 +145,7 @@ def _held() -> _Held | None:
 
 
 def _is_visit() -> bool:
-    """A page or a form, not what an open page asks for by itself every few seconds."""
+    """A page or a form, not the automatic requests of an open page every few seconds."""
     by_itself = (
         request.headers.get("HX-Request") == "true" or request.accept_mimetypes.best == "text/event-stream"
     )

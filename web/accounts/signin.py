@@ -29,7 +29,7 @@ blueprint = Blueprint("signin", __name__)
 OPEN = frozenset(
     {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/static/<path:filename>"}
     | {"/healthz", "/readyz", "/metrics"}
-    # What programs are told before they are let in (``web.accounts.oauth``).
+    # Metadata for programs that are not authorized yet (``web.accounts.oauth``).
     | {"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/<path:path>"}
     | {"/.well-known/oauth-authorization-server"}
 )
@@ -42,8 +42,7 @@ MAX_NAME = 200
 
 
 def register(app: Flask) -> None:
-    # The token lives as long as the session, and pages are not told where a request came from
-    # (Referrer-Policy).
+    # The token lives as long as the session, and requests have no Referer header (Referrer-Policy).
     app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None, WTF_CSRF_SSL_STRICT=False)
     app.extensions["jiyi.csrf"] = csrf = CSRFProtect(app)
     sessions.register(app)
@@ -137,7 +136,7 @@ def busy_told() -> Iterator[None]:
 
 
 def refusal(wait: int) -> str:
-    """What is told to whoever has to wait so many seconds."""
+    """The message for a user who has to wait so many seconds."""
     told: str = ngettext(
         "Too many wrong passwords. Wait a second, then try again.",
         "Too many wrong passwords. Wait %(num)d seconds, then try again.",

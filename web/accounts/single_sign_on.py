@@ -170,5 +170,5 @@ def finish() -> ResponseReturnValue:
 
 
 def _values(claim: Any) -> list[str]:
-    """A provider gives a list, or one value by itself."""
+    """The values of a claim: a provider sends a list, or a single value."""
     return [str(value) for value in claim] if isinstance(claim, list) else [str(claim)] if claim else []

@@ -171,7 +171,7 @@ ENTRIES_PER_PAGE = 50
 
 @audit_pages.page("/audit", "audit.html", rows="_audit.html", across_groups=True)
 def audit_log(connection: Connection, group: str) -> Context:
-    """An operator sees the whole service unless told otherwise, anybody else the chosen group."""
+    """An operator sees the whole service unless ``only=group`` is given; others see the chosen group."""
     everything = who().may("operator") and asked("only") != "group"
     whose = None if everything else group
     filters = {name: asked(name, 200) for name in ("actor", "action", "target")}

@@ -43,8 +43,8 @@ def ids_of(values: Sequence[str], name: str, most: int) -> list[UUID]:
 def perform(
     action: Action[Q, R], request: Q | None = None, /, *, timeout: float = WORKER_TIMEOUT, **fields: Any
 ) -> R:
-    """Do it for the page's group, as whoever is signed in; ``fields`` are the request's, unless one is made
-    already.
+    """Perform an action for the page's group as the signed-in user; without a ``request``, ``fields`` are
+    those of a new one.
 
     400, 404 or 409 with its words if it is refused: then nothing is changed.
 
@@ -129,8 +129,8 @@ def sent(model: type[BaseModel], parts: Mapping[str, Any], named: Mapping[str, s
     """The fields of a request that the address or, failing that, the form has.
 
     They have their own name there, that of ``named``, or that without ``_id``, ``_ids`` or ``s``; ``id`` and
-    ``ids`` are the last id of the address, too. What is not needed and was left blank is left out; of a list
-    the form has each value by itself, or one a line.
+    ``ids`` are the last id of the address, too. Optional fields that were left blank are left out. The
+    form has a list's values as separate fields, or one a line.
     """
     fields: Context = {}
     last_id = [name for name in parts if name.endswith("_id")][-1:]

@@ -100,7 +100,7 @@ def graph(connection: Connection, group: str, agent: str) -> Context | None:
 
 @agent_pages.get("/agents/<name:group>/<name:agent>/memories")
 def memories(group: str, agent: str) -> str:
-    """The list by itself: another type, another time, the next page."""
+    """The list alone, for another type, another time or the next page."""
     storable(group, agent)
     data = reads_database(_nodes)(group, agent)
     return render_template("_agent_memories.html", group=group, agent={"agent_id": agent}, **data)
@@ -207,7 +207,7 @@ UNITS: tuple[tuple[str, timedelta], ...] = (
     ("week", timedelta(days=800)),
     ("month", timedelta.max),
 )
-#: Bars at most: of what is older only the memories themselves tell.
+#: Most bars; older memories are only in the list.
 MOST_BARS = 150
 #: More bars than this are no stops of the tab key: the fields for the days do the same.
 MOST_STOPS = 40

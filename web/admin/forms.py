@@ -33,7 +33,7 @@ STATUSES = frozenset({400, 403, 404, 409, 422, 429, 503})
 #: What a request calls a field besides its own name: an agent's name is ``agent_id`` there.
 ENDINGS = ("", "_id", "_ids")
 
-#: pydantic's kinds of error that people bring about in forms, in their own language.
+#: pydantic's error types that people cause in forms, with messages in their own language.
 WORDS = {
     kind: words
     for words, kinds in (
@@ -268,7 +268,7 @@ def _again(wrong: list[Problem], status: int | None, blueprints: Collection[str]
 
 
 def _page(address: str, blueprints: Collection[str], refusal: Refusal) -> Response | None:
-    """A page of the admin as it is now, which the request is for from now on; None if it is none of ours."""
+    """The admin page at an address, rendered again as the request's page; None if it is no page of ours."""
     there = urlsplit(address)
     adapter = current_app.create_url_adapter(request)
     if adapter is None or there.scheme or there.netloc or not there.path.startswith("/"):

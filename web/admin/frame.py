@@ -1,7 +1,7 @@
-"""What stands around every page: for whom it is, of which group, and the way to the other pages.
+"""The frame of every page: its user, its group and the menu.
 
-Whoever asks is known before a page begins (``web.accounts.signin``); here the page's group is chosen and
-checked, and PostgreSQL is told that nothing of another group is to be seen while the page is made.
+The user is identified before a page begins (``web.accounts.signin``). Here the page's group is chosen and
+checked, and PostgreSQL's row-level security is set to hide other groups while the page is made.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _close_scope() -> None:
 
 
 def menu() -> list[tuple[LazyString, list[Entry]]]:
-    """Sections of the menu with their entries, as far as they are open to who asks."""
+    """Sections of the menu with the entries that the user may open."""
     known = who()
     allowed = [page for page in current_app.extensions["jiyi.pages"] if known.may(page.scope)]
     sections = []

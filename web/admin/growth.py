@@ -42,7 +42,7 @@ LATEST = 20
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STATUSES: tuple[Status, ...] = tuple(status for status in get_args(Status) if status != "deleted")
 SENTIMENTS: tuple[Sentiment, ...] = get_args(Sentiment)
-#: Decisions that whoever takes them may explain.
+#: Decisions for which a reason may be given.
 WITH_REASON = ("approve", "reject", "archive")
 
 
@@ -82,7 +82,7 @@ def proposal_page(connection: Connection, group: str, proposal_id: UUID) -> Cont
         shown["pattern"] = artifacts.pattern_of(connection, group, proposal)
         shown["votes"] = artifacts.votes_on(connection, group, proposal_id, LATEST)
         shown["happened"] = evolution.evolution_events(connection, group, proposal_id, LATEST)
-    if isinstance(proposal, FileProposal):  # from what is in force, or was when it was decided on
+    if isinstance(proposal, FileProposal):  # against the current file, or the one current at the decision
         current = proposal.current
         if proposal.status == "pending":
             current = identity.current_file(connection, (group, proposal.agent_id), proposal.file).content
@@ -149,7 +149,7 @@ def pains_page(connection: Connection, group: str) -> Context:
 
 @pain_pages.page("/pains/<uuid:pain_id>", "pain.html", "pain", NO_PAIN)
 def pain_page(connection: Connection, group: str, pain_id: UUID) -> Context | None:
-    """One, with what told of it and every proposal."""
+    """One pain point, with its evidence and every proposal."""
     pain = pains.find_pain(connection, group, pain_id)
     if pain is None:
         return None

@@ -221,7 +221,7 @@ def digest_page(connection: Connection, group: str, digest_id: UUID) -> Context 
 
 @digest_pages.post("/digests")
 def make() -> ResponseReturnValue:
-    """A digest of the last days. A worker makes it. Safe to repeat because every digest stands by itself."""
+    """A digest of the last days. A worker makes it. Safe to repeat because every digest is independent."""
     digest = perform(actions.make_digest, timeout=DIGEST_TIMEOUT, days=request.form.get("days", "7"))
     return redirect_to(url_for("digests.one", digest_id=digest.digest_id, group=frame.group()))
 
@@ -287,7 +287,7 @@ def promote() -> str:
 
 
 def _sent(connection: Connection) -> Draft:
-    """What the form says: of entries, once the database has told what those say."""
+    """The draft in the form; the texts of its entries are read from the database."""
     entries = actions.entries_of(
         connection, frame.group(), ids_of(request.form.getlist("entry"), "entry", MAX_IDS)
     )

@@ -70,7 +70,7 @@ def rows() -> str:
 
 @memory_pages.get("/memories/kinds")
 def kinds() -> str:
-    """How many of what is looked for there are of each kind: told after the page, since all are counted."""
+    """The number of matches of each kind, returned after the page, since all are counted."""
     group, wanted = frame.group(), _wanted()
     counts = attempt(lambda: from_database(lambda c: memory_reads.kind_counts(c, group, wanted)))
     known = {"counts": counts.value, "why_unknown": counts.reason}
@@ -244,7 +244,7 @@ def mistakes() -> Response:
 event_pages = Pages("events", __name__, Page("memories", lazy_gettext("Events"), "events.page"))
 
 EVENTS_PER_PAGE = 50
-#: Rows that one look for news brings; when more have arrived, the page says so.
+#: Most rows that one request for new events returns; when more have arrived, the page says so.
 MOST_NEWS = 100
 NO_EVENT = lazy_gettext("There is no event %(id)s in the group “%(group)s”.")
 

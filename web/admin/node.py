@@ -49,7 +49,7 @@ ADDRESS = "/nodes/<name:group>/<uuid:node_id>"
     graph=lambda data: Graph(data["reasons"], data["resting"] or []),
 )
 def one(group: str, node_id: UUID) -> Context | None:
-    """The memory with everything around it; what takes long is asked by itself, and may fail by itself."""
+    """The memory with everything around it; slow parts are requested separately and may fail separately."""
     stored = _stored(group, node_id)
     if stored is None:
         return None
@@ -60,7 +60,7 @@ def one(group: str, node_id: UUID) -> Context | None:
 
 @memory_pages.page(f"{ADDRESS}/nearest", "_nearest.html", "nearest")
 def nearest(group: str, node_id: UUID) -> Context:
-    """Those with the nearest vectors: thousands are compared, so the page asks for them by itself."""
+    """Memories with the nearest vectors: thousands are compared, so the page requests them separately."""
     found = attempt(lambda: from_database(lambda c: reads.nearest(c, group, node_id, NEAREST)))
     return {"nearest": found.value, "nearest_unknown": found.reason or None}
 

@@ -191,7 +191,7 @@ MAX_WORDS = 200
 
 @letter_pages.page("/dead", "letters.html", rows="_letters.html", states=STATES, across_groups=True)
 def letters(connection: Connection, group: str) -> Context:
-    """Whoever has just decided about some is shown the first page."""
+    """A page of dead letters; after a decision about some, the first page."""
     cursor = asked("cursor") if request.method == "GET" else None
     asked_for = {"kind": asked("kind", 100), "words": asked("words", MAX_WORDS)}
     state = inputs.choice("state", STATES) or "open"

@@ -1,4 +1,4 @@
-"""The routes of a page: the page, its JSON form, and the part of it that the browser asks for by itself.
+"""The routes of a page: the page, its JSON form, and the part of it that the browser requests separately.
 
 Example::
 

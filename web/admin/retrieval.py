@@ -51,7 +51,7 @@ SIDES = ("a", "b")
 DEFAULT_TOP_K, MOST_SHOWN = 15, 100
 #: Right end of the sliders; larger weights may stand in the address.
 SLIDER_WEIGHT = 5.0
-#: Left end of the decay's slider: below it only the last few memories are told apart.
+#: Left end of the decay's slider: below it only the last few memories are distinguished.
 SLIDER_DECAY = 0.8
 #: What the other side begins with, until it is asked with settings of its own: two that are the same show
 #: nothing.
@@ -89,7 +89,7 @@ def answered(group: str) -> Context:
     answers = _ask(group, agent, focal, wanted) if agent and focal.strip() else {}
     lists = {side: ranking(side_answer, side, sides[side]) for side, side_answer in answers.items()}
     compared(lists)
-    for side, ranked in lists.items():  # for the memories' own pages, which tell the components once more
+    for side, ranked in lists.items():  # for the memories' own pages, which show the components again
         own = {name: value for name, value in sides[side].items() if value != defaults[name]}
         of_a = {f"a.{name}": own[name] for name in OF_A_SIDE[:-2] if name in own}
         ranked["address"] = {**_filters(), **of_a}
@@ -286,7 +286,7 @@ def _bar(row: Context, highest: float) -> list[Context]:
 #: Seconds that a page waits for a retrieval: a worker that is there answers in milliseconds, one that begins
 #: to load an agent in a second or two.
 RETRIEVAL_PATIENCE = 4.0
-#: The worker is told to give up a little earlier, so that the reason is its own.
+#: The worker's time-out is a little shorter, so that the reason is its own.
 RETRIEVAL_TIMEOUT = 3.5
 
 

@@ -137,7 +137,7 @@ def three_tiers(group: str) -> Context:
 
 
 def _states(stored: Reading[_Stored], told: list[str] | None) -> list[Context]:
-    """How each tier is; ``told``: notes on working memory, None if nothing is known of it."""
+    """The state of each tier; ``told``: notes on working memory, None if nothing is known of it."""
     down = None if stored.value else _("The database does not answer: %(why)s", why=stored.reason)
     counts = stored.value.counts if stored.value else None
     since = None if counts is None else counts.waiting_since

@@ -1,7 +1,7 @@
 """The REST API ``/api/v1``, for programs: identified by keys, never by cookies. A module a kind of thing.
 
-Every operation is told to ``web.api.registry``; its route, its checks, the OpenAPI document and the tests
-follow from that.
+Every operation is registered in ``web.api.registry``; its route, its checks, the OpenAPI document and the
+tests follow from that.
 """
 
 from __future__ import annotations

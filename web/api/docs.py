@@ -18,7 +18,7 @@ from web.show import pretty_json
 
 blueprint = Blueprint("api_docs", __name__)
 
-#: Stands in the documents for where the service is, until somebody asks: that is told by each request.
+#: Placeholder in the documents for the service's address, which each request provides.
 ROOT = "http://root.invalid"
 #: Forms of the document.
 FORMS = ("", "dify")

@@ -46,7 +46,7 @@ from web.api.problems import RETRY_SECONDS, Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker, Reply
 
-#: The database is away, gives no answer, or refuses a value, which is told apart when the request is
+#: The database is away, gives no answer, or refuses a value; these are distinguished when the request is
 #: answered.
 AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, psycopg.DataError, *FAILURES)
 
@@ -85,7 +85,7 @@ def keep(events: Sequence[Event]) -> Kept:
 
 
 def _perhaps_stored(events: Sequence[Event]) -> str:
-    """What is to be told when the database has not confirmed in time."""
+    """The message to the client when the database has not confirmed in time."""
     which = (
         f"the event {events[0].event_id} may be" if len(events) == 1 else f"these {len(events)} events may be"
     )
@@ -201,7 +201,7 @@ expose(
 def end_session(asker: Asker, session_id: str, body: SessionEnd, query: OnceQuery) -> Reply:
     """End a conversation.
 
-    Tells an agent that a session is over: it reflects on what was said and keeps what is worth it. The
+    Notifies an agent that a session is over: it reflects on the conversation and keeps what is worth it. The
     event's id is also that of the reflection: see get_reflection.
     """
     if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
@@ -246,7 +246,7 @@ _states = Looks(_look, lambda state: state.final)
 
 
 def status_url(ids: Sequence[UUID]) -> str:
-    """Where the events' states are told; of more than fit into an address, where the ids are to be posted."""
+    """The address of the events' states; for more ids than fit into it, the address to post the ids to."""
     address = f"{PREFIX}/events/status"
     unique = list(dict.fromkeys(ids))
     return (

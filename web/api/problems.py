@@ -32,7 +32,7 @@ log = logging.getLogger("jiyi.web")
 
 #: Where the kinds of problems are explained.
 DOCS = "/api/docs"
-#: Seconds after which whoever was refused for lack of room should ask again.
+#: Seconds after which a client that was refused for lack of room should retry.
 RETRY_SECONDS = 1
 
 

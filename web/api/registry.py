@@ -34,7 +34,7 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(document.Operation):
-    """What :func:`operation` was told."""
+    """The arguments given to :func:`operation`, with the handler."""
 
     handler: Handler
     #: The action that it is, unless it takes events or is a read without a name.

@@ -1,4 +1,4 @@
-"""One request through one operation: who asks, for which group, what exactly, and the answer."""
+"""One request through one operation: the caller, the group, the parameters and the response."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""REST operations on the three tiers; the workers answer, who have the embedder, and without them the web by
-itself, by words alone.
+"""REST operations on the three tiers. The workers answer, because they have the embedder; without them the
+web process answers, by words alone.
 
 The queue is in Valkey, as working memory is: where one or the other is away the rest still answers, and says
 so.
@@ -55,7 +55,7 @@ from web.api.running import Asker
 log = logging.getLogger("jiyi.web")
 
 TASK = "retrieval.memory"
-#: Seconds that the tiers get when the web asks them by itself.
+#: Seconds that the tiers get when the web process queries them without a worker.
 DIRECT_SECONDS = 3.0
 
 
@@ -88,7 +88,7 @@ class Retriever:
             return ask(asked, QUERY_SECONDS if timeout is None else min(timeout, MAX_TIMEOUT))
         except JiyiError:
             raise
-        except Exception as error:  # its words are not for whoever asks
+        except Exception as error:  # its words are not for the caller
             log.exception("the tiers could not be asked")
             raise ServiceError(
                 "the memory could not be asked; the log of the process `web` has the details"
@@ -128,7 +128,7 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     flat="content agent_id session_id node_id confidence occurred_at",
 )
 def ingest_memory(asker: Asker, body: IngestBody, query: WaitQuery) -> IngestState:
-    """Tell what an agent said.
+    """Ingest an output of an agent.
 
     It goes into quarantine for good, and into working memory, where the group's agents find it for 24 hours,
     if the filters let it: confident enough, long enough, not said before. 202 means that it is stored;
@@ -186,7 +186,7 @@ PATH = "/nodes/memory-retrieval"
 
 
 class NodeRan(TypedDict):
-    """:class:`NodeRun`, with the events as the node told them."""
+    """:class:`NodeRun`, with the events as the node emitted them."""
 
     outputs: dict[str, Any]
     events: list[NodeEvent]

@@ -22,7 +22,7 @@ from web.api.problems import Refused, answer_to
 from web.api.registry import OPERATIONS, Operation, operation
 from web.api.running import Asker, Reply, checked_query
 
-#: What a model is told of, so that it can do something else; whatever is not here is a failure of ours.
+#: Errors reported to a model, so that it can do something else; any other error is a failure of ours.
 TOLD = (JiyiError, Refused, Unanswered, HTTPException)
 
 
@@ -51,7 +51,7 @@ def call_tool(asker: Asker, body: ToolCall) -> JsonObject:
     """Do what a model called a tool for.
 
     The body is the call as the model's API gave it, of chat completions, the Responses API or Anthropic's
-    messages; the answer is what to append to the conversation. What is refused, or went wrong, is told to the
+    messages; the answer is what to append to the conversation. A refusal or a failure is reported to the
     model in the same form. The key needs the right that the tool's operation needs.
     """
     try:

@@ -94,7 +94,7 @@ class Postgres(Server):
         return f"postgresql+psycopg://{SUPERUSER}@/{DATABASE}?host={folder}&port={PORT}"
 
     def start(self) -> None:
-        # Whoever reaches the socket is trusted without a password: the folder is the server's user's alone.
+        # Clients of the socket are trusted without a password: the folder is the server's user's alone.
         private_folder(self._sockets, check_owner=False)
         for stale in self._sockets.glob(".s.PGSQL.*"):
             stale.unlink()  # its lock file may name a process id that is somebody else's by now

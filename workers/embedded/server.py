@@ -27,7 +27,7 @@ from workers.supervision.processes import end_processes, is_alive, open_log, ses
 log = logging.getLogger(__name__)
 CLIENT_SECONDS = 5  # one attempt to connect to a local socket.
 POSTGRES_VERSION = 18  # major version of the data folder; another one cannot be opened.
-APPLICATION_STOP_SECONDS = 8.0  # a left-over worker finishes its batch; then SIGKILL (work stays owed).
+APPLICATION_STOP_SECONDS = 8.0  # a left-over worker finishes its batch; then SIGKILL (work stays pending).
 SERVER_STOP_SECONDS = 20.0  # fast shutdown writes a checkpoint; then SIGKILL (nothing committed is lost).
 CREATE_TIME_SLACK = 5.0  # seconds the system clock may be corrected by between two looks at one process.
 #: The servers' programs, and the signal that stops each (SIGINT: PostgreSQL's fast shutdown).
@@ -104,7 +104,7 @@ class Server(ABC):
 
 
 def pgserver() -> ModuleType:
-    """The package that brings PostgreSQL and pgvector. Raises :class:`StackError` without it."""
+    """The package that provides PostgreSQL and pgvector. Raises :class:`StackError` without it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it looks for a runtime folder that we do not use, and complains

@@ -137,7 +137,7 @@ class Stack:
         self._watch = ServerWatch(self._servers, say, give_up)
 
     def announce(self, admin_url: str) -> None:
-        """Tell a second copy that tries the same home where this one's admin page is."""
+        """Store this copy's admin address for a second copy that tries the same home."""
         if self._lock is not None:
             self._lock.announce(admin_url)
 
@@ -185,7 +185,7 @@ class ServerWatch:
             if child is None or child.poll() is None:  # poll() reaps it
                 continue
             ended = describe(child.returncode)
-            # A server has nobody who asks it to end but us, so a clean exit is a crash here.
+            # Only we ask a server to end, so a clean exit is a crash here.
             pause = restarts.pause(child.returncode or 1, began, time.monotonic())
             if pause is None or failed_starts >= MAX_CRASHES:
                 reason = f"the embedded {server.name} cannot live: {problem or ended}, {TOO_OFTEN}"

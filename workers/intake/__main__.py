@@ -4,6 +4,6 @@ from workers import told_in_one_line
 
 if __name__ == "__main__":
     with told_in_one_line("intake"):
-        from workers.intake.consumer import main  # settings are read as it is imported
+        from workers.intake.consumer import main  # its import reads the settings
 
         main()

@@ -46,8 +46,7 @@ IDLE_WAIT = 1.0
 STORING_WAIT = 0.01
 #: Seconds between two looks whether earlier batches of other intakes are stored: at first, and at most.
 FIRST_LOOK, LAST_LOOK = 0.001, 0.05
-#: Intakes that may die with a message in hand after a first one did. Whoever watches over them gives up after
-#: five.
+#: Intakes that may die with a message in hand after a first one did. The supervisor gives up after five.
 MOST_ATTEMPTS = 2
 POISON = "was in hand each time when several intakes ended; put aside without being looked into"
 

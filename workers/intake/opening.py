@@ -24,7 +24,7 @@ from workers.intake.sources import Signature, Taken, UnreadableBodyError, decomp
 log = logging.getLogger("jiyi.intake")
 
 
-#: Bytes that are kept of a message that is too large to be read: enough to tell where it came from.
+#: Bytes that are kept of a message that is too large to be read: enough to identify its source.
 KEPT_OF_TOO_LARGE = 64 * 1024
 #: Events of which is made what follows from them, while they are still in the processor's caches.
 PREPARED_TOGETHER = 200
@@ -39,7 +39,7 @@ class Opened:
     #: What follows from the events; None if that failed: storing them then finds out which one is to blame.
     ready: dict[EventKey, PreparedMemory] | None = field(default_factory=dict)
 
-    #: What trace each event is of, where that is told.
+    #: The trace of each event, if the message names one.
     traces: dict[EventKey, str] = field(default_factory=dict)
     #: How many of the events ``ready`` has been asked for.
     prepared: int = 0

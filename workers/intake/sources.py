@@ -251,7 +251,7 @@ class RedisSource:
                 self._redis.srem(valkey_keys.intakes(self.queue), intake)
 
     def _is_orphan(self, hold: str) -> bool:
-        """Whether the intake that holds it is dead. On this machine its process tells at once."""
+        """Whether the intake that holds it is dead. On this machine its process id shows that at once."""
         intake = hold.split(":")[-2]
         host, _, rest = intake.partition("/")
         pid = int(rest.partition("/")[0] or 0)

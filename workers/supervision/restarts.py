@@ -7,7 +7,7 @@ import signal
 
 BACKOFF_FIRST_SECONDS = 0.5  # a passing fault (a server that restarts) is often over by then.
 BACKOFF_MOST_SECONDS = 10.0  # longer would look like an outage to people.
-GOOD_RUN_SECONDS = 60.0  # a program that ran this long had started well: its back-off begins anew.
+GOOD_RUN_SECONDS = 60.0  # a program that ran this long had started well: its back-off is reset.
 MAX_CRASHES = 5  # within CRASH_WINDOW_SECONDS; more tries would only bury the cause in the log.
 CRASH_WINDOW_SECONDS = 60.0
 TOO_OFTEN = f"{MAX_CRASHES} times within {CRASH_WINDOW_SECONDS:.0f} seconds"

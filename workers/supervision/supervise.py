@@ -29,7 +29,7 @@ from workers.supervision import processes
 from workers.supervision.processes import open_log
 from workers.supervision.restarts import TOO_OFTEN, Restarts, describe
 
-# for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
+# for all processes together; then SIGKILL. Work that is cut off stays pending in the database.
 GRACE_SECONDS = 8.0
 # how often the watch looks for deadlines and for processes whose children hold their output open.
 TICK_SECONDS = 0.2
@@ -197,7 +197,7 @@ class Supervisor:
         return code
 
     def say(self, line: str) -> None:
-        """Tell people something that they are to see even when nothing of the processes' output is shown."""
+        """Show people a line even when nothing of the processes' output is shown."""
         self._output.show(line, always=True)
 
     def give_up(self, sentence: str, returncode: int = 1) -> None:

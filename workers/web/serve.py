@@ -61,7 +61,7 @@ from workers.web.callers import Callers
 #: one of a hundred when as many requests have waited for one thing, and a small request of another group
 #: stands behind a large body.
 SWITCH_INTERVAL = 0.0002
-#: Seconds that requests under way get when the process is told to stop.
+#: Seconds that requests in progress get when the process is stopped.
 GRACEFUL_SECONDS = 5
 #: Bytes that a body may be too large and is still read, so that the application says in its own words that it
 #: is.
@@ -88,7 +88,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def somebody_signs_in() -> bool:
-    """Raises :class:`SettingsError` when the database does not tell: then the door stays shut."""
+    """Raises :class:`SettingsError` when the database does not answer: then the port stays closed."""
     try:
         with whole_service(), unit_of_work() as connection:
             return users.any_at_all(connection)
@@ -128,7 +128,7 @@ def serve(sock: socket.socket) -> None:
     )
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)  # told twice, it goes at once
+        signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
         stream.end_streams()
         server.stop()
 
@@ -345,13 +345,13 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             outbuf_high_watermark=HIGH_WATERMARK,
             connection_limit=MAX_CONNECTIONS + threads,  # it is kept below by maintenance()
             cleanup_interval=LOOK_SECONDS,
-            # the application trusts as many proxies as it is told (ProxyFix)
+            # the application trusts the configured number of proxies (ProxyFix)
             clear_untrusted_proxy_headers=False,
             log_socket_errors=False,
         )
         name = (sock.family, sock.type, sock.proto, sock.getsockname())
         super().__init__(application, _sock=sock, adj=settings, bind_socket=False, sockinfo=name)
-        # it would tell of every request that waits for a thread
+        # it would log every request that waits for a thread
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         _allow_files(2 * MAX_CONNECTIONS)
 

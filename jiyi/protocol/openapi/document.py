@@ -70,7 +70,7 @@ VECTOR = {
         {"type": "string", "contentEncoding": "base64", "description": "Little-endian float32."},
     ]
 }
-#: How the live stream, which is no operation of the registry, is told of.
+#: Description of the live stream, which is no operation of the registry.
 STREAM = {
     "get": {
         "operationId": "stream",

@@ -28,7 +28,7 @@ from jiyi.text.prompting import visible
 Json = dict[str, Any]
 
 RETRIEVE, OBSERVE = f"{PREFIX}retrieve", f"{PREFIX}observe"
-#: Tools whose answer is one text, told in pieces where it is long, and the field that it is in.
+#: Tools whose answer is one text, returned in pieces where it is long, and the field that it is in.
 TEXTS = {f"{PREFIX}get": "description", f"{PREFIX}context": "text"}
 #: Arguments that name something, in which blanks around the name are a model's slip.
 NAMES = ("agent_id", "user_id", "session_id")
@@ -114,7 +114,7 @@ def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
 
 
 def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
-    """What the model is told of an operation's answer: without nulls, and as much as fits; of a retrieval the
+    """An operation's answer as returned to the model: without nulls, and as much as fits; of a retrieval the
     short form unless it asked for more.
     """
     answer = _once_each(without_nulls(answer))
@@ -148,7 +148,7 @@ def fewer(tool: Tool, request: Asked, answer: Any) -> Asked | None:
 
 
 def place_in(tool: Tool, arguments: Mapping[str, Any]) -> int:
-    """How much of a tool's answer was told before. Raises InvalidRequest for a cursor that is none."""
+    """How much of a tool's answer was returned before. Raises InvalidRequest for an invalid cursor."""
     given = arguments.get("cursor") if _is_paged(tool) else None
     if given in (None, ""):
         return 0
@@ -158,7 +158,7 @@ def place_in(tool: Tool, arguments: Mapping[str, Any]) -> int:
 
 
 def _is_paged(tool: Tool) -> bool:
-    """Whether it is here that its answers are told piece by piece; lists have cursors of their own."""
+    """Whether its answers are cut into pieces here; lists have cursors of their own."""
     return tool.read_only and "cursor" not in tool.in_query
 
 

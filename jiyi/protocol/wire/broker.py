@@ -230,7 +230,7 @@ def _put(channel: Any, wanted: str, queue: str, message: Any, **options: Any) ->
 
 
 def _binding(member: bytes | str, separator: str) -> Binding | None:
-    """What a member of the set says, if it is a binding. Its pattern is made anew."""
+    """The binding that a member of the set says, if it is one. Its pattern is computed again."""
     text = member.decode("utf-8", "replace") if isinstance(member, bytes) else member
     parts = text.split(separator)
     if len(parts) != 3:

@@ -1,5 +1,5 @@
-"""A call's reply on the wire, the queue that answers, the live stream's news, and what a broker or Valkey
-that fails is said to be.
+"""A call's reply on the wire, the queue that answers, the live events of the stream, and the errors for a
+failed broker or Valkey.
 
 A reply is JSON, ``{"value": …}`` or ``{"error": {"code", "message", "problems"}}`` (with ``retry_after``
 where that is known), on an expiring Redis list of its own.

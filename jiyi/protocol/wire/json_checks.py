@@ -46,8 +46,8 @@ def _unicode(text: bytes | str) -> str:
 
 
 def gives_each_once(text: bytes, keys: int) -> bool:
-    """Whether a JSON text gives no key twice, which was parsed into objects of so many ``keys`` in all,
-    without another look at each of them; False if that cannot be told.
+    """Whether a parsed JSON text gives no key twice, without another look at each of them; False if that is
+    not certain. ``keys``: how many its objects have in all.
 
     Where nothing stands between a key and its colon there is a ``":`` for each, and perhaps some more within
     strings.
