@@ -26,8 +26,6 @@ from jiyi.protocol.limits import MOST_TRUSTED_SECONDS, TRUSTED_SECONDS
 from jiyi.protocol.wire.signatures import key_of
 from jiyi.settings import Settings, get_settings
 
-UP, BACKUP, DOCTOR = "workers.up", "workers.backup", "workers.doctor"
-
 
 class NoCheckout(JiyiError):  # noqa: N818 – its name says what happened
     """Only the client is installed."""
@@ -44,7 +42,7 @@ def up(
     as_json: Json = False,  # noqa: ARG001
 ) -> None:
     """Start the service with its own PostgreSQL and Valkey; Ctrl-C stops it."""
-    become(UP, "jiyi up", _flags(once=once, demo=demo, verbose=verbose))
+    become("up", "jiyi up", _flags(once=once, demo=demo, verbose=verbose))
 
 
 def backup(
@@ -55,7 +53,7 @@ def backup(
 ) -> None:
     """Copy the whole database to a file, running or not, and check that it can be read back."""
     arguments = ["backup", *([] if path is None else [str(path.absolute())])]
-    become(BACKUP, "jiyi backup", [*arguments, *_flags(json=as_json)])
+    become("backup", "jiyi backup", [*arguments, *_flags(json=as_json)])
 
 
 def restore(
@@ -67,21 +65,21 @@ def restore(
 ) -> None:
     """Put a backup in the place of an empty database, while the service is stopped."""
     arguments = ["restore", str(path.absolute())]
-    become(BACKUP, "jiyi restore", [*arguments, *_flags(force=force, json=as_json)])
+    become("backup", "jiyi restore", [*arguments, *_flags(force=force, json=as_json)])
 
 
 def _flags(**flags: bool) -> list[str]:
     return [f"--{name}" for name, is_set in flags.items() if is_set]
 
 
-def become(module: str, command: str, arguments: list[str]) -> None:
-    """Run a module of the service in the place of this process."""
+def become(program: str, command: str, arguments: list[str]) -> None:
+    """Run a program of the service (a module of ``workers``) in the place of this process."""
     root = checkout(command)
     paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     sys.stdout.flush()
     os.chdir(root)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], environment)  # noqa: S606
+    os.execve(sys.executable, [sys.executable, "-m", f"workers.{program}", *arguments], environment)  # noqa: S606
 
 
 def checkout(command: str = "jiyi up") -> Path:
@@ -289,4 +287,4 @@ def doctor(as_json: Json = False) -> None:
     Runs where the service runs. Ends with 0 if nothing is wrong, 1 if something needs attention, 2 if
     something cannot be reached.
     """
-    become(DOCTOR, "jiyi doctor", _flags(json=as_json))
+    become("doctor", "jiyi doctor", _flags(json=as_json))

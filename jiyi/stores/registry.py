@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -18,8 +19,8 @@ from jiyi.errors import RegistryError
 
 #: Entry points that register types.
 ENTRY_POINTS = "jiyi.stores"
-#: Types that ``jiyi.stores.store`` registers.
-BUILT_IN = frozenset({"simple", "file", "blackboard", "memory", "mem0"})
+#: Modules that register the built-in types, by name.
+BUILT_IN = dict.fromkeys(("simple", "file", "blackboard", "memory", "mem0"), "jiyi.stores.store")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +92,7 @@ def store_types() -> Mapping[str, StoreType]:
 
 def _load(name: str) -> None:
     if name in BUILT_IN:
-        from jiyi.stores import store  # noqa: F401 – registers them
-
+        import_module(BUILT_IN[name])
         return
     for one in entry_points(group=ENTRY_POINTS):
         if one.name == name:
