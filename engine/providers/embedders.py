@@ -258,7 +258,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._free, self._taken, self._last = Condition(), False, True
-        self._waiting = {True: 0, False: 0}
+        self.waiting = {True: 0, False: 0}
 
     def passages(self, texts: Sequence[str], compute: Callable[[Sequence[str]], Float32]) -> Float32:
         """What ``compute`` makes of the texts."""
@@ -273,11 +273,11 @@ class Turns:
     @contextmanager
     def _turn(self, *, gives_way: bool) -> Iterator[None]:
         with self._free:
-            self._waiting[gives_way] += 1
+            self.waiting[gives_way] += 1
             self._free.wait_for(
-                lambda: not self._taken and (self._last != gives_way or not self._waiting[not gives_way])
+                lambda: not self._taken and (self._last != gives_way or not self.waiting[not gives_way])
             )
-            self._waiting[gives_way] -= 1
+            self.waiting[gives_way] -= 1
             self._taken, self._last = True, gives_way
         try:
             yield

@@ -210,7 +210,7 @@ class Turns:
         self._lock = Lock()
         self._free = self._count = count
         #: Of each thread that waits the lock that it waits for.
-        self._waiting: deque[Lock] = deque()
+        self.waiting: deque[Lock] = deque()
 
     @contextmanager
     def one(self, task: str, wait: float) -> Iterator[float]:
@@ -230,20 +230,20 @@ class Turns:
                 return True
             mine = Lock()
             mine.acquire()
-            self._waiting.append(mine)
+            self.waiting.append(mine)
         if mine.acquire(timeout=wait):
             return True
         with self._lock:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
+            if mine in self.waiting:
+                self.waiting.remove(mine)
                 return False
         return True  # it was handed over as the time ran out
 
     def _give_back(self) -> None:
         """To who has waited longest: nobody who comes later is served before."""
         with self._lock:
-            if self._waiting:
-                self._waiting.popleft().release()
+            if self.waiting:
+                self.waiting.popleft().release()
             else:
                 self._free += 1
 

@@ -243,7 +243,7 @@ class Turns:
         self._lock = threading.Lock()
         self.groups: dict[str, _Group] = {}
         #: Those of the groups of which calls wait, in the order in which they began to.
-        self.waiting_groups: dict[str, _Group] = {}
+        self._waiting: dict[str, _Group] = {}
         self._running = 0
 
     @contextmanager
@@ -266,7 +266,7 @@ class Turns:
         return self._running
 
     def waiting(self, group_id: str) -> int:
-        group = self.waiting_groups.get(group_id)
+        group = self._waiting.get(group_id)
         return 0 if group is None else len(group.waiting)
 
     def _begin(self, group_id: str, until: float) -> None:
@@ -286,7 +286,7 @@ class Turns:
                 )
             turn = threading.Event()
             group.waiting.append(turn)
-            self.waiting_groups[group_id] = group
+            self._waiting[group_id] = group
         with tracing.part("wait for a turn"):
             if turn.wait(max(0.0, until - now)):
                 return
@@ -296,7 +296,7 @@ class Turns:
             else:
                 group.waiting.remove(turn)
                 if not group.waiting:
-                    del self.waiting_groups[group_id]
+                    del self._waiting[group_id]
         raise NoAnswer(
             "there was no turn in time for this call; the service is busy, or the group asks too much at a"
             " time"
@@ -317,7 +317,7 @@ class Turns:
     def _next(self) -> None:
         now = time.monotonic()
         while self._running < self._at_once:
-            ready = [one for one in self.waiting_groups.items() if one[1].running < self._most(one[1], now)]
+            ready = [one for one in self._waiting.items() if one[1].running < self._most(one[1], now)]
             if not ready:
                 return
             name, group = min(ready, key=lambda one: (one[1].running, one[1].used_by(now)))
@@ -325,7 +325,7 @@ class Turns:
             self._running += 1
             group.waiting.popleft().set()
             if not group.waiting:
-                del self.waiting_groups[name]
+                del self._waiting[name]
 
     def _most(self, group: _Group, now: float) -> int:
         if self._is_over(group, now):

@@ -129,7 +129,7 @@ def test_a_memory_is_embedded_between_the_chunks_of_a_file_store() -> None:
     indexing.start()
     begun.wait()
     observing.start()
-    while not turns.waiting_groups[False]:
+    while not turns.waiting[False]:
         time.sleep(0.001)
     go_on.set()
     indexing.join()

@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def waiting(turns: Turns) -> int:
-    return len(turns.waiting_groups)
+    return len(turns.waiting)
 
 
 def test_threads_get_their_turns_in_the_order_in_which_they_came() -> None:

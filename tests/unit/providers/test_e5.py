@@ -102,7 +102,7 @@ def test_long_texts_are_computed_a_step_at_a_time_and_a_short_question_waits_for
 def test_without_onnx_runtime_the_engine_of_the_weights_computes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, slow: Any, fast: Any
 ) -> None:
-    assert type(embedders.LocalEmbedder()._engine) is type(fast)
+    assert type(embedders.LocalEmbedder().engine) is type(fast)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with caplog.at_level(logging.INFO, embedders.__name__):
         embedder = embedders.LocalEmbedder()

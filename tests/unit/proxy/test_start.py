@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
-from jiyi.cli.service import _serve, _with_broker
+from jiyi.cli.service import _with_broker, serve
 from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.proxy.app import upstreams_of
 from jiyi.settings import Settings
@@ -18,7 +18,7 @@ def test_a_taken_port_is_said_before_an_address_is(capsys: pytest.CaptureFixture
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=f"--port: {port} of 127.0.0.1 is taken"):
-            _serve(Starlette(), "proxy", "127.0.0.1", port, "/v1")
+            serve(Starlette(), "proxy", "127.0.0.1", port, "/v1")
     assert capsys.readouterr().out == ""
 
 
