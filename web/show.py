@@ -200,8 +200,8 @@ def register(app: Flask) -> None:
 
 #: Embeddings, overrides and isolates, with their ends.
 CONTROLS = "\u202a-\u202e\u2066-\u2069"
-#: As bytes of UTF-8 that all of them begin with: most pages have none, and are not looked at closer.
-_MAY_HAVE = (b"\xe2\x80", b"\xe2\x81")
+#: The same as bytes of UTF-8: pages without any are not decoded.
+_IN_BYTES = re.compile(rb"\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
 _CONTROL = re.compile(f"[{CONTROLS}]")
 #: What stands between tags. Attributes (values of forms, addresses) and text fields stay as they are: they
 #: are sent back.
@@ -229,10 +229,8 @@ def _escaped(control: re.Match[str]) -> str:
 def _show_controls(response: Response) -> Response:
     if response.mimetype == "text/html" and not response.is_streamed:
         data = response.get_data()
-        if any(prefix in data for prefix in _MAY_HAVE):
-            page = data.decode()
-            if _CONTROL.search(page):
-                response.set_data(show_controls(page))
+        if _IN_BYTES.search(data):
+            response.set_data(show_controls(data.decode()))
     return response
 
 

@@ -5,7 +5,9 @@ is.
 from __future__ import annotations
 
 import pytest
+from flask import Flask
 
+from web import show
 from web.show import show_controls
 
 RLO, PDI = "\u202e", "\u2069"
@@ -28,3 +30,13 @@ RLO, PDI = "\u202e", "\u2069"
 )
 def test_what_is_seen_is_escaped(html: str, expected: str) -> None:
     assert show_controls(html) == expected
+
+
+def test_of_all_marks_of_their_block_pages_with_these_alone_are_changed() -> None:
+    """Pages are looked at as bytes."""
+    app = Flask(__name__)
+    show.register(app)
+    app.add_url_rule("/<char>", view_func=lambda char: f"<p>{char}</p>")
+    asked = {chr(code): app.test_client().get(f"/{chr(code)}").text for code in range(0x2000, 0x2070)}
+    controls = {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+    assert {char for char, page in asked.items() if page != f"<p>{char}</p>"} == controls
