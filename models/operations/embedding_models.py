@@ -243,7 +243,10 @@ def hold_move(connection: Connection) -> None:
 
 
 def switch(connection: Connection, move: Reembedding) -> list[str]:
-    """Make the new model active, under :func:`hold` with nothing left to embed; kinds of work now pending."""
+    """Make the new model active, under :func:`hold_move` with nothing left to embed.
+
+    Returns the kinds of work that are pending now.
+    """
     connection.execute(_RETIRE)
     connection.execute(_ACTIVATE, {"model": move.model})
     return owe_vectors(connection, move.model)

@@ -238,13 +238,6 @@ _OWE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id, trace)
     VALUES (:kind, :subject_id, :group_id, :trace) ON CONFLICT DO NOTHING
 """)
-# Groups take turns. "walk" steps through the groups with work of the kind, beginning after the group :after
-# and going round to it: one probe of the index (kind, group_id, due_at) a group, however many rows a group
-# has. "turns" are those of them with something due, as many as one claim serves. "shares" deals out the
-# places of the batch, one a group and round, so that a place which one group does not need goes to the
-# others. SKIP LOCKED: two workers that wake at once take different rows instead of waiting for each other.
-# Subqueries with LIMIT, and rows addressed by ctid, leave the planner no other way, whatever it believes the
-# table's size to be.
 #: A claim goes by the index (kind, group_id, due_at), whatever the statistics say: they may be of before a
 #: flood, and a plan that sorts would read all of it. Until the end of the transaction, which the claim has
 #: for itself.
@@ -252,6 +245,13 @@ _BY_INDEX = text(
     "SELECT set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true),"
     " set_config('enable_bitmapscan', 'off', true)"
 )
+# Groups take turns. "walk" steps through the groups with work of the kind, beginning after the group :after
+# and going round to it: one probe of the index (kind, group_id, due_at) a group, however many rows a group
+# has. "turns" are those of them with something due, as many as one claim serves. "shares" deals out the
+# places of the batch, one a group and round, so that a place which one group does not need goes to the
+# others. SKIP LOCKED: two workers that wake at once take different rows instead of waiting for each other.
+# Subqueries with LIMIT, and rows addressed by ctid, leave the planner no other way, whatever it believes the
+# table's size to be.
 _CLAIM = text("""
     WITH RECURSIVE walk AS (
         SELECT CAST(:after AS text) AS group_id, false AS round, 0 AS place
