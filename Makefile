@@ -42,7 +42,7 @@ test-rabbitmq: setup
 test-browser: setup
 	@$(PYTEST) tests/browser $(ARGS)
 
-# Benchmarks and examples that start a service of their own, what the documents show, every revision's data, frameworks that need an environment of their own, a storm of faults, and each fault over RabbitMQ: many minutes.
+# Benchmarks and examples that start a service of their own, what the documents show, frameworks that need an environment of their own, a storm of faults, and each fault over RabbitMQ: many minutes.
 test-long: setup
 	@$(PYTEST) tests/integration tests/security tests/reports tests/smoke -m long $(ARGS)
 	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp $(ARGS)

@@ -389,6 +389,7 @@ class OnnxEmbedder:
 
     @cached_property
     def engine(self) -> Any:
+        """Fastembed's model, loaded once. Raises :class:`EmbeddingUnavailable`."""
         try:
             return self._make(model_name=self.model)
         except (ValueError, OSError, RuntimeError) as error:  # unknown model, no network, no disk

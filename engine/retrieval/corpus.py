@@ -44,7 +44,9 @@ def language_sums(
     return sums.astype(np.float32)
 
 
-def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: NDArray[np.int64]) -> Floats:
+def similarity_matrix(
+    unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: NDArray[np.int64]
+) -> Floats:
     """Cosine of each of ``k`` memories with each, without what is common to all memories of its language:
     ``(k, k)``.
 
@@ -245,11 +247,11 @@ class Corpus:
     def of_counted(self, values: NDArray[V]) -> NDArray[V]:
         return values if self.counted is None else values[self.counted]
 
-    def alike(self, rows: Rows) -> Floats:
-        """Similarity of each of some rows with each, see :func:`alike`; 0 without a vector."""
+    def similarity_matrix(self, rows: Rows) -> Floats:
+        """Similarity of each of some rows with each, see :func:`similarity_matrix`; 0 without a vector."""
         has, lengths = self.lengths[rows] > MIN_NORM, np.maximum(self.lengths[rows], MIN_NORM)
         unit = np.where(has[:, None], self.vectors[rows] / lengths[:, None], 0).astype(np.float64)
-        likeness = alike(unit, self.languages[rows], self.sums.astype(np.float64), self.counts)
+        likeness = similarity_matrix(unit, self.languages[rows], self.sums.astype(np.float64), self.counts)
         return np.where(has[:, None] & has, likeness, 0)
 
 

@@ -46,11 +46,11 @@ from jiyi.text.words import language_of, telling
 LOOKED_AT = 30
 #: At most so many of the best are compared with each other: their likenesses are a square of numbers.
 MOST_COMPARED = 1_000
-#: A newer memory updates an older one if its similarity to it (:func:`engine.retrieval.corpus.alike`) and its
-#: relevance to the question, as a share of the older one's above the ordinary, add up to this: where it has
-#: words for something being no longer as it was, where it may (了, went up to), and where it has none. Facts
-#: about one thing that can both hold (where it is, when it is) are very similar, too, and must not replace
-#: each other.
+#: A newer memory updates an older one if its similarity to it
+#: (:func:`engine.retrieval.corpus.similarity_matrix`) and its relevance to the question, as a share of the
+#: older one's above the ordinary, add up to this: where it has words for something being no longer as it was,
+#: where it may (了, went up to), and where it has none. Facts about one thing that can both hold (where it
+#: is, when it is) are very similar, too, and must not replace each other.
 SAYS_SO, MAY_SAY_SO, SAYS_NOTHING = 0.8, 1.3, 1.7
 #: And each of the two has to be at least so much.
 LEAST_ALIKE, LEAST_RELEVANT = 0.25, 0.3
@@ -136,22 +136,22 @@ def ordinary(others: Floats) -> float:
     return (others.size * float(np.median(others)) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
 
 
-def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
+def replaces(shown: Sequence[Shown], similarity: Floats, relevance: Floats) -> NDArray[np.bool_]:
     """Which memory (row) replaces which (column), ``(k, k)``: one about the same that was said some time
     before and is not much more relevant.
 
     Args:
         shown: the memories, best first.
-        alike: similarity of each with each, ``(k, k)``.
+        similarity: similarity of each with each, ``(k, k)``.
         relevance: theirs, see :func:`above_ordinary`, ``(k,)``.
     """
     share = share_of(relevance)
-    near = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & told_later(shown)
+    near = (similarity >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & told_later(shown)
     matters: list[bool] = np.asarray(near.any(axis=1)).tolist()  # only of these is read what they say
     enough = np.array(
         [memory.needed if is_near else math.inf for memory, is_near in zip(shown, matters, strict=True)]
     )
-    return np.asarray(near & (alike + np.minimum(share, 1) >= enough[:, None]), dtype=bool)
+    return np.asarray(near & (similarity + np.minimum(share, 1) >= enough[:, None]), dtype=bool)
 
 
 def oldest_first(shown: Sequence[Shown]) -> list[int]:
@@ -315,7 +315,9 @@ def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
     return not _ASKS_PAST.search(question) or _ASKS_LATEST.search(question) is not None
 
 
-def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
+def renewed(
+    question: str, shown: Sequence[Shown], similarity: Floats, relevance: Floats
+) -> NDArray[np.bool_]:
     """Which memory (row), the newest of several, updates which (column), ``(k, k)``.
 
     Where the question is about a topic (:mod:`engine.text.statements`), the newer one has to be of it, and to
@@ -324,17 +326,17 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     Args:
         question: the text that was asked.
         shown: the memories.
-        alike: similarity of each with each, ``(k, k)``.
+        similarity: similarity of each with each, ``(k, k)``.
         relevance: theirs above the ordinary, ``(k,)``.
     """
     if not may_be_renewed(question, shown):
         return np.zeros((len(shown), len(shown)), dtype=bool)
-    pairs = replaces(shown, alike, relevance)
+    pairs = replaces(shown, similarity, relevance)
     topics = topics_of(question) - LISTS
     if topics:
         of_topic = np.array([[_is_of(memory, topic) for memory in shown] for topic in sorted(topics)])
         pairs = (pairs & _same_subject(question, of_topic, shown)) | _on_topic(
-            shown, of_topic, alike, relevance
+            shown, of_topic, similarity, relevance
         )
     by = np.zeros_like(pairs)
     if not pairs.any():  # as most often: what follows only takes pairs away
@@ -381,15 +383,15 @@ def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Sh
 
 
 def _on_topic(
-    shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats
+    shown: Sequence[Shown], of_topic: NDArray[np.bool_], similarity: Floats, relevance: Floats
 ) -> NDArray[np.bool_]:
     """Which (row) updates which (column), both of the same topic of the question."""
     needed = np.array([memory.needed for memory in shown])
     enough = np.where(needed <= MAY_SAY_SO, ENOUGH_CHANGED, ENOUGH)
     both = np.einsum("ti,tj->ij", of_topic, of_topic)
     news = np.isfinite(needed)[:, None] & ((needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :])
-    near = (alike >= TOPIC_ALIKE) & (
-        alike + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None]
+    near = (similarity >= TOPIC_ALIKE) & (
+        similarity + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None]
     )
     enough_of_it = (relevance[:, None] >= LEAST_SHARE * relevance) | (needed <= SAYS_SO)[:, None]
     answers = (relevance >= TOPIC_RELEVANT)[:, None] & enough_of_it
@@ -429,7 +431,7 @@ def _names_thing(question: str, topics: AbstractSet[str]) -> Callable[[str], boo
 def order(
     question: str,
     shown: Sequence[Shown],
-    alike: Callable[[], Floats],
+    similarity: Callable[[], Floats],
     relevance: Callable[[], Floats],
     judge: Callable[[], Heads | None],
     probability: Floats | None = None,
@@ -439,14 +441,14 @@ def order(
     Args:
         question: the text that was asked.
         shown: the memories, best first.
-        alike: gives the similarity of each with each, ``(k, k)``; called only where it matters.
+        similarity: gives the similarity of each with each, ``(k, k)``; called only where it matters.
         relevance: gives theirs above the ordinary, ``(k,)``.
         judge: gives the heads that have to agree, or None.
         probability: that each memory answers, ``(k,)``; None where it is not known.
     """
     positions, replaced_by = np.arange(len(shown)), dict[int, int]()
     if may_be_renewed(question, shown):
-        pairs = renewed(question, shown, alike(), relevance())
+        pairs = renewed(question, shown, similarity(), relevance())
         if probability is not None:
             pairs &= (probability >= LEAST_PROBABILITY)[:, None]
         likely, sure = _judged(shown, pairs, judge)

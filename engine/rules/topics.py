@@ -130,6 +130,7 @@ def _is_topic(word: str) -> bool:
 
 
 def fitness_of(word: str) -> float:
+    """1 for a word that can name a topic, ``NO_NOUN`` for verbs and other words that hardly can."""
     if any(cue.label == "dull" for cue in word_list("cues").find(word)):
         return NO_NOUN
     if word.isascii():

@@ -32,7 +32,7 @@ _READ = MIB
 _ENVIRONMENT = frozenset(
     {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "TZ"}
 )
-_COMMAND = (sys.executable, "-P", "-m", f"{__package__}.child")
+_COMMAND = (sys.executable, "-P", "-m", "engine.stores.child")
 #: Where the package is, for a child of a program that was started in its checkout.
 _PACKAGES = str(Path(__file__).resolve().parents[2])
 

@@ -309,6 +309,7 @@ def _date_of(match: re.Match[str], day: date, *, past: bool) -> str:
 
 
 def weekday_of(given: dict[str, str], day: date, past: bool) -> str:
+    """The day that a weekday means: "Friday", "last Friday"; by the tense where that is open."""
     number, which = weekday_index(given["weekday"]), given["which"]
     if which == "next":
         return _of_week(day, 1, number)

@@ -106,6 +106,7 @@ class EventPublisher:
                 return
 
     def publish_once(self, producer: kombu.Producer, body: bytes, routing_key: str) -> None:
+        """Publish and wait for the broker's confirmation, without another try."""
         if self._declares:
             restore_binding(intake_queue(self._settings), producer.channel)
         if isinstance(producer.channel, VirtualChannel):

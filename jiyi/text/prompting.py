@@ -127,6 +127,7 @@ def _shown(match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4_096)
 def is_hidden(char: str) -> bool:
+    """Whether a character is not seen in a prompt."""
     return unicodedata.category(char) in _HIDDEN or _INVISIBLE.match(char) is not None
 
 

@@ -222,8 +222,10 @@ Node = dict[str, Any]
 
 @once
 def _beside() -> ThreadPoolExecutor:
-    """Threads of this process for what is done at the same time as the caller does something else."""
-    return ThreadPoolExecutor(limits.RETRIEVAL_THREADS, "beside")
+    """Threads beside the callers': for each call that computes at a time one that embeds its question, and
+    one that waits for that to search.
+    """
+    return ThreadPoolExecutor(2 * limits.RETRIEVAL_THREADS, "beside")
 
 
 def _composed(

@@ -340,6 +340,7 @@ class Turns:
         return any(other.running or other.waiting or now - other.at < ASKING_SECONDS for other in others)
 
     def of_group(self, group_id: str, now: float) -> _Group:
+        """The group's calls; of too many idle groups those that were served longest ago go."""
         group = self.groups.get(group_id)
         if group is None:
             if len(self.groups) >= MOST_GROUPS:

@@ -328,7 +328,7 @@ def _in_order(
     order, replaced_by = ordering.order(
         text,
         shown,
-        lambda: index.corpus().alike(rows),
+        lambda: index.corpus().similarity_matrix(rows),
         lambda: ordering.above_ordinary(result.ranked.scores.relevance.normalised, result.ranked.best)[there],
         heads,
         np.array([result.probability[row] for row in rows.tolist()]) if result.probability else None,

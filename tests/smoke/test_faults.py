@@ -53,6 +53,7 @@ def expected(running: Service, _undisturbed: dict[str, Any]) -> dict[str, Any]:
     return _undisturbed
 
 
+@pytest.mark.both_brokers
 def test_broker_restart(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
     for number, batch in enumerate(messages(group)):
         publish(client, batch)

@@ -136,19 +136,19 @@ def three_tiers(group: str) -> Context:
     }
 
 
-def _states(stored: Reading[_Stored], told: list[str] | None) -> list[Context]:
-    """The state of each tier; ``told``: notes on working memory, None if nothing is known of it."""
+def _states(stored: Reading[_Stored], known_notes: list[str] | None) -> list[Context]:
+    """The state of each tier; ``known_notes`` on working memory: None if nothing is known of it."""
     down = None if stored.value else _("The database does not answer: %(why)s", why=stored.reason)
     counts = stored.value.counts if stored.value else None
     since = None if counts is None else counts.waiting_since
     late = since is not None and (datetime.now(UTC) - since).total_seconds() > LATE_SECONDS
-    notes = [_("Neither Valkey nor the database answers.")] if told is None else told
+    notes = [_("Neither Valkey nor the database answers.")] if known_notes is None else known_notes
     note = notes[0] if notes else ""
     behind = _("The filters are behind: is a worker for the queue “embedding” running?") if late else ""
     without = _("Some of it has no vector yet: it is found by its words until it has.")
     return [
         _state("quarantine", down, behind),
-        _state("working", None if told is not None and stored.reason else note or None, note),
+        _state("working", None if known_notes is not None and stored.reason else note or None, note),
         _state("longterm", down, without if counts and counts.without_vector else ""),
     ]
 

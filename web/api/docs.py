@@ -61,12 +61,14 @@ def _here(made: bytes, root: str) -> bytes:
 
 @once_each(len(FORMS))
 def document_bytes(form: str) -> bytes:
+    """The OpenAPI document in JSON, with :data:`ROOT` for the service's address."""
     document_ = tools.document(ROOT, OPERATIONS) if form == "dify" else whole_document()
     return (json.dumps(document_, ensure_ascii=False, indent=2) + "\n").encode()
 
 
 @once
 def page_bytes() -> bytes:
+    """The page for people, with :data:`ROOT` for the service's address."""
     document = whole_document()
     schemas = document["components"]["schemas"]
     described = [
@@ -97,6 +99,7 @@ def marked(text: str) -> Markup:
 
 @once
 def whole_document() -> openapi.Json:
+    """The OpenAPI document of all operations."""
     return openapi.document(ROOT, OPERATIONS)
 
 

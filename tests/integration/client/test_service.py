@@ -92,8 +92,8 @@ def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
 def test_what_a_conversations_prompt_shows_is_written_down_as_an_access(client: Client) -> None:
     client.observe("klaus", "Klaus drinks green tea", occurred_at=T0, wait=True)
     asked = T0 + timedelta(hours=3)
-    told = client.conversations.context(agent_id="klaus", query="What tea does Klaus drink?", now=asked)
-    assert "green tea" in told.context
+    prompt = client.conversations.context(agent_id="klaus", query="What tea does Klaus drink?", now=asked)
+    assert "green tea" in prompt.context
     until(lambda: client.memory.list(agent_id="klaus").rows[0].last_accessed == asked)
     client.conversations.context(
         agent_id="klaus", query="What tea does Klaus drink?", now=asked + timedelta(hours=1), note=False

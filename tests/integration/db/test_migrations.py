@@ -216,14 +216,10 @@ def test_an_empty_database_is_brought_to_the_newest_revision_equals_the_models_a
         empty.alembic(command.check)
 
 
-@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])
-def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database, step: int) -> None:
-    """At revisions so far apart, and at the newest two, rows are added as their code wrote them; in the end
-    none has changed.
-    """
+def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database) -> None:
+    """At each revision rows are added as that revision's code wrote them; in the end none has changed."""
     before: dict[str, tuple[dict[str, list[str]], dict[str, set[tuple[Any, ...]]]]] = {}
-    revisions = dict.fromkeys([*REVISIONS[::step], *REVISIONS[-2:]])
-    for number, revision in enumerate(revisions, start=1):
+    for number, revision in enumerate(REVISIONS, start=1):
         empty.upgrade(revision)
         empty.fill(number)
         columns = {table: sorted(empty.columns(table) - READ_FROM_TEXT) for table in ROWS}

@@ -347,13 +347,7 @@ def test_a_preview_tells_the_same_and_changes_nothing(group: str) -> None:
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param(step, marks=() if place % 3 == 0 else pytest.mark.long)
-        for place, step in enumerate(IN_DATABASE)
-    ],
-)
+@pytest.mark.parametrize("step", list(IN_DATABASE))
 def test_an_erasure_that_dies_at_any_step_ends_complete(group, step, monkeypatch):
     assert (*IN_DATABASE, *OUTSIDE) == STEPS
     met = observed(group, "Maria Lopez sings", keywords=["Maria Lopez"])

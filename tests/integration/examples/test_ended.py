@@ -35,13 +35,12 @@ def of_folder(folder: Path) -> set[str]:
     return found
 
 
-@pytest.mark.long
 @pytest.mark.timeout(START_SECONDS + END_SECONDS + 30)
 @pytest.mark.parametrize(
     ("number", "command"),
     [
         pytest.param(signal.SIGTERM, ["bench.due", "--agents", "3"], id="bench-SIGTERM"),
-        pytest.param(signal.SIGINT, ["examples.debate"], id="example-SIGINT"),
+        pytest.param(signal.SIGINT, ["examples.debate"], id="example-SIGINT", marks=pytest.mark.long),
     ],
 )
 def test_ended_in_the_middle_it_leaves_nothing(number: signal.Signals, command: list[str]) -> None:

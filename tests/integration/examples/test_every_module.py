@@ -54,6 +54,9 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.tune": [LOCOMO, MEMDAILY],
     "bench.web": ["--clients", "1", "--memories", "20", "--seconds", "0.2"],
 }
+#: Those that take seconds, because they need no worker; nor does bench.due, which ``test_ended`` starts.
+#: ``make test-long`` has the others.
+QUICK = {"bench.intents", "bench.schedule"}
 #: Modules that end with exit code 1 where a bound is exceeded, as it is on a machine that does much else.
 BOUNDED = {"bench.attack"}
 #: Modules that replay recordings which do not come with the code.
@@ -160,10 +163,15 @@ def run(module: str, folder: Path, environment: dict[str, str]) -> None:
         assert list(Path(temporary).glob("jiyi-*")) == []
 
 
+@pytest.mark.parametrize("module", [name for name in MODULES if name in QUICK])
+def test_a_quick_module_runs(module: str, folder: Path) -> None:
+    run(module, folder, without_service())
+
+
 @pytest.mark.long
 @pytest.mark.timeout(SECONDS + 30)
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_runs(module: str, folder: Path) -> None:
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in QUICK])
+def test_a_module_with_a_service_of_its_own_runs(module: str, folder: Path) -> None:
     if module == "examples.langgraph_node":
         pytest.importorskip("langgraph", reason="needs the extra `langgraph`")
     if module in RECORDED and not STANFORD.is_dir():
@@ -172,7 +180,7 @@ def test_a_module_runs(module: str, folder: Path) -> None:
 
 
 def test_every_module_that_is_named_here_is_there() -> None:
-    named: set[Any] = {*ARGUMENTS, *BOUNDED, *RECORDED}
+    named: set[Any] = {*ARGUMENTS, *QUICK, *BOUNDED, *RECORDED}
     assert named <= set(MODULES)
 
 

@@ -25,7 +25,7 @@ from tests.shared import few_processes
 from workers import ephemeral
 from workers.embedded.stack import Stack
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("traces")]  # one traced service for all of them
+pytestmark = pytest.mark.xdist_group("traces")  # one traced service for all of them
 
 PROCESSES = ("web", "intake", "retrieval", "beat")
 CHECKOUT = Path(__file__).resolve().parents[3]

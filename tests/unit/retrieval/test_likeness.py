@@ -8,14 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.retrieval.corpus import LANGUAGE_PRIOR, alike, language_sums
+from engine.retrieval.corpus import LANGUAGE_PRIOR, language_sums, similarity_matrix
 from engine.retrieval.ranking import Floats
 
 
 def alike_in(vectors: Floats, languages: NDArray[np.int8], rows: NDArray[np.intp]) -> Floats:
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     sums = language_sums(unit.astype(np.float32), np.ones(len(unit)), np.arange(len(unit)), languages)
-    return alike(unit[rows], languages[rows], sums.astype(np.float64), np.bincount(languages, minlength=2))
+    return similarity_matrix(
+        unit[rows], languages[rows], sums.astype(np.float64), np.bincount(languages, minlength=2)
+    )
 
 
 def common(unit: Floats, languages: NDArray[np.int8], one: int, other: int) -> Floats:
