@@ -88,7 +88,8 @@ REQUESTS_OF_GROUP = 48
 REQUESTS_OF_CALLER, REQUESTS_WAITING = 16, 64
 #: Threads of a web process besides: probes, pages, streams, and what is refused.
 OTHER_THREADS = 32
-#: Requests to the API's documents by one address without a key.
-ANONYMOUS = "120/minute"
+#: Requests by one address without a key for what needs none, and of them those for the API's documents, which
+#: are hundreds of kilobytes each.
+ANONYMOUS, DOCUMENTS = "120/minute", "30/minute"
 #: Seconds after which a refused caller should retry.
 RETRY_SECONDS = 1

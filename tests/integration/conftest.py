@@ -89,7 +89,7 @@ def _patient_web(quick_urls: None) -> Iterator[None]:
         patch.setattr(sources, "PATIENCE", 30.0)
         patch.setattr(rest_memory, "PATIENCE", 30.0)
         patch.setattr(actions, "STATEMENT_TIMEOUT_MS", 30_000)
-        for limit in ("REFUSED", "ANONYMOUS"):  # counted in Valkey for all tests of a minute together
+        for limit in ("REFUSED", "ANONYMOUS", "DOCUMENTS"):  # counted in Valkey for all tests of a minute together
             patch.setattr(api_keys, limit, "100000/minute")
         yield
 

@@ -71,7 +71,7 @@ def test_documents_are_there_before_the_first_request(database: object, made: li
 def test_an_address_may_ask_so_often_and_others_still_may(
     database: object, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    monkeypatch.setattr(api_keys, "ANONYMOUS", "3/minute")
+    monkeypatch.setattr(api_keys, "DOCUMENTS", "3/minute")
     app = create_app()
     asker, other = ({"REMOTE_ADDR": f"2001:db8:{uuid4().hex[:4]}::{number}"} for number in (1, 2))
 

@@ -21,7 +21,7 @@ from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
 from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import TooManyRequests, Unauthorized
 
-from jiyi.protocol.limits import ANONYMOUS
+from jiyi.protocol.limits import ANONYMOUS, DOCUMENTS
 from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey, PresentedKeys
 from models.db.valkey import retry_unless_late
@@ -109,6 +109,7 @@ class Limits:
         self._count = self._limited(settings.rate_limit, "key") if settings.rate_limit else None
         self._count_refused = self._limited(REFUSED, "refused")
         self._count_anonymous = self._limited(ANONYMOUS, "anonymous")
+        self._count_documents = self._limited(DOCUMENTS, "documents")
 
     def _limited(self, rate: str, scope: str) -> Callable[[], None]:
         def one_more() -> None:
@@ -130,6 +131,10 @@ class Limits:
     def count_anonymous(self, address: str) -> None:
         """One more request for what needs no key. Raises :class:`TooManyRequests`."""
         self._hit(self._count_anonymous, f"address:{address}", "Too many requests from this address.")
+
+    def count_documents(self, address: str) -> None:
+        """One more request for a document of the API. Raises :class:`TooManyRequests`."""
+        self._hit(self._count_documents, f"address:{address}", "Too many requests from this address.")
 
     def _hit(self, count: Callable[[], None], who: str, refusal: str) -> None:
         g.limited = who

@@ -27,7 +27,7 @@ FORMS = ("", "dify")
 @blueprint.before_request
 def _limit() -> None:
     """The documents need no key, so it is addresses that are limited."""
-    limits().count_anonymous(request.remote_addr or "")
+    limits().count_documents(request.remote_addr or "")
 
 
 @blueprint.get("/api/openapi.json")
