@@ -155,7 +155,7 @@ def measured(lives: Sequence[truth.Life], arguments: argparse.Namespace, **setti
             figures["extraction"] = extracted(client, arguments.talks)
         with costing("reflection", costs):
             figures["reflection"] = reflected(client, [life["id"] for _, life in lives])
-        left = [] if get_settings().llm == RULES else verdict(llm_endpoint(get_settings())).left()
+        left = [] if get_settings().llm == RULES else verdict(llm_endpoint(get_settings())).prompts_by_rules()
     return {
         **figures,
         "cost": costs,

@@ -29,7 +29,7 @@ from rich.table import Table
 from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.cli import stanford
-from jiyi.cli.stanford import Memory
+from jiyi.cli.stanford import SavedMemory
 from jiyi.polling import poll
 from jiyi.protocol import memory as protocol
 from jiyi.protocol.conversations import AnyKind
@@ -67,7 +67,7 @@ def find(root: Path, name: str) -> Path:
     return next((place for place in places if place.is_dir()), root)
 
 
-def load(folder: Path, *, made_up: bool) -> Memory:
+def load(folder: Path, *, made_up: bool) -> SavedMemory:
     memory = stanford.read(folder)
     if made_up:
         memory = replace(
@@ -77,11 +77,13 @@ def load(folder: Path, *, made_up: bool) -> Memory:
     return memory
 
 
-def publish(client: Client, memory: Memory, agent_id: str) -> None:
+def publish(client: Client, memory: SavedMemory, agent_id: str) -> None:
     client.observe_many(stanford.events(memory, client.group, agent_id), wait=True, timeout=IMPORT_SECONDS)
 
 
-def compare(client: Client, memory: Memory, agent_id: str, case: dict[str, Any]) -> tuple[bool, bool, float]:
+def compare(
+    client: Client, memory: SavedMemory, agent_id: str, case: dict[str, Any]
+) -> tuple[bool, bool, float]:
     """(same order, same set, largest score error) of one case."""
     vectors = [
         made_up_vector(text) if case["made_up"] else memory.vectors[text] for text in case["focal_texts"]
@@ -109,7 +111,7 @@ def compare(client: Client, memory: Memory, agent_id: str, case: dict[str, Any])
     return same_order, same_set, error
 
 
-def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, bool]:
+def stored_as_saved(client: Client, memory: SavedMemory, agent_id: str) -> dict[str, bool]:
     """Whether strengths, depths, numbering and counters came out as the original saved them.
 
     Hand-made memories save no strengths, and depth 0 for thoughts: the original then computes its own, as we
@@ -182,7 +184,7 @@ def run(root: Path, cases_path: Path, console: Console) -> dict[str, Any]:
         "stored": {},
     }
     with running(embedder="hashing") as client:
-        memories: dict[str, Memory] = {}
+        memories: dict[str, SavedMemory] = {}
         for case in track(cases, description=cases_path.name, console=console):
             name = case["memory"]
             if name not in memories:

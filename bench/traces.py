@@ -25,7 +25,7 @@ from rich.table import Table
 from bench.support import traces_perceive
 from bench.support.script import Call, Differs, Replay, conversation, memory_of, pools_of
 from engine import reflection as reflect
-from engine.reflection import Origin, Reflection, Statement, events_of
+from engine.reflection import MemoryStatement, Origin, ReflectionResult, events_of
 from jiyi.errors import BadReply
 from jiyi.protocol.events import Observation
 
@@ -41,7 +41,7 @@ class Outcome:
     """What our code made of a scenario."""
 
     counters: tuple[float, int]
-    reflection: Reflection = field(default_factory=lambda: Reflection([], []))
+    reflection: ReflectionResult = field(default_factory=lambda: ReflectionResult([], []))
     conversation: list[Any] = field(default_factory=list)
     error: str = ""
     #: Statement → (number of the focal point, position among what was retrieved for it).
@@ -87,7 +87,7 @@ def replay(scenario: dict[str, Any], everything: list[dict[str, Any]], *, strict
             pools = pools_of(scenario, everything)
             window = reflect.window(ele_n, original=True)
             latest = [
-                Statement(uuid5(NAMESPACE, f"latest {n}"), text)
+                MemoryStatement(uuid5(NAMESPACE, f"latest {n}"), text)
                 for n, text in enumerate(memory_of(everything)[-window:])
             ]
             outcome.reflection = reflect.reflect(
@@ -111,12 +111,12 @@ def replay(scenario: dict[str, Any], everything: list[dict[str, Any]], *, strict
 def _retrieval(pools: list[list[str]], llm: Replay, outcome: Outcome) -> reflect.Retrieve:
     """The recorded memories of each focal point; each gets an id that says where it stood."""
 
-    def look_up(points: list[str]) -> list[list[Statement]]:
+    def look_up(points: list[str]) -> list[list[MemoryStatement]]:
         for point in points:
             llm.embedded(point)
         order = list(dict.fromkeys(points))
         found = {
-            point: [Statement(uuid5(NAMESPACE, f"{n} {i}"), text) for i, text in enumerate(pools[n])]
+            point: [MemoryStatement(uuid5(NAMESPACE, f"{n} {i}"), text) for i, text in enumerate(pools[n])]
             for n, point in enumerate(order)
         }
         for n, point in enumerate(order):

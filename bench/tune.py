@@ -40,10 +40,10 @@ from engine.retrieval import corpus as columns
 from engine.retrieval import lexicon, relevance
 from engine.retrieval import query as sentences
 from engine.retrieval.corpus import Corpus, Rows, language_code
-from engine.retrieval.query import Part, parts_of, texts_of, vector_of, words_of
+from engine.retrieval.query import WeightedMessage, parts_of, texts_of, vector_of, words_of
 from engine.retrieval.ranking import best
 from engine.retrieval.relevance import Relevance, Words
-from engine.text.keywords import asked_tokens
+from engine.text.keywords import query_tokens
 from jiyi.client.client import chunks
 from jiyi.protocol.retrieval import DialogueMessage
 from jiyi.protocol.wire.vectors import Float32
@@ -137,7 +137,7 @@ def _key(embedder: str, kind: str, text: str) -> str:
     return hashlib.sha256(f"{embedder}\n{kind}\n{text}".encode()).hexdigest()
 
 
-def dialogue_of(question: Question) -> tuple[Part, ...]:
+def dialogue_of(question: Question) -> tuple[WeightedMessage, ...]:
     """The messages that are looked for together; none of a question that is no dialogue."""
     parts = parts_of(_messages(question))
     return parts if len(parts) > 1 else ()
@@ -257,7 +257,7 @@ def measured(corpus: Corpus, question: Question, vectors: TextVectors) -> tuple[
         )
     return relevance.hybrid(
         corpus, question.text, vectors.query(question.text), vectors.query, now
-    ), asked_tokens(question.text)
+    ), query_tokens(question.text)
 
 
 def best_rows(corpus: Corpus, agent: Agent, found: Relevance, count: int) -> Rows:

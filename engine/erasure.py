@@ -112,9 +112,11 @@ def mark_of(key: bytes) -> str:
     return hmac.digest(key, b"", "sha256").hex()[:KEY_MARK_CHARS]
 
 
-def is_hash_of(kept: str, name: str, key: bytes) -> bool:
+def is_hash_of(stored_hash: str, name: str, key: bytes) -> bool:
     """Whether a name is the one that a hash was made of; before hashes had a key, they were SHA-256 alone."""
-    return kept == (hash_of(name, key) if OF_KEY in kept else hashlib.sha256(_plain(name)).hexdigest())
+    return stored_hash == (
+        hash_of(name, key) if OF_KEY in stored_hash else hashlib.sha256(_plain(name)).hexdigest()
+    )
 
 
 def _plain(name: str) -> bytes:

@@ -45,15 +45,15 @@ class Derived(NamedTuple):
     origin: Origin
 
 
-class Source(NamedTuple):
+class MemorySource(NamedTuple):
     """Where a memory comes from that did not come by a program's event, and how far it is trusted at most."""
 
     origin: Origin
     trust: float = 1.0
 
 
-def concluded(llm: str) -> Source:
-    return Source("rules" if llm.startswith(RULES) else "model")
+def source_of_llm(llm: str) -> MemorySource:
+    return MemorySource("rules" if llm.startswith(RULES) else "model")
 
 
 class Rest(NamedTuple):
@@ -69,10 +69,14 @@ def resting_on(node_type: str, trust: float, evidence: Sequence[Rest]) -> Rest:
     return Rest(depth, min([trust, *(rest.trust for rest in evidence)]))
 
 
-def trust_of(seen: Observation, source: Source | None = None) -> float:
+def trust_of(observation: Observation, source: MemorySource | None = None) -> float:
     """A memory's own trust, without its evidence: that of its origin, unless it claims less."""
-    own = TRUST[seen.origin or DEFAULT_ORIGIN] if source is None else min(source.trust, TRUST[source.origin])
-    return own if seen.trust is None else min(own, seen.trust)
+    own = (
+        TRUST[observation.origin or DEFAULT_ORIGIN]
+        if source is None
+        else min(source.trust, TRUST[source.origin])
+    )
+    return own if observation.trust is None else min(own, observation.trust)
 
 
 def content_key(description: str, user_id: str | None, origin: Origin) -> bytes:
@@ -84,24 +88,24 @@ def content_key(description: str, user_id: str | None, origin: Origin) -> bytes:
     return content_digest(description, f"{user_id or ''}\x00{origin}")  # which no name of a user holds
 
 
-def derive(event: MemoryObserved, source: Source | None = None) -> Derived:
-    seen = event.payload
-    origin = source.origin if source is not None else seen.origin or DEFAULT_ORIGIN
-    key = seen.embedding_key or seen.description
-    expires_at = seen.expires_at
-    if expires_at is None and seen.node_type == "thought":
+def derive(event: MemoryObserved, source: MemorySource | None = None) -> Derived:
+    observation = event.payload
+    origin = source.origin if source is not None else observation.origin or DEFAULT_ORIGIN
+    key = observation.embedding_key or observation.description
+    expires_at = observation.expires_at
+    if expires_at is None and observation.node_type == "thought":
         expires_at = event.occurred_at + THOUGHT_LIFETIME
-    keywords = seen.keywords
+    keywords = observation.keywords
     if keywords is None:
-        keywords = keywords_of(seen.description, seen.subject, seen.object)
+        keywords = keywords_of(observation.description, observation.subject, observation.object)
     return Derived(
         embedding_key=key,
         key_hash=text_digest(key),
-        content_hash=content_key(seen.description, seen.user_id, origin),
+        content_hash=content_key(observation.description, observation.user_id, origin),
         keywords=list(dict.fromkeys(keywords)),
-        tokens=tokens(searchable(seen.description, seen.utterances)),
-        health=concerns_health(seen.description) is not False,
-        is_idle=is_idle(key, seen.predicate, seen.object),
+        tokens=tokens(searchable(observation.description, observation.utterances)),
+        health=concerns_health(observation.description) is not False,
+        is_idle=is_idle(key, observation.predicate, observation.object),
         expires_at=expires_at,
         origin=origin,
     )
@@ -148,7 +152,7 @@ class Unappraised:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Appraisal:
-    """A memory's values as if its event had provided them; ``asked`` names the source of each answer."""
+    """A memory's values as if its event had provided them; ``sources`` names the source of each answer."""
 
     subject: str | None
     predicate: str | None
@@ -156,25 +160,25 @@ class Appraisal:
     keywords: list[str]
     poignancy: float | None
     is_idle: bool
-    asked: Mapping[str, Mapping[str, str]]
+    sources: Mapping[str, Mapping[str, str]]
 
 
-def brings_all(brought: Observation | Unappraised) -> bool:
+def is_complete(memory: Observation | Unappraised) -> bool:
     """Whether nothing is missing, whatever its agent wants."""
-    has_triple = brought.subject and brought.predicate and brought.object
-    return bool(has_triple) and brought.poignancy is not None and brought.keywords is not None
+    has_triple = memory.subject and memory.predicate and memory.object
+    return bool(has_triple) and memory.poignancy is not None and memory.keywords is not None
 
 
-def missing(brought: Observation | Unappraised, own: AgentSettings, deployment: Settings) -> Missing:
+def missing(memory: Observation | Unappraised, own: AgentSettings, deployment: Settings) -> Missing:
     """The fields that an event lacks and its agent, or else the deployment, wants from the LLM."""
-    if brings_all(brought):
+    if is_complete(memory):
         return NOTHING
-    has_triple = bool(brought.subject and brought.predicate and brought.object)
+    has_triple = bool(memory.subject and memory.predicate and memory.object)
     return Missing(
-        poignancy=brought.poignancy is None
+        poignancy=memory.poignancy is None
         and (own.derive_poignancy or deployment.agent_defaults.derive_poignancy) == "llm",
         triple=not has_triple and (own.derive_triple or deployment.agent_defaults.derive_triple) == "llm",
-        keywords=brought.keywords is None
+        keywords=memory.keywords is None
         and (own.derive_keywords or deployment.agent_defaults.derive_keywords) == "llm",
     )
 
@@ -189,17 +193,17 @@ def appraise(llm: LLM, memory: Unappraised, lacks: Missing) -> Appraisal:
     language = language_of(memory.description)
     subject, predicate, object_, idle = memory.subject, memory.predicate, memory.object, memory.is_idle
     keywords, poignancy = memory.keywords, memory.poignancy
-    asked: dict[str, Mapping[str, str]] = {}
+    sources: dict[str, Mapping[str, str]] = {}
     if lacks.triple:
         facts = llm.ask(Triple(agent_id=memory.agent_id, language=language, text=memory.embedding_key))
         subject, predicate = subject or facts.subject, predicate or facts.predicate
         object_ = object_ or facts.object
         idle = is_idle(memory.embedding_key, predicate, object_)
-        asked["triple"] = _signature(llm, Triple)
+        sources["triple"] = _signature(llm, Triple)
     if lacks.keywords:
         answer = llm.ask(Keywords(agent_id=memory.agent_id, language=language, text=memory.description))
         keywords = list(dict.fromkeys(answer.keywords))
-        asked["keywords"] = _signature(llm, Keywords)
+        sources["keywords"] = _signature(llm, Keywords)
     if lacks.poignancy and idle:
         poignancy = IDLE_POIGNANCY
     elif lacks.poignancy:
@@ -208,14 +212,14 @@ def appraise(llm: LLM, memory: Unappraised, lacks: Missing) -> Appraisal:
             agent_id=memory.agent_id, language=language, kind=memory.node_type, text=memory.embedding_key
         )
         poignancy = float(llm.ask(question).poignancy)
-        asked["poignancy"] = _signature(llm, Poignancy)
+        sources["poignancy"] = _signature(llm, Poignancy)
     return Appraisal(
         subject=subject,
         predicate=predicate,
         object=object_,
         is_idle=idle,
         poignancy=poignancy,
-        asked=asked,
+        sources=sources,
         keywords=keywords_of(memory.description, subject, object_) if keywords is None else keywords,
     )
 

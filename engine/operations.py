@@ -45,7 +45,7 @@ BACKUP_SECONDS = 3_600
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class JobSchedule:
     """Every so many seconds, ``offset`` after midnight UTC. ``every`` 0: never."""
 
     every: float
@@ -81,7 +81,7 @@ class Job:
     purpose: Translatable
     #: When it runs, unless ``setting`` names the property of the settings that says how often (``…_seconds``,
     #: ``…_minutes``, ``…_hours``; 0: off).
-    when: Schedule = Schedule(0)
+    when: JobSchedule = JobSchedule(0)
     setting: str = ""
     #: The Celery queue it runs in.
     queue: str = "upkeep"
@@ -99,23 +99,23 @@ class Job:
         """The environment variable that says how often it runs, or whether."""
         return f"{PREFIX}{FOLLOWS_FROM.get(self.setting, 'jobs_off').upper()}"
 
-    def schedule(self, settings: Settings) -> Schedule:
+    def schedule(self, settings: Settings) -> JobSchedule:
         """When it runs in this deployment. :class:`SettingsError` if ``JIYI_JOBS_OFF`` names a job that there
         is not.
         """
         if self.name in switched_off(settings):
-            return Schedule(0)
+            return JobSchedule(0)
         if not self.setting:
             return self.when
-        return Schedule(float(getattr(settings, self.setting)) * UNITS[self.setting.rpartition("_")[2]])
+        return JobSchedule(float(getattr(settings, self.setting)) * UNITS[self.setting.rpartition("_")[2]])
 
 
 def switched_off(settings: Settings) -> frozenset[str]:
     """Names of the jobs that do not run. :class:`SettingsError` for what is no job, or must always run."""
     names = frozenset(settings.jobs_off.replace(",", " ").split())
-    known = {job.name for job in _ALL} - {"reconcile"}
-    if wrong := names - known:
-        allowed = ", ".join(sorted(known))
+    switchable = {job.name for job in _ALL} - {"reconcile"}
+    if wrong := names - switchable:
+        allowed = ", ".join(sorted(switchable))
         raise SettingsError(
             f"JIYI_JOBS_OFF: {', '.join(sorted(wrong))} cannot be switched off; there are {allowed}"
         )
@@ -136,8 +136,8 @@ _ALL = (
     ),
     Job(
         "recompute_kw_strength",
-        Translatable("Count keyword strengths anew from the memories, and repair what differs."),
-        Schedule(DAY, 4 * HOUR),
+        Translatable("Count keyword strengths again from the memories, and repair what differs."),
+        JobSchedule(DAY, 4 * HOUR),
     ),
     Job(
         "prune",
@@ -145,17 +145,17 @@ _ALL = (
             "Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of"
             " conversations."
         ),
-        Schedule(DAY, 5 * HOUR),
+        JobSchedule(DAY, 5 * HOUR),
     ),
     Job(
         "snapshot",
         Translatable("Count queues, pending work, dead letters and delays, for plots and for looking back."),
-        Schedule(5 * MINUTE),
+        JobSchedule(5 * MINUTE),
     ),
     Job(
         "expire_thoughts",
         Translatable("Archive memories past their expiry, as thoughts are after thirty days."),
-        Schedule(HOUR),
+        JobSchedule(HOUR),
     ),
     Job(
         "archive",
@@ -163,7 +163,7 @@ _ALL = (
             "Archive memories that have faded: long not accessed, of little importance, and nothing rests on"
             " them."
         ),
-        Schedule(DAY, 3 * HOUR),
+        JobSchedule(DAY, 3 * HOUR),
     ),
     Job(
         "backup",
@@ -174,39 +174,38 @@ _ALL = (
     Job(
         "verify_backup",
         Translatable("Check that there is a backup that is young enough and can be read."),
-        Schedule(DAY, 6 * HOUR),
+        JobSchedule(DAY, 6 * HOUR),
     ),
     Job(
         "reflect",
         Translatable("At night, by each agent's clock, let agents reflect that have new events."),
-        Schedule(HOUR),
+        JobSchedule(HOUR),
     ),
     Job(
         "warm",
-        Translatable(
-            "Have the indexes of the agents that were asked last brought up to date in a retrieval worker."
-        ),
-        Schedule(5 * MINUTE),
+        Translatable("Update the indexes of the agents that were queried last in a retrieval worker."),
+        JobSchedule(5 * MINUTE),
         time_limit=30,
     ),
     Job(
         "digest",
         Translatable("Digest what came into each group's quarantine: in clusters, with words for people."),
-        Schedule(DIGEST_HOURS * HOUR),
+        JobSchedule(DIGEST_HOURS * HOUR),
         queue="reflection",
     ),
     Job(
         "scan_stores",
         Translatable("Look through the files of stores for what is new, changed or gone."),
-        Schedule(5 * MINUTE),
+        JobSchedule(5 * MINUTE),
     ),
     # Beside a scan under way: what one has taken the other passes over.
     Job(
         "due_scan",
         Translatable(
-            "Owe the schedules and heartbeats that are due, and deliver alerts whose quiet hours are over."
+            "Enqueue the schedules and heartbeats that are due, and deliver alerts whose quiet hours are"
+            " over."
         ),
-        Schedule(MINUTE),
+        JobSchedule(MINUTE),
         queue="growth",
         time_limit=50,
         overlaps=True,
@@ -214,12 +213,12 @@ _ALL = (
     Job(
         "expire_items",
         Translatable("Delete items past their time; they are not found any more before that."),
-        Schedule(10 * MINUTE),
+        JobSchedule(10 * MINUTE),
     ),
     Job(
         "expire_working_memory",
         Translatable("Take out of working memory what has been there for its time."),
-        Schedule(10 * MINUTE),
+        JobSchedule(10 * MINUTE),
     ),
 )
 #: Every job there is, by name, but for those of subjects that are off.
@@ -339,10 +338,10 @@ def caller_of(error: BaseException) -> str:
 def trace_of(error: BaseException) -> str:
     """The traceback of an error and of its causes; of each message only what :func:`caller_of` returns."""
     lines: list[str] = []
-    seen: set[int] = set()
+    visited: set[int] = set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
+    while current is not None and id(current) not in visited:
+        visited.add(id(current))
         lines = [*_frames(current.__traceback__), f"{type(current).__name__}: {caller_of(current)}", *lines]
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
         if current is not None:
@@ -357,9 +356,9 @@ def _frames(trace: TracebackType | None) -> Iterable[str]:
     ]
 
 
-def fields_in(reason: str, known: Iterable[str]) -> str:
+def fields_in(reason: str, allowed: Iterable[str]) -> str:
     """The names of wrong fields in the sentences of a refusal, as far as they are names that we gave."""
-    names = set(known)
+    names = set(allowed)
     secrets = []
     for sentence in reason.split("; "):
         field = sentence.partition(":")[0]

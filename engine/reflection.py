@@ -49,7 +49,7 @@ MEMO_THOUGHT: dict[Language, str] = {"en": "{agent} {sentence}", "zh": "{agent}{
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class MemoryStatement:
     """A memory as the LLM sees it: its embedding key, as in the original."""
 
     node_id: UUID
@@ -61,24 +61,24 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Reflection:
+class ReflectionResult:
     focal_points: list[str]
     thoughts: list[Thought]
 
 
 #: The memories that matter for each text, best first; all texts are asked about at once.
-Retrieve = Callable[[list[str]], list[list[Statement]]]
+Retrieve = Callable[[list[str]], list[list[MemoryStatement]]]
 
 
 #: Of the users whose memories are new, those with the most are thought about in one reflection.
 MAX_USERS = 5
 
 
-def by_user(statements: Sequence[Statement]) -> dict[str | None, list[Statement]]:
+def by_user(statements: Sequence[MemoryStatement]) -> dict[str | None, list[MemoryStatement]]:
     """Memories visible to all, and those visible to one user alone, of the users with the most: no thought is
     to mix them.
     """
-    users: dict[str | None, list[Statement]] = {}
+    users: dict[str | None, list[MemoryStatement]] = {}
     for statement in statements:
         users.setdefault(statement.user_id, []).append(statement)
     most = sorted(users, key=lambda user: (user is not None, -len(users[user])))[
@@ -87,7 +87,7 @@ def by_user(statements: Sequence[Statement]) -> dict[str | None, list[Statement]
     return {user: users[user] for user in most}
 
 
-def told(thoughts: Sequence[Thought], users: Mapping[UUID, str]) -> list[Thought]:
+def visible_thoughts(thoughts: Sequence[Thought], users: Mapping[UUID, str]) -> list[Thought]:
     """The thoughts, each visible to those who see its evidence; without thoughts from private evidence of two
     users.
 
@@ -116,7 +116,7 @@ def window(importance_ele_n: int, *, original: bool) -> int:
 
 
 def counters_after(
-    now: tuple[float, int], seen: tuple[float, int], maximum: float, *, original: bool
+    now: tuple[float, int], at_start: tuple[float, int], maximum: float, *, original: bool
 ) -> tuple[float, int]:
     """(what is left until the next reflection, events since this one), given the same at its beginning
     (``seen``).
@@ -125,12 +125,17 @@ def counters_after(
     """
     if original:
         return maximum, 0
-    return min(maximum, maximum + now[0] - seen[0]), max(0, now[1] - seen[1])
+    return min(maximum, maximum + now[0] - at_start[0]), max(0, now[1] - at_start[1])
 
 
 def reflect(
-    agent_id: str, statements: Sequence[Statement], llm: LLM, retrieve: Retrieve, *, original: bool = False
-) -> Reflection:
+    agent_id: str,
+    statements: Sequence[MemoryStatement],
+    llm: LLM,
+    retrieve: Retrieve,
+    *,
+    original: bool = False,
+) -> ReflectionResult:
     """Thoughts that follow from the latest memories. ``original`` keeps the original's rule of idle memories,
     and repeated insights.
 
@@ -139,20 +144,22 @@ def reflect(
     """
     texts = [statement.text for statement in statements]
     language = language_of("\n".join(texts))
-    asked = FocalPoints(agent_id=agent_id, language=language, statements=texts, count=FOCAL_POINTS)
-    points = llm.ask(asked).questions
+    question = FocalPoints(agent_id=agent_id, language=language, statements=texts, count=FOCAL_POINTS)
+    points = llm.ask(question).questions
     # A point that was given twice is thought about once.
     retrieved = dict(zip(points, retrieve(points), strict=True))
     appraise = _Appraiser(agent_id, llm, original=original)
     thoughts: list[Thought] = []
     for point, memories in retrieved.items():
         for text, evidence in _insights(agent_id, language, point, memories, llm):
-            known = next((thought for thought in thoughts if thought.description == text), None)
-            if known is None or original:
+            duplicate = next((thought for thought in thoughts if thought.description == text), None)
+            if duplicate is None or original:
                 thoughts.append(appraise(text, evidence, signature(Insights, language), focal_point=point))
             else:  # it answers two of the questions: one thought, with the evidence of both
-                known.evidence.extend(node_id for node_id in evidence if node_id not in known.evidence)
-    return Reflection(points, thoughts)
+                duplicate.evidence.extend(
+                    node_id for node_id in evidence if node_id not in duplicate.evidence
+                )
+    return ReflectionResult(points, thoughts)
 
 
 def reflect_on_conversation(
@@ -189,14 +196,14 @@ def reflect_on_conversation(
 
 
 def _insights(
-    agent_id: str, language: Language, point: str, memories: Sequence[Statement], llm: LLM
+    agent_id: str, language: Language, point: str, memories: Sequence[MemoryStatement], llm: LLM
 ) -> Iterator[tuple[str, list[UUID]]]:
     """(insight, its evidence); the same insight given twice is one, with the evidence of both (Q12)."""
     if not memories:
         return
     texts = [memory.text for memory in memories]
     times = [memory.at for memory in memories if memory.at is not None]
-    asked = Insights(
+    question = Insights(
         agent_id=agent_id,
         language=language,
         focal_point=point,
@@ -206,7 +213,7 @@ def _insights(
         count=INSIGHTS,
     )
     united: dict[str, dict[UUID, None]] = {}
-    for insight in llm.ask(asked).insights:
+    for insight in llm.ask(question).insights:
         united.setdefault(insight.text.strip(), {}).update(
             dict.fromkeys(memories[i].node_id for i in insight.evidence)
         )

@@ -42,7 +42,7 @@ class Subject:
         """The error that a caller gets where the subject is off."""
         return SwitchedOff(
             f"the subject {self.name!r} is switched off in this deployment: "
-            "add it to JIYI_SUBJECTS and start the service anew (docs/configuration.md)"
+            "add it to JIYI_SUBJECTS and restart the service (docs/configuration.md)"
         )
 
 

@@ -17,7 +17,7 @@ MAX_PROBLEMS_SHOWN = 10  # a batch of 500 bad events must not print 500 lines
 MAX_PROBLEMS, MAX_ERRORS = 50, 10_000
 MAX_VALUE_CHARS = 60  # of an offending value quoted in a message
 #: Least similarity of a name and the one that was probably meant, 0 … 1.
-LIKENESS = 0.6
+LEAST_SIMILARITY = 0.6
 #: How pydantic calls the members of a union in the path of an error.
 _MEMBER = re.compile(r"(?:function-(?:after|before|wrap|plain)|literal|list|dict|nullable|lax-or-strict)\[")
 #: Names that are listed where none is similar.
@@ -31,8 +31,8 @@ def words_of(error: BaseException) -> str:
 
 def kind_and_words(error: BaseException) -> str:
     """The same behind its kind."""
-    said, kind = words_of(error), type(error).__name__
-    return kind if said == kind else f"{kind}: {said}"
+    words, kind = words_of(error), type(error).__name__
+    return kind if words == kind else f"{kind}: {words}"
 
 
 class JiyiError(Exception):
@@ -237,9 +237,9 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
 
 
 def join_problems(problems: Sequence[str]) -> str:
-    shown = "; ".join(problems[:MAX_PROBLEMS_SHOWN])
+    text = "; ".join(problems[:MAX_PROBLEMS_SHOWN])
     hidden = len(problems) - MAX_PROBLEMS_SHOWN
-    return f"{shown}; and {hidden} more" if hidden > 0 else shown
+    return f"{text}; and {hidden} more" if hidden > 0 else text
 
 
 def problems_of(error: ValidationError, model: Any = None) -> list[str]:
@@ -247,14 +247,17 @@ def problems_of(error: ValidationError, model: Any = None) -> list[str]:
     ``model`` (or union) that was checked also the name that was probably meant.
     """
     items = first_errors(error)
-    told = [
+    sentences = [
         _sentence(item, model if place < MAX_PROBLEMS_SHOWN else None) for place, item in enumerate(items)
     ]
     more = error.error_count() - len(items)
     return (
-        [*told, f"and {more:,} more problems" if told else f"{more:,} problems, too many to be listed"]
+        [
+            *sentences,
+            f"and {more:,} more problems" if sentences else f"{more:,} problems, too many to be listed",
+        ]
         if more
-        else told
+        else sentences
     )
 
 
@@ -269,24 +272,24 @@ def first_of(problems: Iterable[str]) -> list[str]:
     return first if len(first) <= MAX_PROBLEMS else [*first[:-1], "and more problems"]
 
 
-def unknown_option(name: str, known: Collection[str], within: str = "") -> str:
+def unknown_option(name: str, names: Collection[str], within: str = "") -> str:
     """What is said of an option that is none of those known; ``within`` is the path to where it stands."""
-    return unknown(name, known, "option", within)
+    return unknown(name, names, "option", within)
 
 
-def unknown(name: str, known: Collection[str], what: str, within: str = "") -> str:
+def unknown(name: str, names: Collection[str], what: str, within: str = "") -> str:
     """What is said of a name (of an option, a command) that is not known, with the one probably meant."""
-    shown = readable_part(name)
-    found = get_close_matches(shown, known, n=1, cutoff=LIKENESS) if known else []
-    told = f"unknown {what} '{within}{shown}'"
-    if found == [shown]:
-        return f"{told}: it is not taken here; leave it out"
-    if found:
-        return f"{told}: did you mean {found[0]}?"
+    readable_name = readable_part(name)
+    matches = get_close_matches(readable_name, names, n=1, cutoff=LEAST_SIMILARITY) if names else []
+    problem = f"unknown {what} '{within}{readable_name}'"
+    if matches == [readable_name]:
+        return f"{problem}: it is not taken here; leave it out"
+    if matches:
+        return f"{problem}: did you mean {matches[0]}?"
     return (
-        f"{told}: known are {', '.join(sorted(known))}"
-        if 0 < len(known) <= MAX_NAMES_SHOWN
-        else f"{told}: there is none of this name"
+        f"{problem}: known are {', '.join(sorted(names))}"
+        if 0 < len(names) <= MAX_NAMES_SHOWN
+        else f"{problem}: there is none of this name"
     )
 
 
@@ -297,8 +300,8 @@ def _names_at(model: Any, path: Sequence[Any]) -> set[str]:
         if (
             isinstance(part, str) and "." not in part
         ):  # positions and the names of a union's members are no fields
-            fields = [found for one in models for name, found in one.model_fields.items() if name == part]
-            models = {found for field in fields for found in _models_in(field.annotation)}
+            fields = [field for one in models for name, field in one.model_fields.items() if name == part]
+            models = {model for field in fields for model in _models_in(field.annotation)}
     return {name for one in models for name in one.model_fields}
 
 

@@ -17,9 +17,9 @@ T = TypeVar("T")
 class Once(Generic[P, T]):
     """Calls ``make`` once for the same positional arguments; what raises is not kept."""
 
-    def __init__(self, make: Callable[P, T], kept: int) -> None:
+    def __init__(self, make: Callable[P, T], size: int) -> None:
         self.__wrapped__, self.__doc__, self.__name__ = make, make.__doc__, make.__name__
-        self._make, self._kept, self._lock = make, kept, RLock()
+        self._make, self._size, self._lock = make, size, RLock()
         self._made: dict[Any, T] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -30,7 +30,7 @@ class Once(Generic[P, T]):
         with self._lock:
             if args not in self._made:
                 value = self._make(*args, **kwargs)
-                if len(self._made) >= self._kept:
+                if len(self._made) >= self._size:
                     del self._made[next(iter(self._made))]
                 self._made[args] = value
             return self._made[args]
@@ -50,6 +50,6 @@ def once(make: Callable[P, T]) -> Once[P, T]:
     return Once(make, 1)
 
 
-def once_each(kept: int) -> Callable[[Callable[P, T]], Once[P, T]]:
-    """Decorator: one value for each set of positional arguments; of more than ``kept`` the oldest goes."""
-    return lambda make: Once(make, kept)
+def once_each(size: int) -> Callable[[Callable[P, T]], Once[P, T]]:
+    """Decorator: one value for each set of positional arguments; of more than ``size`` the oldest goes."""
+    return lambda make: Once(make, size)

@@ -27,11 +27,11 @@ def poll(
     the words of ``late``, if that is given.
     """
     deadline, pause = time.monotonic() + seconds, first
-    while not final(found := look()):
+    while not final(result := look()):
         if time.monotonic() > deadline:
             if late is not None:
-                raise NoAnswer(late(found))
+                raise NoAnswer(late(result))
             break
         time.sleep(pause)
         pause = min(pause * 2, last)
-    return found
+    return result

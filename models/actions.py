@@ -20,8 +20,8 @@ def _refused(declared: Declaration, subject: Subject) -> Action[Any, Any]:
     def refuse(_context: Context, _request: Any) -> Any:
         raise subject.refusal
 
-    given = {field.name: getattr(declared, field.name) for field in fields(declared)}
-    return Action(**{**given, "function": refuse, "mutates": False})
+    attributes = {field.name: getattr(declared, field.name) for field in fields(declared)}
+    return Action(**{**attributes, "function": refuse, "mutates": False})
 
 
 #: Actions of subjects that are off: the caller gets the subject's refusal, whatever the request.

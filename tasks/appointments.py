@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from engine.appointments.parse import judge_request
-from engine.appointments.schedule import MAKE_GOOD, Firing, firing
+from engine.appointments.schedule import CATCH_UP, Firing, firing
 from engine.heads.local import heads
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules, ScheduleState
 from models.appointments import heartbeats, schedule_actions, schedules
@@ -38,14 +38,14 @@ ALERT_SOURCE = "schedule"
 HEARTBEAT_BATCH = 50
 #: Rows of one transaction.
 SCAN_BATCH = 500
-_OWE: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {
-    FIRE: schedules.owe_schedules,
-    HEARTBEAT: schedules.owe_heartbeats,
-    REFLECT: self_review.owe_hours,
+_ENQUEUERS: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {
+    FIRE: schedules.enqueue_schedules,
+    HEARTBEAT: schedules.enqueue_heartbeats,
+    REFLECT: self_review.enqueue_reviews,
 }
 
 
-@work_task(FIRE, batch=FIRE_BATCH, time_limit=60, owed_ahead=AHEAD.total_seconds())
+@work_task(FIRE, batch=FIRE_BATCH, time_limit=60, due_ahead=AHEAD.total_seconds())
 def fire_schedule(batch: Batch) -> None:
     """Deliver what is due, and note the run.
 
@@ -59,11 +59,11 @@ def fire_schedule(batch: Batch) -> None:
 
 def fire(batch: Batch, now: datetime) -> None:
     group_id = batch.scope.groups[0]
-    told: list[NewAlert] = []
-    with batch.finish() as (connection, owed):
-        due = schedules.locked(connection, group_id, owed)
-        known = schedules.known_runs(connection, group_id, list(due), now - 2 * MAKE_GOOD)
-        done, waiting = [], []
+    alerts: list[NewAlert] = []
+    with batch.finish() as (connection, pending):
+        due = schedules.locked(connection, group_id, pending)
+        known_runs = schedules.known_runs(connection, group_id, list(due), now - 2 * CATCH_UP)
+        runs, waiting = [], []
         for schedule_id, schedule in due.items():
             if schedule.next_run_at is None:
                 continue
@@ -71,14 +71,16 @@ def fire(batch: Batch, now: datetime) -> None:
             if run is None:  # it was resumed for later: the scan enqueues it then
                 waiting.append(schedule_id)
                 continue
-            alert = None if run.skipped or (schedule_id, run.due_at) in known else _alert(schedule, run, now)
+            alert = (
+                None if run.skipped or (schedule_id, run.due_at) in known_runs else _alert(schedule, run, now)
+            )
             if alert is not None:
-                told.append(alert)
-            done.append((schedule_id, run, None if alert is None else alert.alert_id))
-        heartbeats.add(connection, group_id, told, now)
-        schedules.note_runs(connection, group_id, done, now)
-        schedules.clear_owed(connection, group_id, waiting)
-    heartbeats.publish_delivered(group_id, told, now)
+                alerts.append(alert)
+            runs.append((schedule_id, run, None if alert is None else alert.alert_id))
+        heartbeats.add(connection, group_id, alerts, now)
+        schedules.note_runs(connection, group_id, runs, now)
+        schedules.clear_pending(connection, group_id, waiting)
+    heartbeats.publish_delivered(group_id, alerts, now)
 
 
 def _alert(schedule: ScheduleState, run: Firing, now: datetime) -> NewAlert:
@@ -101,20 +103,20 @@ def _alert(schedule: ScheduleState, run: Firing, now: datetime) -> NewAlert:
 def do_request(actor: Actor, request: AskSchedules) -> AskedSchedules:
     """Safe to repeat because what was done for a ``request_id`` is not done again."""
     judge, now = heads(), datetime.now(UTC)
-    wanted = judge_request(
+    intent = judge_request(
         request.text, now, partial(_time_zone, actor, request), judge, request.completes or ""
     )
-    if wanted.asked is None:
+    if intent.kind is None:
         return AskedSchedules(certainty="none")
-    likeness = None if judge is None else judge.likeness
+    similarity = None if judge is None else judge.similarities
 
     def perform(context: Context, request: AskSchedules) -> AskedSchedules:
-        if wanted.parsed is not None:
-            return schedule_actions.do_new(context, request, wanted.parsed, now)
-        return schedule_actions.do_request(context, request, wanted, likeness)
+        if intent.parsed is not None:
+            return schedule_actions.do_new(context, request, intent.parsed, now)
+        return schedule_actions.do_request(context, request, intent, similarity)
 
-    done: AskedSchedules = replace(schedule_actions.ask, function=perform).perform(actor, request)
-    return done
+    result: AskedSchedules = replace(schedule_actions.ask, function=perform).perform(actor, request)
+    return result
 
 
 def _time_zone(actor: Actor, request: AskSchedules) -> str:
@@ -124,7 +126,7 @@ def _time_zone(actor: Actor, request: AskSchedules) -> str:
         return time_zone(connection, actor.group_id, request.agent_id)
 
 
-@work_task(HEARTBEAT, batch=HEARTBEAT_BATCH, time_limit=60, owed_ahead=AHEAD.total_seconds())
+@work_task(HEARTBEAT, batch=HEARTBEAT_BATCH, time_limit=60, due_ahead=AHEAD.total_seconds())
 def heartbeat(batch: Batch) -> None:
     """Let agents look after their reminders, memories, open problems and people.
 
@@ -138,17 +140,17 @@ def heartbeat(batch: Batch) -> None:
 
 def tick_due(batch: Batch, now: datetime) -> None:
     group_id = batch.scope.groups[0]
-    told: list[NewAlert] = []
-    with batch.finish() as (connection, owed):
-        for row in heartbeats.locked(connection, group_id, owed):
+    alerts: list[NewAlert] = []
+    with batch.finish() as (connection, pending):
+        for row in heartbeats.locked(connection, group_id, pending):
             due_at = row.next_tick_at
             if due_at is None or heartbeats.has_ticked(connection, (group_id, row.agent_id), due_at):
                 continue
             if due_at > now:  # it was reconfigured: the scan enqueues it when it is due
-                heartbeats.clear_owed(connection, (group_id, row.agent_id))
+                heartbeats.clear_pending(connection, (group_id, row.agent_id))
                 continue
-            told += heartbeats.tick(connection, row, due_at, now)[1]
-    heartbeats.publish_delivered(group_id, told, now)
+            alerts += heartbeats.tick(connection, row, due_at, now)[1]
+    heartbeats.publish_delivered(group_id, alerts, now)
 
 
 @job("due_scan")
@@ -159,8 +161,8 @@ def due_scan(run: Run) -> None:
     Safe to repeat because what was enqueued for a time, or delivered, is not found again.
     """
     run.repeat(partial(_repair_clock, run), SCAN_BATCH)
-    for kind, owe in _OWE.items():
-        for moment in sorted(set(_batches(run, kind, owe))):
+    for kind, enqueue in _ENQUEUERS.items():
+        for moment in sorted(set(_batches(run, kind, enqueue))):
             wake_at(kind, moment)
     stream.publish_all(_batches(run, "delivered", heartbeats.deliver))
 
@@ -175,13 +177,13 @@ def _repair_clock(run: Run, connection: Connection) -> int:
 
 def _batches(run: Run, counted: str, take: Callable[[Connection, datetime, int], list[T]]) -> list[T]:
     """All that ``take`` finds, a transaction for each batch."""
-    taken: list[T] = []
+    results: list[T] = []
 
     def step(connection: Connection) -> int:
-        found = take(connection, run.now, SCAN_BATCH)
-        taken.extend(found)
-        run.count(**{counted: len(found)})
-        return len(found)
+        batch = take(connection, run.now, SCAN_BATCH)
+        results.extend(batch)
+        run.count(**{counted: len(batch)})
+        return len(batch)
 
     run.repeat(step, SCAN_BATCH)
-    return taken
+    return results

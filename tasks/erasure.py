@@ -31,7 +31,7 @@ from models.erasure import cache_invalidation as orders
 from models.erasure.parts import parts
 from models.erasure.progress import (
     ERASE,
-    Progress,
+    ErasureProgress,
     begin,
     finish,
     forget_names,
@@ -104,37 +104,37 @@ def preview(actor: Actor, request: Erasure) -> ErasurePreview:
 
 
 #: A step of one transaction; it gives whether it has ended.
-Step = Callable[[Connection, Progress], bool]
+Step = Callable[[Connection, ErasureProgress], bool]
 
 
-def _wait(connection: Connection, progress: Progress) -> bool:
+def _wait(connection: Connection, progress: ErasureProgress) -> bool:
     """Everybody who stores knows of the erasure from now on."""
     refusal.wait_for_storing(connection)
-    agents = matching.agents_of(connection, progress.group_id, progress.what, progress.asked)
+    agents = matching.agents_of(connection, progress.group_id, progress.what, progress.request)
     progress.place["agents"] = sorted({*progress.agents, *agents})
     return True
 
 
-def _note(connection: Connection, progress: Progress) -> bool:
+def _note(connection: Connection, progress: ErasureProgress) -> bool:
     whose = (progress.erasure_id, progress.group_id)
     for agent_id in progress.agents:
         matching.note_agent(connection, *whose, agent_id)
-    if progress.asked is not None:
-        matching.note_nodes(connection, *whose, progress.asked.node_ids)
+    if progress.request is not None:
+        matching.note_nodes(connection, *whose, progress.request.node_ids)
     return True
 
 
-def _withhold(connection: Connection, progress: Progress) -> bool:
+def _withhold(connection: Connection, progress: ErasureProgress) -> bool:
     """What turns say of memories that are named one by one goes with these; what else they say is recorded
     again.
     """
-    if progress.asked is not None and progress.asked.node_ids:
-        turns = standing.withhold(connection, progress.group_id, progress.asked.node_ids)
+    if progress.request is not None and progress.request.node_ids:
+        turns = standing.withhold(connection, progress.group_id, progress.request.node_ids)
         matching.note_nodes(connection, progress.erasure_id, progress.group_id, turns)
     return True
 
 
-def _note_events(connection: Connection, progress: Progress) -> bool:
+def _note_events(connection: Connection, progress: ErasureProgress) -> bool:
     if not progress.names:
         return True
     after = progress.place.pop("events_after", 0)
@@ -145,7 +145,7 @@ def _note_events(connection: Connection, progress: Progress) -> bool:
     return last is None
 
 
-def _note_memories(connection: Connection, progress: Progress) -> bool:
+def _note_memories(connection: Connection, progress: ErasureProgress) -> bool:
     if not progress.names:
         return True
     whose, names = (progress.erasure_id, progress.group_id), Names(progress.names)
@@ -159,11 +159,11 @@ def _note_memories(connection: Connection, progress: Progress) -> bool:
     return after is None
 
 
-def _note_resting(connection: Connection, progress: Progress) -> bool:
+def _note_resting(connection: Connection, progress: ErasureProgress) -> bool:
     return not matching.note_resting(connection, progress.erasure_id, progress.group_id)
 
 
-def _delete(connection: Connection, progress: Progress) -> bool:
+def _delete(connection: Connection, progress: ErasureProgress) -> bool:
     after = UUID(progress.place.pop("deleted_upto", str(UUID(int=0))))
     last, gone, agents = deletion.delete_noted(connection, progress.erasure_id, progress.group_id, after)
     progress.count("scrubbed", reflections=gone.pop("focal_points", 0))
@@ -174,7 +174,7 @@ def _delete(connection: Connection, progress: Progress) -> bool:
     return last is None
 
 
-def _repetitions(connection: Connection, progress: Progress) -> bool:
+def _repetitions(connection: Connection, progress: ErasureProgress) -> bool:
     after = progress.place.pop("repetitions_after", 0)
     last, count = deletion.erase_repetitions(connection, progress.erasure_id, progress.group_id, after)
     progress.count("erased", events=count)
@@ -183,7 +183,7 @@ def _repetitions(connection: Connection, progress: Progress) -> bool:
     return last is None
 
 
-def _agents(connection: Connection, progress: Progress) -> bool:
+def _agents(connection: Connection, progress: ErasureProgress) -> bool:
     for agent_id in progress.agents:
         progress.count("erased", **deletion.delete_agent(connection, (progress.group_id, agent_id)))
     if progress.agents:
@@ -192,7 +192,7 @@ def _agents(connection: Connection, progress: Progress) -> bool:
     return True
 
 
-def _texts(connection: Connection, progress: Progress) -> bool:
+def _texts(connection: Connection, progress: ErasureProgress) -> bool:
     records.flush()  # earlier retrievals are scrubbed, too
     ids = noted_ids(connection, progress.erasure_id)
     progress.count("scrubbed", **deletion.scrub(connection, progress.group_id, progress.whom, ids))
@@ -201,13 +201,13 @@ def _texts(connection: Connection, progress: Progress) -> bool:
     return True
 
 
-def _counts(connection: Connection, progress: Progress) -> bool:
+def _counts(connection: Connection, progress: ErasureProgress) -> bool:
     """What is counted of the memories of one more agent that lost some."""
-    left: list[str] = progress.place.setdefault("to_count", list(progress.touched))
-    if not left:
+    agent_ids: list[str] = progress.place.setdefault("to_count", list(progress.touched))
+    if not agent_ids:
         del progress.place["to_count"]
         return True
-    agent_id = left.pop()
+    agent_id = agent_ids.pop()
     if agent_id not in progress.agents:
         connection.execute(_LONG_STATEMENT_TIMEOUT)
         drift = nodes.repair(connection, progress.group_id, agent_id)
@@ -259,7 +259,7 @@ TOUCHED = (
 OWN_TABLES = ("erasures", "erasing_ids")
 
 
-def _workers(progress: Progress) -> float | None:
+def _workers(progress: ErasureProgress) -> float | None:
     """Have every worker that holds indexes drop what it has of the agents touched, and all questions."""
     answered: dict[str, Any] = progress.place.setdefault("workers", {})
     agents = [*progress.agents, *progress.touched]
@@ -283,7 +283,7 @@ def _workers(progress: Progress) -> float | None:
     return None
 
 
-def _valkey(progress: Progress) -> float | None:
+def _valkey(progress: ErasureProgress) -> float | None:
     with unit_of_work() as connection:
         ids = noted_ids(connection, progress.erasure_id)
     agents = {*progress.agents, *progress.touched}
@@ -293,25 +293,25 @@ def _valkey(progress: Progress) -> float | None:
     return None
 
 
-def _vacuum(progress: Progress) -> float | None:
+def _vacuum(progress: ErasureProgress) -> float | None:
     vacuum((*TOUCHED, *(table for part in parts() for table in part.vacuumed)))
     _advance(progress)
     return None
 
 
-def _proof(progress: Progress) -> float | None:
+def _proof(progress: ErasureProgress) -> float | None:
     """Look for what is left; with nothing left the names go, too."""
     proof = traces.Proof()
     whom = progress.whom
     with unit_of_work() as connection:
         connection.execute(_LONG_STATEMENT_TIMEOUT)
         ids = noted_ids(connection, progress.erasure_id)
-        traces.look_through_tables(connection, proof, progress.group_id, whom, ids)
-    traces.look_through_valkey(proof, progress.group_id, whom, ids)
-    traces.look_through_logs(proof, whom)
+        traces.search_tables(connection, proof, progress.group_id, whom, ids)
+    traces.search_valkey(proof, progress.group_id, whom, ids)
+    traces.search_logs(proof, whom)
     with unit_of_work() as connection:
         report = _report(progress, proof)
-        if not proof.left:
+        if not proof.remaining:
             forget_names(connection, progress, report)
             return None
         tries: int = progress.place.get("tries", 0) + 1
@@ -323,7 +323,7 @@ def _proof(progress: Progress) -> float | None:
     return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 
-def _append_only_files(progress: Progress) -> float | None:
+def _append_only_files(progress: ErasureProgress) -> float | None:
     rewritten = append_only.rewrite(progress.place.setdefault("rewriting", []), ANSWER_SECONDS)
     if rewritten is None:
         _save(progress)
@@ -333,7 +333,7 @@ def _append_only_files(progress: Progress) -> float | None:
     return None
 
 
-def _finish(progress: Progress) -> float | None:
+def _finish(progress: ErasureProgress) -> float | None:
     """The erasure is done; a backup in place of those of before knows no names any more."""
     report: ErasureReport = progress.place["report"]
     # The new backup has this row as well: restored, it takes no others along.
@@ -351,7 +351,7 @@ def _finish(progress: Progress) -> float | None:
     return None
 
 
-def _report(progress: Progress, found: traces.Proof) -> ErasureReport:
+def _report(progress: ErasureProgress, proof: traces.Proof) -> ErasureReport:
     report: dict[str, Any] = {
         "erasure_id": str(progress.erasure_id),
         "group_id": progress.group_id,
@@ -360,13 +360,13 @@ def _report(progress: Progress, found: traces.Proof) -> ErasureReport:
         **progress.place.get("counts", {}),
         "agents": len(progress.agents),
         "workers": progress.place.get("workers", {}),
-        **found.document,
+        **proof.document,
     }
     return cast("ErasureReport", report)
 
 
 def _completed(
-    connection: Connection, progress: Progress, report: ErasureReport, before: Sequence[Path]
+    connection: Connection, progress: ErasureProgress, report: ErasureReport, before: Sequence[Path]
 ) -> ErasureReport:
     now = datetime.now(UTC)
     complete: dict[str, Any] = {
@@ -383,19 +383,19 @@ def report_digest(report: JsonMapping) -> str:
     return hashlib.sha256(json.dumps(report, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-def _tidy(progress: Progress) -> float | None:
+def _tidy(progress: ErasureProgress) -> float | None:
     """The erasure's own row held the names until the proof."""
     vacuum(OWN_TABLES)
     stream.publish(progress.group_id, "erasure.done", erasure=str(progress.erasure_id))
     return None
 
 
-def _advance(progress: Progress) -> None:
+def _advance(progress: ErasureProgress) -> None:
     progress.advance()
     _save(progress)
 
 
-def _save(progress: Progress) -> None:
+def _save(progress: ErasureProgress) -> None:
     with unit_of_work() as connection:
         save(connection, progress)
 
@@ -434,7 +434,7 @@ def _forget_texts() -> int:
 
 
 #: By name. Each gives seconds to wait, if it has to be called again.
-OUTSIDE: dict[str, Callable[[Progress], float | None]] = {
+OUTSIDE: dict[str, Callable[[ErasureProgress], float | None]] = {
     "workers": _workers,
     "valkey": _valkey,
     "vacuum": _vacuum,

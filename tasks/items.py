@@ -17,7 +17,7 @@ from models.items import actions, storage
 from models.items.storage import EMBED_VALUES
 from models.operations import embedding_models
 from models.operations.embedding_models import TextWithoutVector
-from tasks.framework.embedding import embed_now, embed_owed, in_use
+from tasks.framework.embedding import embed_now, embed_pending, in_use
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
@@ -35,7 +35,7 @@ def embed_values(batch: Batch) -> None:
     Safe to repeat because a text that has its vector is passed over, and one that has changed meanwhile is
     embedded again.
     """
-    embed_owed(batch, storage)
+    embed_pending(batch, storage)
 
 
 @implements(actions.search_items)

@@ -32,7 +32,7 @@ from models.db.valkey import valkey
 from models.memory import access, nodes
 from models.memory import archive as archiving
 from models.memory.agents import AgentName, agent_settings
-from models.memory.archive import Rules
+from models.memory.archive import ArchiveRules
 from models.memory.nodes import PendingAppraisal, TextToEmbed
 from models.memory.work import ACCUMULATE, APPRAISE, DEPTH, EMBED, ENLARGE, STRENGTHEN, TOKENIZE
 from models.operations import embedding_models, histograms
@@ -74,8 +74,8 @@ def strengthen(batch: Batch) -> None:
 
     Safe to repeat because the counts and the receipt are one transaction.
     """
-    with batch.finish() as (connection, owed):
-        nodes.strengthen(connection, owed)
+    with batch.finish() as (connection, pending):
+        nodes.strengthen(connection, pending)
 
 
 @work_task(ACCUMULATE, batch=COUNTING_BATCH, time_limit=60)
@@ -84,8 +84,8 @@ def accumulate(batch: Batch) -> None:
 
     Safe to repeat because the sums, the pending reflection and the receipt are one transaction.
     """
-    with batch.finish() as (connection, owed):
-        pending_work.enqueue(connection, REFLECT, nodes.accumulate(connection, owed))
+    with batch.finish() as (connection, pending):
+        pending_work.enqueue(connection, REFLECT, nodes.accumulate(connection, pending))
 
 
 @work_task(DEPTH, batch=1, time_limit=60)
@@ -96,8 +96,8 @@ def settle_depth(batch: Batch) -> None:
     depth follows from the evidence alone, and is one transaction with the receipt.
     """
     try:
-        with batch.finish() as (connection, owed):
-            _settle_depths(connection, owed, complete=True)
+        with batch.finish() as (connection, pending):
+            _settle_depths(connection, pending, complete=True)
     except EvidenceMissing:
         with unit_of_work() as connection:  # what is known by now counts; the rest stays pending
             _settle_depths(connection, batch.subject_ids, complete=False)
@@ -139,9 +139,9 @@ def tokenize(batch: Batch) -> None:
 
     Safe to repeat because they follow from the text alone.
     """
-    with batch.finish() as (connection, owed):
-        nodes.lock(connection, owed)
-        nodes.fill_words(connection, owed)
+    with batch.finish() as (connection, pending):
+        nodes.lock(connection, pending)
+        nodes.fill_words(connection, pending)
 
 
 @work_task(ENLARGE, batch=ENLARGING_BATCH, time_limit=110, alone=True)
@@ -174,10 +174,10 @@ def _enlarge(agent: enlargement.EnlargedAgent) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Embedded:
+class _BatchVectors:
     """A batch's texts, and the vectors of those that no memory of the group has yet, by the texts' hashes."""
 
-    wanted: list[TextToEmbed]
+    texts: list[TextToEmbed]
     vectors: Mapping[bytes, Float32]
     model: str
     spec: str
@@ -193,20 +193,20 @@ def _embed_texts(batches: list[Batch]) -> None:
     with unit_of_work() as connection:
         engine, spec = in_use(connection)
     most = chars_at_once(get_settings())
-    wanted: list[list[TextToEmbed]] = []
+    texts: list[list[TextToEmbed]] = []
     for batch in batches:
         with within(batch.scope), unit_of_work() as connection:
             items = nodes.texts_to_embed(connection, batch.subject_ids, engine.model)
-        wanted.append(items if most is None else _that_fit(items, most // len(batches)))
-        if left := {item.node_id for item in items} - {item.node_id for item in wanted[-1]}:
-            batch.leave(left)
+        texts.append(items if most is None else _that_fit(items, most // len(batches)))
+        if remaining := {item.node_id for item in items} - {item.node_id for item in texts[-1]}:
+            batch.leave(remaining)
             wake(EMBED)
-    missing = {item.key_hash: item.embedding_key for items in wanted for item in items if item.reuse is None}
-    made = engine.passages(list(missing.values())) if missing else None
-    vectors = {} if made is None else dict(zip(missing, made, strict=True))
-    for batch, items in zip(batches, wanted, strict=True):
-        dimensions = None if made is None else made.shape[1]
-        batch.prepared = _Embedded(items, vectors, engine.model, spec, dimensions)
+    missing = {item.key_hash: item.embedding_key for items in texts for item in items if item.reuse is None}
+    matrix = engine.passages(list(missing.values())) if missing else None
+    vectors = {} if matrix is None else dict(zip(missing, matrix, strict=True))
+    for batch, items in zip(batches, texts, strict=True):
+        dimensions = None if matrix is None else matrix.shape[1]
+        batch.prepared = _BatchVectors(items, vectors, engine.model, spec, dimensions)
 
 
 def _that_fit(items: list[TextToEmbed], chars: int) -> list[TextToEmbed]:
@@ -226,22 +226,24 @@ def embed(batch: Batch) -> None:
 
     Safe to repeat because a node that has its vector is neither pending any more nor overwritten.
     """
-    embedded: _Embedded = batch.prepared
-    wanted, vectors = embedded.wanted, embedded.vectors
-    known = {item.node_id: item.reuse for item in wanted if item.reuse is not None}
-    with batch.finish() as (connection, owed):
+    embedded: _BatchVectors = batch.prepared
+    texts, vectors = embedded.texts, embedded.vectors
+    copies = {item.node_id: item.reuse for item in texts if item.reuse is not None}
+    with batch.finish() as (connection, pending):
         if embedded.dimensions is not None:
             embedding_models.hold(connection, embedded.model, embedded.spec, embedded.dimensions)
-        nodes.lock(connection, owed)
-        nodes.copy_embeddings(connection, [(node_id, known[node_id]) for node_id in owed if node_id in known])
-        new = [item for item in wanted if item.key_hash in vectors and item.node_id in set(owed)]
+        nodes.lock(connection, pending)
+        nodes.copy_embeddings(
+            connection, [(node_id, copies[node_id]) for node_id in pending if node_id in copies]
+        )
+        new = [item for item in texts if item.key_hash in vectors and item.node_id in set(pending)]
         ids = [item.node_id for item in new]
         nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], embedded.model)
     stream.retrievable(
-        [(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)]
+        [(item.group_id, item.agent_id, item.node_id) for item in texts if item.node_id in set(pending)]
     )
-    histograms.retrievable(item.node_id for item in wanted if item.node_id in set(owed))
-    tracing.mark("retrievable", [batch.traces[node_id] for node_id in owed if node_id in batch.traces])
+    histograms.retrievable(item.node_id for item in texts if item.node_id in set(pending))
+    tracing.mark("retrievable", [batch.traces[node_id] for node_id in pending if node_id in batch.traces])
 
 
 def _ask_for_all(batches: list[Batch]) -> None:
@@ -273,10 +275,10 @@ def appraise_memories(batch: Batch) -> None:
     """
     waiting, answered, failures = batch.prepared
     failed = {node_id for node_id, _ in failures}
-    done = Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed])
-    with done.finish() as (connection, owed):
-        made = {node_id: answered[node_id] for node_id in owed if node_id in answered}
-        nodes.write(connection, waiting, made)
+    answered_batch = Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed])
+    with answered_batch.finish() as (connection, pending):
+        appraisals = {node_id: answered[node_id] for node_id in pending if node_id in answered}
+        nodes.write(connection, waiting, appraisals)
     if not failures:
         return
     batch.subject_ids = list(failed)
@@ -301,7 +303,7 @@ def ask(
             return LLMUnavailable("the LLM is away, or too slow for the whole batch: the rest of it waits")
         try:
             return or_by_rules(
-                ForGroup(provider, node.group_id), lambda asked: appraise(asked, node.memory, lacks)
+                ForGroup(provider, node.group_id), lambda model: appraise(model, node.memory, lacks)
             )[0]
         except TRANSIENT_ERRORS as error:
             away.set()
@@ -333,7 +335,7 @@ def note_accesses_with(
     """The same, in a pipeline of the caller's: call what is returned with its answers. There is at least one
     id.
     """
-    records.tell_with(pipe, group_id, agent_id, node_ids, at)
+    records.publish_accesses_with(pipe, group_id, agent_id, node_ids, at)
     access.touch_with(pipe, group_id, node_ids, at)
     is_due = len(pipe) - 1
 
@@ -399,6 +401,6 @@ def archive(run: Run) -> None:
             clock = archiving.clock(connection, agent, run.now)
             if clock is None or _is_left_alone(connection, agent):
                 continue
-            rules = Rules.of(clock, run.now, settings.archive_after_days, BELOW_POIGNANCY)
+            rules = ArchiveRules.of(clock, run.now, settings.archive_after_days, BELOW_POIGNANCY)
         step = partial(archiving.archive_faded, agent=agent, rules=rules, limit=BATCH, actor=run.actor)
         run.count(agents=1, archived=run.repeat(step, BATCH))

@@ -15,9 +15,18 @@ from sqlalchemy import Connection
 
 from engine import reflection
 from engine.conversations.marks import live, local, marks_of
-from engine.memory import concluded
+from engine.memory import source_of_llm
 from engine.providers import llms
-from engine.reflection import RETRIEVED, Origin, Reflection, Retrieve, Statement, Thought, events_of, is_due
+from engine.reflection import (
+    RETRIEVED,
+    MemoryStatement,
+    Origin,
+    ReflectionResult,
+    Retrieve,
+    Thought,
+    events_of,
+    is_due,
+)
 from engine.rules.provider import Rules
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
@@ -27,7 +36,7 @@ from jiyi.zones import by_clock
 from models.db.connection import after_commit, unit_of_work
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
-from models.memory.inbox import Stored, store
+from models.memory.inbox import StoreResult, store
 from models.queue import pending_work, stream
 from models.queue.wakeups import wake_after
 from models.reflection import reflections
@@ -141,16 +150,16 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         if name is not None:
             whose = Reflector(*name, _settings(connection, name), reflections.clock(connection, *name))
             begun = reflections.begin(connection, *name, patient.model)
-            seen = agents.counters(connection, agent_key)
+            counters = agents.counters(connection, agent_key)
             called_for = [begun.trigger in kind.triggers for kind in LOOKS]
-            only_looks = any(called_for) and not is_due(seen[0])
+            only_looks = any(called_for) and not is_due(counters[0])
             begun_looks = [
                 kind.begin(connection, name, called_for=called)
                 for kind, called in zip(LOOKS, called_for, strict=True)
             ]
             looks = [look for look in begun_looks if look is not None]
-            count = reflection.window(seen[1], original=whose.original)
-            mode, statements = whose.settings.mode, list[Statement]()
+            count = reflection.window(counters[1], original=whose.original)
+            mode, statements = whose.settings.mode, list[MemoryStatement]()
             if not only_looks:
                 statements = reflections.latest(connection, *name, count, mode=mode, now=whose.now)
     if name is None:  # erased since
@@ -165,24 +174,24 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         evidence = [node_id for thought in result.thoughts for node_id in thought.evidence]
         texts = [thought.description for thought in result.thoughts]
         with unit_of_work() as connection:
-            users = reflections.users_told(connection, name[0], evidence)
-            known = reflections.already_thought(connection, *name, [] if whose.original else texts)
-        thoughts = reflection.told(result.thoughts, users)
-        new = [thought for thought in thoughts if (thought.description, thought.user_id) not in known]
-        result = Reflection(result.focal_points, new)
+            users = reflections.private_users(connection, name[0], evidence)
+            existing = reflections.already_thought(connection, *name, [] if whose.original else texts)
+        thoughts = reflection.visible_thoughts(result.thoughts, users)
+        new = [thought for thought in thoughts if (thought.description, thought.user_id) not in existing]
+        result = ReflectionResult(result.focal_points, new)
         events = events_of(result.thoughts, whose.origin(begun, model))
     nothing = NOTHING_NEW if statements else NOTHING_LATELY
     if result.thoughts or any(look.anything for look in looks):
         nothing = ""
     with _finishing(batch, name, begun, result, nothing) as connection:
-        kept = store(connection, events, source=concluded(model))
-        _tell(connection, *name, begun, kept)
+        saved = store(connection, events, source=source_of_llm(model))
+        _notify(connection, *name, begun, saved)
         again = False
         for look in looks:
             again |= look.finish(connection, begun)
         if not only_looks:
             again |= agents.reflected(
-                connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original
+                connection, *name, counters, whose.settings.importance_trigger_max, original=whose.original
             )
         if again:
             batch.again.append(agent_key)
@@ -191,10 +200,10 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
 
 
 def _think(
-    whose: Reflector, statements: Sequence[Statement], accessed: list[UUID], llm: llms.LLM
-) -> Reflection:
+    whose: Reflector, statements: Sequence[MemoryStatement], accessed: list[UUID], llm: llms.LLM
+) -> ReflectionResult:
     """What follows from the statements, for each user by themselves."""
-    result = Reflection([], [])
+    result = ReflectionResult([], [])
     for user_id, of_user in reflection.by_user(statements).items():
         thought_of = reflection.reflect(
             whose.agent_id, of_user, llm, _retrieval(whose, user_id, accessed), original=whose.original
@@ -224,24 +233,27 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
         thoughts: list[Thought] = []
         model = llm.model
         if transcript.utterances:
-            said = (ended.agent_id, transcript.chat_ids, transcript.utterances)
+            conversation = (ended.agent_id, transcript.chat_ids, transcript.utterances)
             thoughts, model = or_by_rules(
-                llm, lambda asked: reflection.reflect_on_conversation(*said, asked, original=whose.original)
+                llm,
+                lambda provider: reflection.reflect_on_conversation(
+                    *conversation, provider, original=whose.original
+                ),
             )
         with unit_of_work() as connection:
-            users = reflections.users_told(connection, name[0], transcript.chat_ids)
-        thoughts = reflection.told(thoughts, users)
+            users = reflections.private_users(connection, name[0], transcript.chat_ids)
+        thoughts = reflection.visible_thoughts(thoughts, users)
         events = events_of(thoughts, whose.origin(begun, model, ended.session_id))
     nothing = "" if thoughts else transcript.nothing
-    with _finishing(batch, name, begun, Reflection([], thoughts), nothing) as connection:
-        _tell(connection, *name, begun, store(connection, events, source=concluded(model)))
+    with _finishing(batch, name, begun, ReflectionResult([], thoughts), nothing) as connection:
+        _notify(connection, *name, begun, store(connection, events, source=source_of_llm(model)))
 
 
-def _tell(
-    connection: Connection, group_id: str, agent_id: str, begun: StartedReflection, kept: Stored
+def _notify(
+    connection: Connection, group_id: str, agent_id: str, begun: StartedReflection, saved: StoreResult
 ) -> None:
-    told = {"agent": agent_id, "id": begun.reflection_id, "thoughts": len(kept.nodes)}
-    after_commit(connection, partial(stream.publish, group_id, "reflection.done", **told))
+    fields = {"agent": agent_id, "id": begun.reflection_id, "thoughts": len(saved.nodes)}
+    after_commit(connection, partial(stream.publish, group_id, "reflection.done", **fields))
 
 
 def _settings(connection: Connection, name: AgentName) -> ResolvedSettings:
@@ -252,7 +264,7 @@ def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> R
     """Retrieval as for any question: all focal texts at once, so on one state of the memory."""
     zone = by_clock(None, whose.settings.tz).tzinfo
 
-    def look_up(texts: list[str]) -> list[list[Statement]]:
+    def look_up(texts: list[str]) -> list[list[MemoryStatement]]:
         request = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
             group_id=whose.group_id,
             agent_id=whose.agent_id,
@@ -267,11 +279,11 @@ def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> R
         accessed.extend(node_id for group in answer.groups for node_id in group.accessed_ids)
         return [
             [
-                Statement(
+                MemoryStatement(
                     node.node_id, text, local(node.created_at, node.provenance, zone), node.type == "thought"
                 )
                 for node in group.retrieved_nodes
-                if (text := _in_force(node, whose.now.astimezone(zone)))
+                if (text := _current_text(node, whose.now.astimezone(zone)))
             ]
             for group in answer.groups
         ]
@@ -279,7 +291,7 @@ def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> R
     return look_up
 
 
-def _in_force(node: ScoredMemory, now: datetime) -> str:
+def _current_text(node: ScoredMemory, now: datetime) -> str:
     """What a memory says that still is so; empty if that is nothing."""
     marks = marks_of(node.provenance, now.date())
     return live(node.description, marks) if marks else node.embedding_key
@@ -298,16 +310,20 @@ def _interrupted(begun: StartedReflection) -> Iterator[None]:
 
 @contextmanager
 def _finishing(
-    batch: Batch, name: AgentName, begun: StartedReflection, made: Reflection, nothing: str
+    batch: Batch, name: AgentName, begun: StartedReflection, result: ReflectionResult, nothing: str
 ) -> Iterator[Connection]:
     """The transaction that ends the reflection. Raises :class:`Superseded` if this attempt was overtaken."""
-    with batch.finish() as (connection, owed):
-        if owed:
+    with batch.finish() as (connection, pending):
+        if pending:
             lock_agents(connection, [name])
             for kind in LOOKS:
                 kind.lock(connection, name)
-        if not owed or not reflections.finish(
-            connection, begun, focal_points=made.focal_points, thoughts=len(made.thoughts), nothing=nothing
+        if not pending or not reflections.finish(
+            connection,
+            begun,
+            focal_points=result.focal_points,
+            thoughts=len(result.thoughts),
+            nothing=nothing,
         ):
             raise Superseded(
                 f"reflection {begun.reflection_id}, attempt {begun.attempt}: another attempt has begun since"
@@ -330,17 +346,17 @@ def reflect_by_schedule(run: Run) -> None:
 
     Safe to repeat because an agent that was asked since that night is not found again.
     """
-    found = 0
+    count = 0
 
-    def owe_some(connection: Connection) -> int:
-        nonlocal found
-        limit = min(AGENTS_BATCH, MOST_A_RUN - found)
+    def enqueue_some(connection: Connection) -> int:
+        nonlocal count
+        limit = min(AGENTS_BATCH, MOST_A_RUN - count)
         due = reflections.due_by_schedule(connection, run.group_id, run.now, limit)
         for agent_key, group_id, agent_id in due:
             reflections.ask(connection, group_id, agent_id, "schedule")
             pending_work.enqueue(connection, REFLECT, [(agent_key, group_id)])
         run.count(agents=len(due))
-        found += len(due)
-        return 0 if found >= MOST_A_RUN else len(due)
+        count += len(due)
+        return 0 if count >= MOST_A_RUN else len(due)
 
-    run.repeat(owe_some, AGENTS_BATCH)
+    run.repeat(enqueue_some, AGENTS_BATCH)

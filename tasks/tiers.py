@@ -22,7 +22,15 @@ from engine.providers.questions import Consistency
 from engine.providers.questions import Digest as Question
 from engine.rules.provider import StandIn
 from engine.tiers.answer import EXPERIENCES, GROUP_MEMORIES, council_sections
-from engine.tiers.quarantine import Candidate, Cluster, Digest, KnownEntry, Verdict, digest, screen
+from engine.tiers.quarantine import (
+    Cluster,
+    IngressCandidate,
+    KnownEntry,
+    QuarantineDigest,
+    Verdict,
+    digest,
+    screen,
+)
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TextRefused
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import ContextRequest
@@ -46,11 +54,11 @@ from models.tiers import actions, digests, knowledge, quarantine, questions, wor
 from models.tiers import query as memory
 from models.tiers.digests import ClusterSummary
 from models.tiers.knowledge import EMBED_KNOWLEDGE
-from models.tiers.quarantine import INGRESS, Output
-from models.tiers.working import Entry
+from models.tiers.quarantine import INGRESS, QuarantinedOutput
+from models.tiers.working import WorkingEntry
 from tasks.conversations.injection import group_source
 from tasks.framework.answering import answers
-from tasks.framework.embedding import embed_owed, in_use
+from tasks.framework.embedding import embed_pending, in_use
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
 from tasks.framework.work import (
@@ -77,7 +85,7 @@ EXPIRE_BATCH = 500
 
 @dataclass(slots=True)
 class _Screened:
-    accepted: list[Entry] = field(default_factory=list)
+    accepted: list[WorkingEntry] = field(default_factory=list)
     refused: list[tuple[UUID, Verdict]] = field(default_factory=list)
     to_check: list[UUID] = field(default_factory=list)
     fallen_out: list[UUID] = field(default_factory=list)
@@ -87,14 +95,14 @@ class _Screened:
 class _Loaded:
     """A group's outputs, with the vectors of those that the other filters let through, by that model."""
 
-    outputs: list[Output]
+    outputs: list[QuarantinedOutput]
     model: str | None
     vectors: Mapping[UUID, Float32]
 
 
 def _load(batches: list[Batch]) -> None:
     """Make the vectors of all groups' outputs in one call."""
-    loaded: list[list[Output]] = []
+    loaded: list[list[QuarantinedOutput]] = []
     for batch in batches:
         with within(batch.scope), unit_of_work() as connection:
             loaded.append(quarantine.flagged(connection, quarantine.load(connection, batch.subject_ids)))
@@ -118,50 +126,52 @@ def ingress(batch: Batch) -> None:
     """
     loaded: _Loaded = batch.prepared
     outputs, model, vectors = loaded.outputs, loaded.model, loaded.vectors
-    done: dict[str, _Screened] = {}
-    with batch.finish() as (connection, owed):
-        mine = [output for output in outputs if output.entry_id in set(owed)]
+    screened_groups: dict[str, _Screened] = {}
+    with batch.finish() as (connection, pending):
+        mine = [output for output in outputs if output.entry_id in set(pending)]
         # In one order: two workers wait, none for ever.
         for group_id in sorted({output.group_id for output in mine}):
             quarantine.lock_group(connection, group_id)
             there = quarantine.working_memory(connection, group_id)
             now = datetime.now(UTC)
             own = quarantine.current(connection, [output for output in mine if output.group_id == group_id])
-            screened = done[group_id] = _screened(own, there, model, vectors, now)
+            screened = screened_groups[group_id] = _screened(own, there, model, vectors, now)
             screened.fallen_out = working.push(group_id, screened.accepted)
             # Let in under other rules or flags.
             working.remove(group_id, [entry_id for entry_id, _ in screened.refused])
             quarantine.accept(connection, group_id, screened.accepted, now)
             quarantine.reject(connection, group_id, screened.refused, now)
-            left = [*screened.fallen_out, *(entry_id for entry_id, _ in screened.refused)]
-            quarantine.mark_left(connection, group_id, left, now)
+            removed_ids = [*screened.fallen_out, *(entry_id for entry_id, _ in screened.refused)]
+            quarantine.mark_left(connection, group_id, removed_ids, now)
             pending_work.enqueue(
                 connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check]
             )
-    for group_id, screened in done.items():
+    for group_id, screened in screened_groups.items():
         _count(group_id, screened)
 
 
 def _vectors(
-    connection: Connection, outputs: Sequence[Output]
+    connection: Connection, outputs: Sequence[QuarantinedOutput]
 ) -> tuple[str | None, Mapping[tuple[UUID, str], Float32]]:
     """Vectors of the outputs that the other filters let through; without an embedder none."""
-    wanted = [output for output in outputs if screen(_candidate(output, None), quarantine.rules()).accepted]
-    if not wanted:
+    candidates = [
+        output for output in outputs if screen(_candidate(output, None), quarantine.rules()).accepted
+    ]
+    if not candidates:
         return None, {}
     try:
         engine, _ = in_use(connection)
-        vectors = engine.passages([output.content for output in wanted])
+        vectors = engine.passages([output.content for output in candidates])
     except (EmbeddingUnavailable, TextRefused, SettingsError):
         return None, {}
     return engine.model, {
-        (output.entry_id, output.group_id): vector for output, vector in zip(wanted, vectors, strict=True)
+        (output.entry_id, output.group_id): vector for output, vector in zip(candidates, vectors, strict=True)
     }
 
 
 def _screened(
-    outputs: Sequence[Output],
-    there: Sequence[Entry],
+    outputs: Sequence[QuarantinedOutput],
+    there: Sequence[WorkingEntry],
     model: str | None,
     vectors: Mapping[UUID, Float32],
     now: datetime,
@@ -169,26 +179,26 @@ def _screened(
     """Oldest first, each against what is there and what was let in before it."""
     result, rules, until = _Screened(), quarantine.rules(), now + quarantine.lifetime()
     ours = {output.entry_id for output in outputs}
-    known = [_known(entry, model) for entry in there if entry.entry_id not in ours]
+    existing = [_known(entry, model) for entry in there if entry.entry_id not in ours]
     for output in outputs:
         vector = vectors.get(output.entry_id)
-        verdict = screen(_candidate(output, vector), rules, known, model)
+        verdict = screen(_candidate(output, vector), rules, existing, model)
         if not verdict.accepted:
             result.refused.append((output.entry_id, verdict))
             continue
         entry = output.entry(until, verdict.flags, vector, model)
-        known.append(_known(entry, model))
+        existing.append(_known(entry, model))
         result.accepted.append(entry)
         if verdict.needs_check:
             result.to_check.append(output.entry_id)
     return result
 
 
-def _candidate(output: Output, vector: Float32 | None) -> Candidate:
-    return Candidate(output.content, output.confidence, output.flags, vector)
+def _candidate(output: QuarantinedOutput, vector: Float32 | None) -> IngressCandidate:
+    return IngressCandidate(output.content, output.confidence, output.flags, vector)
 
 
-def _known(entry: Entry, model: str | None) -> KnownEntry:
+def _known(entry: WorkingEntry, model: str | None) -> KnownEntry:
     vector = entry.vector if entry.model == model else None
     return KnownEntry(str(entry.entry_id), content_digest(entry.content), vector)
 
@@ -222,9 +232,9 @@ def consistency(batch: Batch) -> None:
         answer, _ = answer_or_rules(ForGroup(provider, output.group_id), question)
         verdicts[output.entry_id] = answer.verdict
     refused: dict[str, list[UUID]] = defaultdict(list)
-    with batch.finish() as (connection, owed):
+    with batch.finish() as (connection, pending):
         now = datetime.now(UTC)
-        mine = [output for output in outputs if output.entry_id in set(owed)]
+        mine = [output for output in outputs if output.entry_id in set(pending)]
         for output in sorted(mine, key=lambda one: one.group_id):
             quarantine.lock_group(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
@@ -267,11 +277,13 @@ def expire_working_memory(run: Run) -> None:
 # Answers
 
 
-def _tell(_pipe: Pipeline, _actor: Actor, _query: MemoryQuery, _answer: MemoryAnswer, seconds: float) -> None:
+def _measure(
+    _pipe: Pipeline, _actor: Actor, _query: MemoryQuery, _answer: MemoryAnswer, seconds: float
+) -> None:
     meters.retrieved(seconds)
 
 
-@answers("retrieval.memory", MemoryQuery, scope="read", tell=_tell)
+@answers("retrieval.memory", MemoryQuery, scope="read", on_reply=_measure)
 def query_memory(query: MemoryQuery) -> MemoryAnswer:
     """Safe to repeat because it changes nothing."""
     return memory.query_memory(query, embed_query)
@@ -289,7 +301,7 @@ def embed_knowledge(batch: Batch) -> None:
 
     Safe to repeat because a piece that has its vector is passed over.
     """
-    embed_owed(batch, knowledge)
+    embed_pending(batch, knowledge)
 
 
 #: Tokens below which a prompt has nothing of a group.
@@ -312,11 +324,11 @@ def known_to_group(name: AgentName, request: ContextRequest, most: int) -> list[
     if most < LEAST_TOKENS:
         return []
     query = request.query.strip()[: limits.MAX_FOCAL_CHARS]
-    known = memory.query_memory(
+    answer = memory.query_memory(
         MemoryQuery(group_id=name[0], agent_id=name[1], query=query, now=request.now), embed_query
     )
     language = language_of(query)
-    return [history_section(known.results, language, HEADINGS[language])]
+    return [history_section(answer.results, language, HEADINGS[language])]
 
 
 @implements(questions.build_context)
@@ -326,7 +338,7 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     query = MemoryQuery(
         group_id=actor.group_id, query=about, max_results=GROUP_MEMORIES, **request.model_dump(include=ASKED)
     )
-    known = memory.query_memory(query, embed_query)
+    answer = memory.query_memory(query, embed_query)
     experiences = (
         [] if request.agent_id is None else _experiences(actor.group_id, request.agent_id, about, query.now)
     )
@@ -334,28 +346,28 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     sections = council_sections(
         system=request.system,
         persona=request.persona,
-        memories=[item.content for item in known.results],
+        memories=[item.content for item in answer.results],
         labels=[
             UNVERIFIED_NOTE[language].strip() if item.temporary and not item.verified else ""
-            for item in known.results
+            for item in answer.results
         ],
         experiences=experiences,
         proposal=request.proposal,
     )
     built = compose(sections, request.budget, SEVERAL_SPEAKERS[language])
-    kept = next(part.kept for part in built.parts if part.name == "memories")
+    count = next(part.kept for part in built.parts if part.name == "memories")
     return ContextAnswer(
         text=built.text,
         tokens=built.tokens,
         budget=built.budget,
         parts=list(built.parts),
-        memories=known.results[:kept],
-        tiers=known.tiers,
+        memories=answer.results[:count],
+        tiers=answer.tiers,
     )
 
 
 def _experiences(group_id: str, agent_id: str, about: str, now: datetime | None) -> list[str]:
-    asked = RetrievalRequest(
+    request = RetrievalRequest(
         group_id=group_id,
         agent_id=agent_id,
         queries=[about],
@@ -365,7 +377,7 @@ def _experiences(group_id: str, agent_id: str, about: str, now: datetime | None)
         min_probability=get_settings().min_probability,
         filters=Filters(kinds=["experience"]),
     )
-    answer = retrieve(asked)
+    answer = retrieve(request)
     assert isinstance(answer, Answer), "one focal text has one answer"
     return [node.description for node in answer.retrieved_nodes]
 
@@ -412,11 +424,11 @@ def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[U
     return digest_id, len(summed)
 
 
-def _summed(group_id: str, made: Digest) -> list[ClusterSummary]:
+def _summed(group_id: str, overview: QuarantineDigest) -> list[ClusterSummary]:
     """Each cluster in words: the LLM's; of those that it gave none for, the rules'."""
     provider: LLM = Careful(llm())
     summed = []
-    for cluster in made.clusters:
+    for cluster in overview.clusters:
         try:
             summed.append(_ask(provider, group_id, cluster))
         except TRANSIENT_ERRORS:
@@ -428,14 +440,14 @@ def _summed(group_id: str, made: Digest) -> list[ClusterSummary]:
 
 
 def _ask(provider: LLM, group_id: str, cluster: Cluster) -> ClusterSummary:
-    shown = cluster.entries[:MAX_STATEMENTS]
+    entries = cluster.entries[:MAX_STATEMENTS]
     question = Question(
         agent_id=group_id,
-        language=language_of(shown[0].text),
-        statements=[entry.text[:MAX_CHARS] for entry in shown],
+        language=language_of(entries[0].text),
+        statements=[entry.text[:MAX_CHARS] for entry in entries],
     )
     answer = ForGroup(provider, group_id).ask(question)
-    evidence = [UUID(shown[number].entry_id) for number in sorted(set(answer.evidence))]
+    evidence = [UUID(entries[number].entry_id) for number in sorted(set(answer.evidence))]
     return ClusterSummary(cluster, answer.topic, answer.summary, evidence, provider.model)
 
 

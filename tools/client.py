@@ -73,9 +73,9 @@ def actions_module() -> str:
     }
     body = []
     for subject, names in subjects.items():
-        title = _title(subject)
-        hand = getattr(by_hand, title, None)
-        lines = [f"class {title}({'by_hand.' + title if hand else 'Namespace'}[W]):"]
+        base = f"{_title(subject)}Base"
+        hand = getattr(by_hand, base, None)
+        lines = [f"class {_class_name(subject)}({'by_hand.' + base if hand else 'Namespace'}[W]):"]
         lines += [
             _row(TABLE[name], name.partition(".")[2])
             for name in names
@@ -90,7 +90,7 @@ def actions_module() -> str:
                 "    def __init__(self, calls: Calls) -> None:",
                 "        super().__init__(calls)",
                 *(
-                    f"        self.{subject}: {_title(subject)}[W] = {_title(subject)}(calls)"
+                    f"        self.{subject}: {_class_name(subject)}[W] = {_class_name(subject)}(calls)"
                     for subject in subjects
                 ),
             ]
@@ -236,6 +236,11 @@ def _named(hint: Any) -> str | None:
 
 def _title(subject: str) -> str:
     return subject.title().replace("_", "")
+
+
+def _class_name(subject: str) -> str:
+    """Not that of a model or table of the subject."""
+    return f"{_title(subject)}Actions"
 
 
 def _formatted(text: str) -> str:

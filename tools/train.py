@@ -30,7 +30,7 @@ import numpy as np
 
 from engine.heads import model
 from engine.heads.judgements import ENDINGS, TOGETHER, Embed, Heads, centred
-from engine.heads.model import Features, Head, Weights, is_readable
+from engine.heads.model import Features, Head, HeadWeights, is_readable
 from engine.providers.embedders import LocalEmbedder
 from tools import matrix
 from tools.training import endings
@@ -79,8 +79,8 @@ def embedder_of(cache: Path | None) -> Embed:
 
 
 def with_endings(
-    weights: Weights, folders: Sequence[Path], without: Collection[str], cache: Path | None
-) -> Weights:
+    weights: HeadWeights, folders: Sequence[Path], without: Collection[str], cache: Path | None
+) -> HeadWeights:
     """The weights with a head of endings that was trained beside these others."""
     given = endings.examples(folders, Heads(weights, embedder_of(cache)), without)
     head, figures = endings.train(given, endings.messages_of_conversations(without))
@@ -89,7 +89,7 @@ def with_endings(
     return replace(weights, heads={**weights.heads, ENDINGS: head}, about=about)
 
 
-def with_head(name: str, weights: Weights, rows: Sequence[Row], cache: Path | None) -> Weights:
+def with_head(name: str, weights: HeadWeights, rows: Sequence[Row], cache: Path | None) -> HeadWeights:
     """The weights with one head trained again."""
     task = next(task for task in TASKS if task.name == name)
     vectors = vectors_of([text for row in rows for text in row.texts if text.strip()], cache)
@@ -212,7 +212,7 @@ def main() -> None:
         print(task.name, json.dumps(figures[task.name], ensure_ascii=False))
     writers = sorted({row.writer for some in given.values() for row in some if row.measured})
     about = {"command": COMMAND, "writers": writers, "data": labelled.digest(given), "figures": figures}
-    weights = with_endings(Weights(heads, centre, about), folders, arguments.without, arguments.cache)
+    weights = with_endings(HeadWeights(heads, centre, about), folders, arguments.without, arguments.cache)
     _save(arguments.out, weights)
     if arguments.each is not None:
         arguments.each.mkdir(parents=True, exist_ok=True)
@@ -221,11 +221,13 @@ def main() -> None:
                 name: others[name].get(left, head) for name, head in heads.items()
             }  # which has no row of theirs either
             rest = [writer for writer in writers if writer != left]
-            own = Weights({**unseeing, ENDINGS: weights.heads[ENDINGS]}, centre, {**about, "writers": rest})
+            own = HeadWeights(
+                {**unseeing, ENDINGS: weights.heads[ENDINGS]}, centre, {**about, "writers": rest}
+            )
             model.save(arguments.each / f"{left}.npz", own)
 
 
-def _save(out: Path, weights: Weights) -> None:
+def _save(out: Path, weights: HeadWeights) -> None:
     model.save(out, weights)
     model.load(out)
     print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")

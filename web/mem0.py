@@ -41,8 +41,8 @@ from web import mem0_requests as dialect
 from web.accounts.api_keys import identify_by_key
 from web.actions import perform
 from web.api.memory import accepted, retrieve_memories
-from web.api.problems import Refused, answer_to
-from web.api.registry import Operation
+from web.api.problems import RequestRefused, answer_to
+from web.api.registry import ApiOperation
 from web.api.running import Asker, run
 
 PATH = "/api/mem0"
@@ -62,10 +62,10 @@ blueprint.register_error_handler(Exception, answer_to)
 
 
 #: One for each address. They stand in no document: who speaks the dialect has mem0's.
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[ApiOperation] = []
 
 
-class Answer(BaseModel):
+class Mem0Answer(BaseModel):
     """Whatever mem0 answers."""
 
 
@@ -83,13 +83,13 @@ def register(app: Flask) -> None:
 
 
 def path(
-    method: str, *addresses: str, scope: KeyScope, **told: Any
+    method: str, *addresses: str, scope: KeyScope, **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function the answer to these addresses, with the checks of every operation of the API."""
 
     def add(handler: Callable[..., Any]) -> Callable[..., Any]:
         name = handler.__name__
-        told.setdefault("query", dialect.Project)
+        options.setdefault("query", dialect.Project)
 
         def answer(asker: Asker, query: BaseModel, **parts: Any) -> Any:
             return (
@@ -103,10 +103,12 @@ def path(
             "description": name,
             "tag": "memories",
             "id": f"mem0_{name}",
-            "answer": Answer,
+            "answer": Mem0Answer,
+            "handler": answer,
         }
         for number, address in enumerate(addresses):
-            operation = Operation(method=method, path=address, scope=scope, handler=answer, **words, **told)  # type: ignore[arg-type]
+            fields: dict[str, Any] = {"method": method, "path": address, "scope": scope, **words, **options}
+            operation = ApiOperation(**fields)
             OPERATIONS.append(operation)
             blueprint.add_url_rule(
                 address, f"{name}_{number}", _view(operation), methods=[method], strict_slashes=False
@@ -116,7 +118,7 @@ def path(
     return add
 
 
-def _view(operation: Operation) -> Callable[..., Response]:
+def _view(operation: ApiOperation) -> Callable[..., Response]:
     return lambda **parts: run(operation, **parts)
 
 
@@ -135,22 +137,24 @@ def add(asker: Asker, body: dialect.Add) -> Any:
         raise InvalidRequest(["user_id: give this, agent_id or run_id: whose memory it is"])
     session, user = body.run_id, body.user_id
     at = None if body.timestamp is None else datetime.fromtimestamp(body.timestamp, UTC)
-    said, left_out = _said(body.messages, at)
-    told = {"left_out": left_out} if left_out else {}
+    messages, left_out = _messages_with_text(body.messages, at)
+    extra = {"left_out": left_out} if left_out else {}
     if body.infer:
         turn_ids: list[UUID] = []
-        if said:
-            wanted = ExtractMessages(agent_id=body.agent, messages=said, session_id=session, user_id=user)
-            turn_ids = _do(asker, conversations.extract_and_store, wanted).turn_ids
+        if messages:
+            extraction = ExtractMessages(
+                agent_id=body.agent, messages=messages, session_id=session, user_id=user
+            )
+            turn_ids = _do(asker, conversations.extract_and_store, extraction).turn_ids
         event_id = turn_ids[0] if turn_ids else None
         return {
-            "message": "what the messages tell is being extracted",
+            "message": "the facts in the messages are being extracted",
             "status": "PENDING",
             "event_id": event_id,
             "results": [],
-            **told,
+            **extra,
         }
-    said = [message for message in said if message.role != "system"]
+    messages = [message for message in messages if message.role != "system"]
     events = [
         wire.build(
             {
@@ -169,20 +173,22 @@ def add(asker: Asker, body: dialect.Add) -> Any:
                 },
             }
         )
-        for message in said
+        for message in messages
     ]
     if events:
         accepted(events, SECONDS)
     results = [
         {"id": event.event_id, "memory": message.text, "event": "ADD", "role": message.role}
-        for event, message in zip(events, said, strict=True)
+        for event, message in zip(events, messages, strict=True)
     ]
-    return {"results": results, **told}
+    return {"results": results, **extra}
 
 
-def _said(messages: Sequence[Mapping[str, Any]], at: datetime | None) -> tuple[list[Message], list[str]]:
+def _messages_with_text(
+    messages: Sequence[Mapping[str, Any]], at: datetime | None
+) -> tuple[list[Message], list[str]]:
     """The messages that have a text, and why each other one is left out."""
-    said: list[Message] = []
+    usable: list[Message] = []
     left_out = []
     for place, message in enumerate(messages):
         content = message.get("content")
@@ -192,10 +198,10 @@ def _said(messages: Sequence[Mapping[str, Any]], at: datetime | None) -> tuple[l
         except InvalidEvent as error:
             left_out.append(str(error).replace("messages.0.", f"messages.{place}.", 1))
             continue
-        said += with_text
+        usable += with_text
         if not with_text:
             left_out.append(f"messages.{place}.content: has no text, which alone is remembered")
-    return said, left_out
+    return usable, left_out
 
 
 @path(
@@ -205,9 +211,9 @@ def _said(messages: Sequence[Mapping[str, Any]], at: datetime | None) -> tuple[l
     "/v1/memories/search/",
     "/search",
     scope="read",
-    body=dialect.Search,
+    body=dialect.SearchRequest,
 )
-def search(asker: Asker, body: dialect.Search) -> Any:
+def search(asker: Asker, body: dialect.SearchRequest) -> Any:
     """The memories that matter for a query, best first; ``score`` is how likely each is to answer."""
     if body.is_impossible:
         return {"results": []}
@@ -217,7 +223,7 @@ def search(asker: Asker, body: dialect.Search) -> Any:
         created_after=body.created_after,
         created_before=body.created_before,
     )
-    asked = RetrieveBody(
+    retrieval = RetrieveBody(
         agent_id=body.agent,
         query=body.query,
         user_id=body.entities.get("user_id"),
@@ -225,8 +231,8 @@ def search(asker: Asker, body: dialect.Search) -> Any:
         filters=filters,
         flat=True,
     )
-    found = from_json(retrieve_memories(asker, asked))["retrieved_nodes"]
-    rows = [{**_shown(node), "score": _score(node)} for node in found if _is_of(node, body)]
+    nodes = from_json(retrieve_memories(asker, retrieval))["retrieved_nodes"]
+    rows = [{**_as_mem0(node), "score": _score(node)} for node in nodes if _is_of(node, body)]
     return {
         "results": [row for row in rows if body.threshold is None or row["score"] >= body.threshold][:most]
     }
@@ -237,32 +243,34 @@ def _score(node: Mapping[str, Any]) -> float:
     return float(node["score"] if likely is None else likely)
 
 
-@path("POST", "/v3/memories/", "/v2/memories/", scope="read", body=dialect.Listed, query=dialect.Page)
-def get_page(asker: Asker, body: dialect.Listed, query: dialect.Page) -> Any:
+@path(
+    "POST", "/v3/memories/", "/v2/memories/", scope="read", body=dialect.ListRequest, query=dialect.PageQuery
+)
+def get_page(asker: Asker, body: dialect.ListRequest, query: dialect.PageQuery) -> Any:
     """Memories of an entity, newest first, page by page."""
     return _listed(asker, body, query.page or body.page, query.page_size or body.page_size)
 
 
-@path("GET", "/v1/memories/", "/memories", scope="read", query=dialect.Listed)
-def get_all(asker: Asker, query: dialect.Listed) -> Any:
+@path("GET", "/v1/memories/", "/memories", scope="read", query=dialect.ListRequest)
+def get_all(asker: Asker, query: dialect.ListRequest) -> Any:
     """The same, asked in the address."""
     return _listed(asker, query, query.page, query.page_size)
 
 
-def _listed(asker: Asker, whose: dialect.Whose, page: int, size: int) -> Any:
+def _listed(asker: Asker, whose: dialect.EntityFilter, page: int, size: int) -> Any:
     rows = list(islice(_rows(asker, whose), MOST))
     first = (page - 1) * size
-    shown = [
-        _shown(_memory(asker, row.node_id).model_dump(mode="json")) for row in rows[first : first + size]
+    results = [
+        _as_mem0(_memory(asker, row.node_id).model_dump(mode="json")) for row in rows[first : first + size]
     ]
     following = f"{request.path}?page={page + 1}&page_size={size}" if first + size < len(rows) else None
-    return {"count": len(rows), "next": following, "previous": None, "results": shown}
+    return {"count": len(rows), "next": following, "previous": None, "results": results}
 
 
 @path("GET", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="read")
 def get(asker: Asker, memory_id: str) -> Any:
     """The current version of a memory."""
-    return _shown(_in_force(asker, memory_id).model_dump(mode="json"), memory_id)
+    return _as_mem0(_current_version(asker, memory_id).model_dump(mode="json"), memory_id)
 
 
 @path(
@@ -270,24 +278,24 @@ def get(asker: Asker, memory_id: str) -> Any:
     "/v1/memories/<string:memory_id>/",
     "/memories/<string:memory_id>",
     scope="publish",
-    body=dialect.Change,
+    body=dialect.MemoryChange,
 )
-def update(asker: Asker, memory_id: str, body: dialect.Change) -> Any:
+def update(asker: Asker, memory_id: str, body: dialect.MemoryChange) -> Any:
     """A newer version; the older ones are its history."""
-    old = _in_force(asker, memory_id)
+    old = _current_version(asker, memory_id)
     first = old.provenance.get(FIRST) or str(old.node_id)
     change: dict[str, Any] = {"provenance": _provenance(old.provenance, body.metadata, None) | {FIRST: first}}
     if body.words is not None:
         change["description"] = body.words
     _do(asker, archive.update_memory, UpdateMemory.model_validate({"id": old.node_id, **change}))
-    shown = _shown(_in_force(asker, memory_id).model_dump(mode="json"), memory_id)
-    return {**shown, "text": shown["memory"], "message": "Memory updated successfully!"}
+    memory = _as_mem0(_current_version(asker, memory_id).model_dump(mode="json"), memory_id)
+    return {**memory, "text": memory["memory"], "message": "Memory updated successfully!"}
 
 
 @path("GET", "/v1/memories/<string:memory_id>/history/", "/memories/<string:memory_id>/history", scope="read")
 def history(asker: Asker, memory_id: str) -> Any:
     """Its versions, oldest first."""
-    versions = _versions(asker, _in_force(asker, memory_id))
+    versions = _versions(asker, _current_version(asker, memory_id))
     return [
         {
             "id": version.node_id,
@@ -306,12 +314,14 @@ def history(asker: Asker, memory_id: str) -> Any:
 @path("DELETE", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="admin")
 def delete(asker: Asker, memory_id: str) -> Any:
     """A memory with all its versions, for good."""
-    is_done = _erase(asker, [version.node_id for version in _versions(asker, _in_force(asker, memory_id))])
+    is_done = _erase(
+        asker, [version.node_id for version in _versions(asker, _current_version(asker, memory_id))]
+    )
     return {"message": "Memory deleted successfully!" if is_done else "The memory is being deleted"}
 
 
-@path("DELETE", "/v1/memories/", "/memories", scope="admin", query=dialect.Whose)
-def delete_all(asker: Asker, query: dialect.Whose) -> Any:
+@path("DELETE", "/v1/memories/", "/memories", scope="admin", query=dialect.EntityFilter)
+def delete_all(asker: Asker, query: dialect.EntityFilter) -> Any:
     """All memories of an entity, whichever agent has them, with the turns and what was made of them."""
     if not query.entities:
         raise InvalidRequest(
@@ -330,8 +340,8 @@ def delete_all(asker: Asker, query: dialect.Whose) -> Any:
 def delete_entity(asker: Asker, kind: str, name: str) -> Any:
     """The same, as its client deletes users."""
     if f"{kind}_id" not in dialect.ENTITIES:
-        raise Refused(404, "There are users, agents, runs and apps.")
-    return delete_all(asker, dialect.Whose.model_validate({f"{kind}_id": name}))
+        raise RequestRefused(404, "There are users, agents, runs and apps.")
+    return delete_all(asker, dialect.EntityFilter.model_validate({f"{kind}_id": name}))
 
 
 @path("GET", "/v1/entities/", "/entities", scope="read")
@@ -339,10 +349,10 @@ def entities(asker: Asker) -> Any:
     """Agents, users and runs, each with the number of its current memories among the latest ones."""
     counts: dict[tuple[str, str], int] = {}
     for row in islice(_rows(asker, None, everything=True), MOST):
-        in_force = row.kind != "session" and row.superseded_by is None
+        is_current = row.kind != "session" and row.superseded_by is None
         for kind, name in (("agent", row.agent_id), ("user", row.user_id), ("run", row.session_id)):
             if name is not None:
-                counts[kind, name] = counts.get((kind, name), 0) + in_force
+                counts[kind, name] = counts.get((kind, name), 0) + is_current
     results = [
         {"id": name, "name": name, "type": kind, "total_memories": count}
         for (kind, name), count in sorted(counts.items())
@@ -350,27 +360,27 @@ def entities(asker: Asker) -> Any:
     return {"count": len(results), "next": None, "previous": None, "results": results}
 
 
-def _do(asker: Asker, action: Action[Any, R], asked: BaseModel) -> R:
-    return perform(action, asker.group_id, asked)
+def _do(asker: Asker, action: Action[Any, R], body: BaseModel) -> R:
+    return perform(action, asker.group_id, body)
 
 
-def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False) -> Iterable[Memory]:
+def _rows(asker: Asker, whose: dialect.EntityFilter | None, *, everything: bool = False) -> Iterable[Memory]:
     """Memories of an entity, newest first; None: of all. An agent that is not there has none.
 
     With ``everything`` whichever agent has them, and turns, archived memories and older versions, too.
     """
-    wanted = whose or dialect.Whose()
-    if wanted.is_impossible:
+    entity_filter = whose or dialect.EntityFilter()
+    if entity_filter.is_impossible:
         return
-    narrow = wanted.app_id is not None or wanted.metadata is not None
-    user_id, of_all = wanted.entities.get("user_id"), whose is None or everything
+    narrow = entity_filter.app_id is not None or entity_filter.metadata is not None
+    user_id, of_all = entity_filter.entities.get("user_id"), whose is None or everything
     fields: dict[str, Any] = {
-        "agent_id": wanted.entities.get("agent_id") if of_all else wanted.agent,
+        "agent_id": entity_filter.entities.get("agent_id") if of_all else entity_filter.agent,
         "user_id": user_id,
         "from_user": user_id,
-        "session_id": wanted.entities.get("run_id"),
-        "created_after": wanted.created_after,
-        "created_before": wanted.created_before,
+        "session_id": entity_filter.entities.get("run_id"),
+        "created_after": entity_filter.created_after,
+        "created_before": entity_filter.created_before,
         "limit": 500,
     }
     if everything:
@@ -384,19 +394,19 @@ def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False
         except NotFound:
             return
         for row in page.rows:
-            if not narrow or _is_of(row.model_dump(mode="json"), wanted):
+            if not narrow or _is_of(row.model_dump(mode="json"), entity_filter):
                 yield row
         if page.next is None:
             return
         cursor = page.next
 
 
-def _is_of(memory: Mapping[str, Any], whose: dialect.Whose) -> bool:
+def _is_of(memory: Mapping[str, Any], whose: dialect.EntityFilter) -> bool:
     """Whether it is just theirs: mem0's programs do not expect what is nobody's in particular."""
-    named, provenance = whose.entities, memory.get("provenance") or {}
-    if "user_id" in named and memory["user_id"] != named["user_id"]:
+    names, provenance = whose.entities, memory.get("provenance") or {}
+    if "user_id" in names and memory["user_id"] != names["user_id"]:
         return False
-    if "app_id" in named and provenance.get("app_id") != named["app_id"]:
+    if "app_id" in names and provenance.get("app_id") != names["app_id"]:
         return False
     metadata = provenance.get("metadata") or {}
     return all(metadata.get(name) == value for name, value in (whose.metadata or {}).items())
@@ -406,7 +416,7 @@ def _memory(asker: Asker, node_id: UUID) -> Memory:
     return _do(asker, questions.get_memory, ByIdForUser(id=node_id))
 
 
-def _in_force(asker: Asker, memory_id: str) -> Memory:
+def _current_version(asker: Asker, memory_id: str) -> Memory:
     """The latest version of a memory, asked for by the id of any. 404 if there is none."""
     try:
         memory = _memory(asker, UUID(memory_id))
@@ -415,7 +425,7 @@ def _in_force(asker: Asker, memory_id: str) -> Memory:
                 break
             memory = _memory(asker, memory.superseded_by)
     except (ValueError, NotFound):
-        raise Refused(404, "Memory not found!", code="not_found") from None
+        raise RequestRefused(404, "Memory not found!", code="not_found") from None
     return memory
 
 
@@ -429,21 +439,21 @@ def _versions(asker: Asker, memory: Memory) -> list[Memory]:
 
 def _erase(asker: Asker, node_ids: list[UUID]) -> bool:
     """Erase them, and wait until they are gone, for as long as a request may; whether they are."""
-    asked = []
+    pending = []
     for first in range(0, len(node_ids), MAX_NODES):
         with suppress(NotFound):  # gone meanwhile, with what they rest on
             requested = _do(
                 asker, erasures.request_erasure, Erasure(node_ids=node_ids[first : first + MAX_NODES])
             )
-            asked.append(ById(id=requested.erasure_id))
+            pending.append(ById(id=requested.erasure_id))
 
     def are_done() -> bool:
-        return all(_do(asker, erasures.get_erasure, each).state == "done" for each in asked)
+        return all(_do(asker, erasures.get_erasure, each).state == "done" for each in pending)
 
     return poll(are_done, bool, SECONDS)
 
 
-def _shown(memory: Mapping[str, Any], memory_id: str | None = None) -> dict[str, Any]:
+def _as_mem0(memory: Mapping[str, Any], memory_id: str | None = None) -> dict[str, Any]:
     """A memory as mem0 shows one."""
     provenance = memory.get("provenance") or {}
     return {
@@ -462,10 +472,10 @@ def _shown(memory: Mapping[str, Any], memory_id: str | None = None) -> dict[str,
 
 
 def _provenance(
-    known: Mapping[str, Any], metadata: Mapping[str, Any] | None, app_id: str | None
+    existing: Mapping[str, Any], metadata: Mapping[str, Any] | None, app_id: str | None
 ) -> dict[str, Any]:
-    given = {"metadata": metadata and dict(metadata), "app_id": app_id}
-    return {**known, **{name: value for name, value in given.items() if value is not None}}
+    changes = {"metadata": metadata and dict(metadata), "app_id": app_id}
+    return {**existing, **{name: value for name, value in changes.items() if value is not None}}
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -34,7 +34,7 @@ _DAY, _INSTANT = timedelta(days=1), timedelta(microseconds=1)
 Entity = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 
 
-class Whose(BaseModel):
+class EntityFilter(BaseModel):
     """Of whom: at the top, as its server has it, or within ``filters``, as its platform has it."""
 
     user_id: Annotated[Entity, AfterValidator(composed)] | None = None
@@ -49,37 +49,37 @@ class Whose(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _filters_are_flat(cls, given: Any) -> Any:
+    def _filters_are_flat(cls, body: Any) -> Any:
         """``{"filters": {"AND": [{"user_id": "mia"}, …]}}`` as ``{"user_id": "mia"}``; what cannot be asked
         here is refused.
 
         Each condition narrows what is asked for at the top and by the others: none takes another's place.
         """
-        if not isinstance(given, dict):
-            return given
-        wanted = {name: value for name, value in given.items() if name not in _FROM_FILTERS}
-        for name, value in _conditions(given.get("filters") or {}):
-            known = wanted.get(name)
+        if not isinstance(body, dict):
+            return body
+        fields = {name: value for name, value in body.items() if name not in _FROM_FILTERS}
+        for name, value in _conditions(body.get("filters") or {}):
+            previous = fields.get(name)
             match name:
                 case "created_after":
-                    wanted[name] = value if known is None else max(known, value)
+                    fields[name] = value if previous is None else max(previous, value)
                 case "created_before":
-                    wanted[name] = value if known is None else min(known, value)
-                case "metadata" if isinstance(known, dict):
-                    if {**value, **known} != {**known, **value}:
-                        wanted["is_impossible"] = True
-                    wanted[name] = {**known, **value}
-                case _ if known in (None, ANY):
-                    wanted[name] = value
-                case _ if value not in (known, ANY):
-                    wanted["is_impossible"] = True
-        return wanted
+                    fields[name] = value if previous is None else min(previous, value)
+                case "metadata" if isinstance(previous, dict):
+                    if {**value, **previous} != {**previous, **value}:
+                        fields["is_impossible"] = True
+                    fields[name] = {**previous, **value}
+                case _ if previous in (None, ANY):
+                    fields[name] = value
+                case _ if value not in (previous, ANY):
+                    fields["is_impossible"] = True
+        return fields
 
     @property
     def entities(self) -> dict[str, str]:
         """What is named."""
-        named = {name: getattr(self, name) for name in ENTITIES}
-        return {name: value for name, value in named.items() if value not in (None, ANY)}
+        values = {name: getattr(self, name) for name in ENTITIES}
+        return {name: value for name, value in values.items() if value not in (None, ANY)}
 
     @property
     def agent(self) -> str:
@@ -88,29 +88,29 @@ class Whose(BaseModel):
 
 
 def _conditions(filters: Any) -> Iterator[tuple[str, Any]]:
-    """Each condition as a field of :class:`Whose` and what it must be, at least or at most."""
-    for name, wanted in _object(filters, "filters").items():
-        if name == "AND" and isinstance(wanted, list):
-            for each in wanted:
+    """Each condition as a field of :class:`EntityFilter` and what it must be, at least or at most."""
+    for name, condition in _object(filters, "filters").items():
+        if name == "AND" and isinstance(condition, list):
+            for each in condition:
                 yield from _conditions(each)
         elif name in ENTITIES:
-            if not isinstance(wanted, str):
+            if not isinstance(condition, str):
                 problem = (
                     "null would be everybody's; leave it out"
-                    if wanted is None
+                    if condition is None
                     else "give one value; ask once for each"
                 )
                 raise ValueError(f"filters.{name}: {problem}")
-            yield name, wanted
+            yield name, condition
         elif name == "metadata":
-            yield name, _object(wanted, "filters.metadata")
-        elif name == "created_at" and isinstance(wanted, dict) and wanted.keys() <= _COMPARED.keys():
-            for how, moment in wanted.items():
+            yield name, _object(condition, "filters.metadata")
+        elif name == "created_at" and isinstance(condition, dict) and condition.keys() <= _COMPARED.keys():
+            for how, moment in condition.items():
                 bound, end = _COMPARED[how]
                 yield bound, _span(moment, how)[end]
         else:
-            known = f"AND, {', '.join(ENTITIES)}, metadata, created_at (with {', '.join(_COMPARED)})"
-            raise ValueError(f"filters.{str(name)[:40]}: cannot be asked for here; use {known}")
+            supported = f"AND, {', '.join(ENTITIES)}, metadata, created_at (with {', '.join(_COMPARED)})"
+            raise ValueError(f"filters.{str(name)[:40]}: cannot be asked for here; use {supported}")
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _span(moment: Any, how: str) -> tuple[datetime, datetime]:
     return first, min(first + length, LATEST)
 
 
-class Add(Whose):
+class Add(EntityFilter):
     """Messages to remember: the facts in them (``infer``), or each message verbatim."""
 
     messages: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_MESSAGES)]
@@ -144,17 +144,17 @@ class Add(Whose):
 
     @model_validator(mode="before")
     @classmethod
-    def _text_is_a_message(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            match given.get("messages"):
+    def _text_is_a_message(cls, body: Any) -> Any:
+        if isinstance(body, dict):
+            match body.get("messages"):
                 case str(text):
-                    return {**given, "messages": [{"role": "user", "content": text}]}
+                    return {**body, "messages": [{"role": "user", "content": text}]}
                 case dict(message):
-                    return {**given, "messages": [message]}
-        return given
+                    return {**body, "messages": [message]}
+        return body
 
 
-class Search(Whose):
+class SearchRequest(EntityFilter):
     """What is looked for."""
 
     query: Annotated[str, Field(min_length=1, max_length=8_000)]
@@ -163,7 +163,7 @@ class Search(Whose):
     threshold: float | None = None
 
 
-class Listed(Whose):
+class ListRequest(EntityFilter):
     """Which memories, page by page."""
 
     page: int = Field(1, ge=1, le=10_000)
@@ -177,14 +177,14 @@ class Project(BaseModel):
     project_id: str | None = None
 
 
-class Page(BaseModel):
+class PageQuery(BaseModel):
     """Which page, where it stands in the address."""
 
     page: int | None = Field(None, ge=1, le=10_000)
     page_size: int | None = Field(None, ge=1, le=500)
 
 
-class Change(BaseModel):
+class MemoryChange(BaseModel):
     """What a memory says from now on; its server calls the text ``data`` as well."""
 
     text: str | None = None

@@ -115,9 +115,9 @@ class Service(Collector):
         began = time.monotonic()
         with whole_service():
             states = health_checks.ask_servers()
-            asked = {name: source(place).begin(part) for name, (place, part) in PARTS.items()}
+            pending = {name: source(place).begin(part) for name, (place, part) in PARTS.items()}
         up: dict[str, bool] = {}
-        for name, answer in asked.items():
+        for name, answer in pending.items():
             try:
                 yield from answer()
                 up[PARTS[name][0]] = up.get(PARTS[name][0], True)
@@ -148,11 +148,11 @@ def _up(up: dict[str, bool]) -> Metric:
     return gauge("jiyi_up", "Whether it answered this scrape: database, broker, Valkey.", states, "source")
 
 
-def _states(found: dict[str, ServerState]) -> Metric:
-    values = {(name, server.state): 1.0 for name, server in found.items()}
+def _states(servers: dict[str, ServerState]) -> Metric:
+    values = {(name, server.state): 1.0 for name, server in servers.items()}
     return gauge(
         "jiyi_server_state",
-        "1 for the state that a server is in; no other is told.",
+        "1 for the state that a server is in; no other state is reported.",
         values,
         "server",
         "state",

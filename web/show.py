@@ -90,12 +90,12 @@ Pieces = list[tuple[str, bool]]
 def compare(older: str, newer: str) -> tuple[Pieces, Pieces]:
     """Two versions word by word, Chinese character by character, with what each has of its own."""
     old, new = (_WORD.findall(text[:COMPARED_CHARS]) for text in (older, newer))
-    shown: tuple[Pieces, Pieces] = ([], [])
+    versions: tuple[Pieces, Pieces] = ([], [])
     for what, start, end, new_start, new_end in difflib.SequenceMatcher(None, old, new).get_opcodes():
-        for pieces, words in zip(shown, (old[start:end], new[new_start:new_end]), strict=True):
+        for pieces, words in zip(versions, (old[start:end], new[new_start:new_end]), strict=True):
             if words:
                 pieces.append(("".join(words), what != "equal"))
-    return shown
+    return versions
 
 
 def pretty_json(value: Any) -> str:
@@ -160,13 +160,13 @@ def why_injected(why: str) -> str:
 
 
 def _why_part(part: str) -> str:
-    found = _PLACE.fullmatch(part)
-    if found is None:
+    match = _PLACE.fullmatch(part)
+    if match is None:
         return in_words("why", part)
-    place = found["place"]
+    place = match["place"]
     return str(
         _("in the words of place %(place)s", place=place)
-        if found["in_words"]
+        if match["in_words"]
         else _("place %(place)s", place=place)
     )
 
@@ -191,7 +191,7 @@ def register(app: Flask) -> None:
     app.after_request(_show_controls)
     by_name: tuple[Callable[..., str], ...] = (
         *(age, ago, moment, number, pretty_json, readable_body, since, until, duration, summary),
-        *(translated, person, word, intent, why_injected, told),
+        *(translated, person, word, intent, why_injected, localize),
     )
     app.jinja_env.filters.update({each.__name__: each for each in by_name})
     kinds = {"memory_kind": partial(in_words, "kinds"), "memory_origin": partial(in_words, "origins")}
@@ -212,12 +212,12 @@ def show_controls(html: str) -> str:
     r"""The page with such characters as ``\u202e`` wherever they would be seen."""
     in_field = False
 
-    def escaped(found: re.Match[str]) -> str:
+    def escaped(match: re.Match[str]) -> str:
         nonlocal in_field
-        if found[0].startswith("<"):
-            in_field = not found[0].startswith("</")
-            return found[0]
-        return found[0] if in_field else _CONTROL.sub(_escaped, found[0])
+        if match[0].startswith("<"):
+            in_field = not match[0].startswith("</")
+            return match[0]
+        return match[0] if in_field else _CONTROL.sub(_escaped, match[0])
 
     return _SHOWN.sub(escaped, html)
 
@@ -245,7 +245,7 @@ _STATES = frozenset({"state", "kind", "verb", "states"})
 SENTENCES: tuple[str, ...] = tuple(WORDS["sentences"])
 
 
-def told(text: str) -> str:
+def localize(text: str) -> str:
     """A sentence of the service in the language of the request."""
     for template in SENTENCES:
         values = values_of(template, text)

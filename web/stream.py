@@ -23,7 +23,7 @@ from jiyi.protocol.base import unstorable
 from jiyi.protocol.openapi.document import PREFIX
 from models.db.bounded_reads import Unanswered, one_line
 from models.queue import stream
-from models.queue.stream import KINDS, Entry, Place, TooManyWatchers, Watcher, hub, place
+from models.queue.stream import KINDS, Place, StreamEntry, TooManyWatchers, Watcher, hub, place
 from web.accounts import sessions
 from web.accounts.api_keys import identify_again, identify_by_key
 from web.accounts.identity import Identity, need
@@ -76,15 +76,15 @@ def answer(identify_again: Callable[[], Identity | None]) -> Response:
 
     def allowed() -> bool:
         try:
-            known = identify_again()
+            caller = identify_again()
         except Unanswered:
             return False  # the client reconnects and gets status 503
-        return known is not None and known.may("read") and known.sees(group_id)
+        return caller is not None and caller.may("read") and caller.sees(group_id)
 
     try:
         watcher = hub().join(group_id, identity.actor, request.remote_addr or "")
         try:
-            beginning, known = _beginning(watcher, after)
+            beginning, last = _beginning(watcher, after)
         except BaseException:
             hub().leave(watcher)
             raise
@@ -92,8 +92,8 @@ def answer(identify_again: Callable[[], Identity | None]) -> Response:
         return _refused(error)
     except (redis.RedisError, OSError) as error:
         raise Unanswered("Valkey", one_line(error)) from error
-    client = Client.of(request.environ)
-    sending = Sending(watcher, client, kinds, beginning, allowed, known)
+    client = StreamClient.of(request.environ)
+    sending = Sending(watcher, client, kinds, beginning, allowed, last)
     response = Response(sending.chunks(after), mimetype="text/event-stream")
     response.headers["X-Accel-Buffering"] = "no"  # nginx would gather it
     response.call_on_close(lambda: hub().leave(watcher))
@@ -107,16 +107,16 @@ def _beginning(watcher: Watcher, after: str | None) -> tuple[str, stream.Place]:
     if after is None:
         return retry + event("stream.opened", opened, watcher.since), (0, 0)
     oldest, newest = stream.ends(watcher.group_id)
-    asked = place(after)
+    position = place(after)
     begun = retry + event("stream.opened", opened)
-    if asked == (0, 0):  # all there is
-        return begun, asked
+    if position == (0, 0):  # all there is
+        return begun, position
     missing = json.dumps({"asked": after, "oldest": None if oldest == "0-0" else oldest})
-    if asked > place(
+    if position > place(
         newest
     ):  # from before the server lost what it had: what comes follows no id that is known
         return begun + event("gap", missing, watcher.since), (0, 0)
-    return (begun + event("gap", missing) if asked < place(oldest) else begun), asked
+    return (begun + event("gap", missing) if position < place(oldest) else begun), position
 
 
 def _refused(error: TooManyWatchers) -> Response:
@@ -128,10 +128,10 @@ def _refused(error: TooManyWatchers) -> Response:
 
 def _group(identity: Identity) -> str:
     """The group asked for, else the one that the key speaks for. One that may not be seen is not there."""
-    asked = request.args.get("group") or group_of(identity)
-    if not identity.sees(asked) or any(True for _ in unstorable(asked)):
+    group_id = request.args.get("group") or group_of(identity)
+    if not identity.sees(group_id) or any(True for _ in unstorable(group_id)):
         abort(404)
-    return asked
+    return group_id
 
 
 def _kinds() -> frozenset[str]:
@@ -144,11 +144,11 @@ def _kinds() -> frozenset[str]:
 
 def _after() -> str | None:
     """The header comes from a client that was cut off, so it is later than what it once began with."""
-    asked = request.headers.get("Last-Event-ID") or request.args.get("after")
-    if not asked:
+    last_id = request.headers.get("Last-Event-ID") or request.args.get("after")
+    if not last_id:
         return None
     try:
-        return "{}-{}".format(*place(asked))
+        return "{}-{}".format(*place(last_id))
     except ValueError:
         abort(400, "after, Last-Event-ID: must be the id of an event, or 0 for all there are.")
 
@@ -176,7 +176,7 @@ SEND_BUFFER, CHUNK = 128 * 1024, 16 * 1024
 CONNECTION = "jiyi.connection"
 
 
-class Connection(Protocol):
+class StreamConnection(Protocol):
     """The attributes of a client's connection that the HTTP server provides."""
 
     socket: socket.socket
@@ -192,7 +192,7 @@ class Sending:
     """One client's stream."""
 
     watcher: Watcher
-    client: Client
+    client: StreamClient
     kinds: frozenset[str]
     beginning: str
     #: Whether the client may still watch: its key may have been revoked, or its session ended, since the
@@ -214,7 +214,7 @@ class Sending:
         yield self.beginning
         if after is not None:
             try:
-                yield from gathered(filter(None, map(self._told, self.watcher.missed(after))))
+                yield from gathered(filter(None, map(self._message, self.watcher.missed(after))))
             except (redis.RedisError, OSError):
                 return  # the client reconnects and gets status 503
         quiet_since = checked = time.monotonic()
@@ -224,8 +224,8 @@ class Sending:
                 if not self.allowed():
                     return  # the client reconnects and gets status 401 or 403
                 checked = time.monotonic()
-            if entry is not None and (text := self._told(entry)):
-                yield text + "".join(filter(None, map(self._told, self._at_hand())))
+            if entry is not None and (text := self._message(entry)):
+                yield text + "".join(filter(None, map(self._message, self._at_hand())))
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since >= HEARTBEAT:
                 yield self._heartbeat()
@@ -235,14 +235,14 @@ class Sending:
         if self.watcher.cut:
             yield ": come back with the last id\n\n"
 
-    def _at_hand(self) -> Iterator[Entry]:
+    def _at_hand(self) -> Iterator[StreamEntry]:
         """What waits already goes along, as much as one sending may hold."""
         size = 0
         while size < CHUNK and (entry := self.watcher.next(0)) is not None:
             size += len(entry.data)
             yield entry
 
-    def _told(self, entry: Entry) -> str | None:
+    def _message(self, entry: StreamEntry) -> str | None:
         if entry.place <= self.last:
             return None
         self.last = entry.place
@@ -258,17 +258,17 @@ class Sending:
         return ":\n\n" if passed is None else event("stream.passed", "{}", passed)
 
 
-class Client:
+class StreamClient:
     """The other end of the connection, if the server provides the connection."""
 
-    def __init__(self, connection: Connection | None) -> None:
+    def __init__(self, connection: StreamConnection | None) -> None:
         self._connection = connection
         if connection is not None:
             with suppress(OSError):
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
 
     @classmethod
-    def of(cls, environ: WSGIEnvironment) -> Client:
+    def of(cls, environ: WSGIEnvironment) -> StreamClient:
         return cls(environ.get(CONNECTION))
 
     def takes(self) -> bool:
@@ -303,10 +303,10 @@ class Client:
             return True
 
 
-def _poll(sock: socket.socket, wanted: int, seconds: float) -> int:
+def _poll(sock: socket.socket, mask: int, seconds: float) -> int:
     waiting = select.poll()
     try:
-        waiting.register(sock, wanted)
+        waiting.register(sock, mask)
         return next((events for _, events in waiting.poll(seconds * 1_000)), 0)
     except (OSError, ValueError):  # closed
         return select.POLLNVAL
@@ -314,8 +314,8 @@ def _poll(sock: socket.socket, wanted: int, seconds: float) -> int:
 
 def event(kind: str, data: str, entry_id: str | None = None) -> str:
     """As it goes over the wire."""
-    named = "" if entry_id is None else f"id: {entry_id}\n"
-    return f"{named}event: {kind}\ndata: {data}\n\n"
+    id_line = "" if entry_id is None else f"id: {entry_id}\n"
+    return f"{id_line}event: {kind}\ndata: {data}\n\n"
 
 
 def gathered(texts: Iterator[str]) -> Iterator[str]:

@@ -31,7 +31,7 @@ if (supervisor := os.environ.pop(SUPERVISOR, "")) and sys.platform == "linux":
 
 
 @contextmanager
-def told_in_one_line(name: str) -> Iterator[None]:
+def errors_in_one_line(name: str) -> Iterator[None]:
     """What is wrong, such as with a setting, is one line on stderr, with exit status 1."""
     from jiyi.errors import JiyiError  # late: most of what imports this package needs none of it
 

@@ -40,7 +40,7 @@ def problem(name: str, settings: Settings) -> str:
         return "" if alive else "beat has looked at nothing for two minutes"
     if name == "intake":
         address = redis_address(settings.need("broker_url"))
-        if address is None:  # another broker's, which ends the connection of who is silent
+        if address is None:  # another broker's, which ends silent connections
             return ""
         ages = signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
         return "" if ages else "no intake lives"
@@ -80,13 +80,13 @@ def main(arguments: list[str]) -> int:
     if not name:  # a migration, a backup: it ends on its own
         return 0
     try:
-        told = problem(name, get_settings())
+        message = problem(name, get_settings())
     except (redis.RedisError, JiyiError, OSError) as error:
         sys.stderr.write(f"not known: {error}\n")
         return 0
-    if told:
-        sys.stderr.write(f"{told}\n")
-    return 1 if told else 0
+    if message:
+        sys.stderr.write(f"{message}\n")
+    return 1 if message else 0
 
 
 if __name__ == "__main__":

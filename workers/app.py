@@ -22,7 +22,7 @@ from workers.intake.sources import limit_kombu
 settings = get_settings()
 limit_kombu(limits.MAX_MESSAGE_BYTES)
 local.learned()  # weights that cannot be used are better refused now than by each task
-embedder_specs.chosen(settings)  # an embedder that nobody knows is better said now than by each task
+embedder_specs.configured_spec(settings)  # an embedder that nobody knows is better said now than by each task
 
 #: Seconds after which the broker hands a dead worker's task to another one; and below it those that a task
 #: may run, or a running one would be handed on, too.

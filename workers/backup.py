@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from jiyi.cli import output
-from jiyi.cli.shell import Session, tell
+from jiyi.cli.shell import Invocation, report_error
 from jiyi.errors import JiyiError
 from jiyi.protocol.base import JsonObject
 from jiyi.settings import EMBEDDED_DATA, get_settings
@@ -38,15 +38,17 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.command == "backup":
-            done = back_up(options.path)
+            result = back_up(options.path)
         else:
-            done = restore(options.path, force=options.force)
+            result = restore(options.path, force=options.force)
     except (StackError, JiyiError, OSError) as error:
-        tell(error if isinstance(error, JiyiError) else BackupError(str(error)), Session(json=options.json))
+        report_error(
+            error if isinstance(error, JiyiError) else BackupError(str(error)), Invocation(json=options.json)
+        )
         return 1
-    text = done.pop("text")
+    text = result.pop("text")
     if options.json:
-        output.document(done)
+        output.document(result)
     else:
         output.line(str(text))
     return 0
@@ -77,8 +79,8 @@ def restore(path: Path, *, force: bool) -> JsonObject:
         upgrade()
         again = _erase_again(path)
     data = {table: count for table, count in rows.items() if count and table not in restoring.NO_DATA}
-    held = ", ".join(f"{count:,} {table}" for table, count in data.items())
-    text = f"restored from {path}: {held or 'no data'}{_told(again)}"
+    counts = ", ".join(f"{count:,} {table}" for table, count in data.items())
+    text = f"restored from {path}: {counts or 'no data'}{_erasures_text(again)}"
     return {"file": str(path), "rows": rows, "erasures": again, "text": text}
 
 
@@ -91,7 +93,7 @@ def _erase_again(path: Path) -> dict[str, int]:
         return progress.apply_again(connection, made_at)
 
 
-def _told(again: dict[str, int]) -> str:
+def _erasures_text(again: dict[str, int]) -> str:
     erased = f". {again['agents']} agents erased since are erased again when the service runs"
     agents = erased if again["agents"] else ""
     if not again["others"]:

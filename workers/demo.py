@@ -50,7 +50,7 @@ AGENT, TZ = "helper", "Asia/Shanghai"
 STORES = CHECKOUT / "examples" / "diary" / "stores.yaml"
 #: Sessions, a day each: enough that what helped becomes a skill.
 DAYS = 7
-TOLD = (
+PREFERENCES = (
     ("user", "我对花生过敏，请记住。"),
     ("assistant", "记住了。"),
     ("user", "I prefer short answers."),
@@ -112,10 +112,14 @@ def reflect(client: Client, agent: str) -> list[NewThought]:
         agent_id=agent, types=["thought"], superseded=True, archived="with", limit=THOUGHTS_LOOKED_AT
     ).rows
     made_by = [row.provenance["reflection"] for row in thoughts if "reflection" in row.provenance]
-    known = made_by[-1] if made_by else None
-    if known is None:  # all that the diary sets off is done: the reflection must miss nothing
+    reflection_id = made_by[-1] if made_by else None
+    if reflection_id is None:  # all that the diary sets off is done: the reflection must miss nothing
         poll(client.stats.show, lambda stats: not stats.work_owed, WAIT_SECONDS)
-    reflection = client.reflection.get(id=known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
+    reflection = (
+        client.reflection.get(id=reflection_id)
+        if reflection_id
+        else client.reflect(agent, timeout=WAIT_SECONDS)
+    )
     # of each question the first
     best = {thought.focal_point: thought for thought in reversed(reflection.thoughts)}
     firsts = [thought for thought in reflection.thoughts if best[thought.focal_point] is thought]
@@ -171,7 +175,7 @@ def _talk(client: Client) -> None:
     begun = datetime.now(UTC).replace(microsecond=0) - timedelta(days=DAYS)
     with ConversationLoop(client) as loop:
         for day in range(DAYS):
-            at, texts = begun + timedelta(days=day), TOLD if day == 0 else TROUBLE
+            at, texts = begun + timedelta(days=day), PREFERENCES if day == 0 else TROUBLE
             turns = [
                 {"role": role, "content": text, "at": at + timedelta(minutes=place)}
                 for place, (role, text) in enumerate(texts)
@@ -182,18 +186,18 @@ def _talk(client: Client) -> None:
 
 
 def _look_after_itself(client: Client) -> None:
-    tell = client.command
+    command = client.command
     for text in APPOINTMENTS:
-        tell("appointments.create", agent_id=AGENT, text=text, tz=TZ)
-    tell("pains.report", agent_id=AGENT, summary="The order for clay is always sent too late.")
+        command("appointments.create", agent_id=AGENT, text=text, tz=TZ)
+    command("pains.report", agent_id=AGENT, summary="The order for clay is always sent too late.")
     for place, text in enumerate(SOULS):
-        proposed = tell(
+        proposed = command(
             "identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="said in the workshop"
         ).model_dump()
         if place == 0:
-            tell("proposals.decide", id=proposed["id"], decision="approve")
-    tell("heartbeats.configure", agent_id=AGENT, enabled=True, tz=TZ, quiet_hours=None)
-    tell("heartbeats.tick", agent_id=AGENT)
+            command("proposals.decide", id=proposed["id"], decision="approve")
+    command("heartbeats.configure", agent_id=AGENT, enabled=True, tz=TZ, quiet_hours=None)
+    command("heartbeats.tick", agent_id=AGENT)
 
 
 TROUBLE = (

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi import __version__
 from jiyi.cli import output
-from jiyi.cli.shell import Session, tell
+from jiyi.cli.shell import Invocation, report_error
 from jiyi.errors import JiyiError
 from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings
@@ -43,46 +43,46 @@ def main(arguments: list[str] | None = None) -> int:
         settings = get_settings()
         for address in ("database_url", "broker_url", "redis_url"):
             settings.need(address)
-        found = examine(settings)
+        checks = examine(settings)
     except JiyiError as error:
-        tell(error, Session(json=options.json))
+        report_error(error, Invocation(json=options.json))
         return EXITS["unreachable"]
     if options.json:
-        told = [{"name": check.name, "state": check.state, "detail": check.detail} for check in found]
-        output.document({"state": worst(found), "checks": told})
+        items = [{"name": check.name, "state": check.state, "detail": check.detail} for check in checks]
+        output.document({"state": worst(checks), "checks": items})
     else:
-        _show(found)
-    return EXITS[worst(found)]
+        _show(checks)
+    return EXITS[worst(checks)]
 
 
-def _show(found: list[Check]) -> None:
+def _show(checks: list[Check]) -> None:
     colours: dict[State, str] = {"ok": "green", "unknown": "dim", "attention": "yellow", "unreachable": "red"}
     table = output.table("", "state", "what", "", grow=[""])
-    for check in found:
+    for check in checks:
         output.row(table, Text(check.state, colours[check.state]), str(check.name), str(check.detail))
     output.show(table)
-    wrong = [check for check in found if EXITS[check.state]]
-    sentence = f"{len(wrong)} of {len(found)} need attention"
-    output.line(sentence if wrong else f"all is well: {len(found)} checks")
+    wrong = [check for check in checks if EXITS[check.state]]
+    sentence = f"{len(wrong)} of {len(checks)} need attention"
+    output.line(sentence if wrong else f"all is well: {len(checks)} checks")
 
 
 def examine(settings: Settings) -> list[Check]:
     """Every check there is, in the order in which one would look."""
     with whole_service():
-        judged, stored, alive = overview.of_service()
+        judged, records, alive = overview.of_service()
         return [
             *judged,
             jobs(settings),
-            backups(settings, stored.jobs),
+            backups(settings, records.jobs),
             versions(alive.workers.value),
-            _told("Database sessions", check_sessions, "are the service's own"),
-            _told("Database revision", migrate.check, f"{migrate.newest()}, as this version needs it"),
+            _check_of("Database sessions", check_sessions, "are the service's own"),
+            _check_of("Database revision", migrate.check, f"{migrate.newest()}, as this version needs it"),
             collation(),
             valkey_settings(settings),
         ]
 
 
-def _told(name: str, look: Callable[[], None], detail: str) -> Check:
+def _check_of(name: str, look: Callable[[], None], detail: str) -> Check:
     """``detail``, or the sentence with which ``look`` refuses."""
     try:
         look()
@@ -115,16 +115,16 @@ def backups(settings: Settings, runs: dict[str, Tick] | None) -> Check:
     name = "Backups"
     if runs is None:
         return Check(name, "unknown", "the database did not answer")
-    made, looked = runs.get("backup"), runs.get("verify_backup")
-    for run in (made, looked):
+    backup, verification = runs.get("backup"), runs.get("verify_backup")
+    for run in (backup, verification):
         if run is not None and run.error:
             return Check(name, "attention", run.error)
-    newest = None if looked is None else looked.summary.get("backup")
+    newest = None if verification is None else verification.summary.get("backup")
     if newest:
         return Check(name, "ok", f"the newest that was looked at: {newest}")
     if not settings.backup_hours:
         return Check(name, "ok", "off: set JIYI_BACKUP_DIR for one a day, or run `jiyi backup`")
-    if made is None:
+    if backup is None:
         return Check(name, "unknown", "none yet")
     return Check(name, "ok", "made, and looked at once a day")
 
@@ -132,8 +132,8 @@ def backups(settings: Settings, runs: dict[str, Tick] | None) -> Check:
 def versions(workers: Iterable[Worker] | None) -> Check:
     """Whether all that runs is of this version."""
     name = "Versions"
-    said = {worker.told.version for worker in workers or [] if worker.counts}
-    running = sorted(said - {""})
+    reported = {worker.told.version for worker in workers or [] if worker.counts}
+    running = sorted(reported - {""})
     if not running:
         return Check(name, "unknown", f"{__version__} here, no worker has said its own")
     if running != [__version__]:
@@ -154,17 +154,17 @@ def judge_collation(
     database: str, provider: str, locale: str, recorded: str | None, actual: str | None
 ) -> Check:
     """``recorded``: the collation's version when the database was made; ``actual``: now."""
-    name, shown = "Database collation", f"{PROVIDERS.get(provider, provider)} {locale}"
+    name, collation_name = "Database collation", f"{PROVIDERS.get(provider, provider)} {locale}"
     if recorded != actual and recorded is not None:
         now = f"is of {actual or 'none'} now"
-        why = f"{shown} was of version {recorded} when the indexes were made, and {now}"
+        why = f"{collation_name} was of version {recorded} when the indexes were made, and {now}"
         reindex = f'REINDEX DATABASE CONCURRENTLY "{database}"'
         refresh = f'ALTER DATABASE "{database}" REFRESH COLLATION VERSION'
         return Check(name, "attention", f"{why}: rows may not be found. Run {reindex}, then {refresh}")
     if recorded is None:
-        return Check(name, "ok", f"{shown}, which does not change")
+        return Check(name, "ok", f"{collation_name}, which does not change")
     changes = "" if provider == BUILTIN else "; look again after updates of the operating system"
-    return Check(name, "ok", f"{shown}, version {recorded}{changes}")
+    return Check(name, "ok", f"{collation_name}, version {recorded}{changes}")
 
 
 #: PostgreSQL's letters for whose collation it is.
@@ -192,13 +192,13 @@ def valkey_settings(settings: Settings) -> Check:
     if address is None:
         return Check(name, "ok", "another broker than Valkey")
     try:
-        told = source("broker").ask(lambda: cast("dict[str, str | int]", broker_client(address).info()))
+        info = source("broker").ask(lambda: cast("dict[str, str | int]", broker_client(address).info()))
     except Unanswered as error:
         return Check(name, "unknown", error.reason)
     wrong = []
-    if told.get("maxmemory_policy") != "noeviction":
+    if info.get("maxmemory_policy") != "noeviction":
         wrong.append("maxmemory-policy is not noeviction: it forgets when its memory is full")
-    if not told.get("aof_enabled"):
+    if not info.get("aof_enabled"):
         wrong.append("appendonly is off: what waits is lost when it ends")
     return Check(name, "attention" if wrong else "ok", "; ".join(wrong) or "keeps what it took")
 

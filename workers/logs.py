@@ -37,7 +37,7 @@ class JsonLines(logging.Formatter):
         self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
@@ -45,12 +45,12 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         if (ids := tracing.ids()) is not None:
-            told["trace_id"], told["span_id"] = ids
+            fields["trace_id"], fields["span_id"] = ids
         if record.exc_info and not record.exc_text and record.exc_info[1] is not None:
             record.exc_text = operations.trace_of(record.exc_info[1])
         if record.exc_text:
-            told["error"] = record.exc_text
-        return json.dumps(told, ensure_ascii=False)
+            fields["error"] = record.exc_text
+        return json.dumps(fields, ensure_ascii=False)
 
 
 def install(process: str, least: int = logging.INFO) -> None:
@@ -118,8 +118,8 @@ def discreet(event: Any, hint: Any) -> Any:
     while error is not None and type(error).__name__ not in words:
         words[type(error).__name__] = operations.caller_of(error)
         error = error.__cause__ or error.__context__
-    for told in event.get("exception", {}).get("values", []):
-        told["value"] = words.get(told.get("type", ""), "")
+    for exception in event.get("exception", {}).get("values", []):
+        exception["value"] = words.get(exception.get("type", ""), "")
     if (ids := tracing.ids()) is not None:
         event.setdefault("contexts", {})["trace"] = dict(zip(("trace_id", "span_id"), ids, strict=True))
     return event

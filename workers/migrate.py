@@ -12,7 +12,7 @@ from sqlalchemy import text
 from alembic import command
 from jiyi.errors import JiyiError
 from models.db.connection import check_sessions, engine
-from workers import told_in_one_line
+from workers import errors_in_one_line
 
 CHECKOUT = Path(__file__).parent.parent
 UPGRADING = "docs/operations.md"
@@ -26,10 +26,10 @@ class WrongRevision(JiyiError):  # noqa: N818 – its name says what happened
 
 def upgrade(revision: str = "head") -> None:
     """Migrate to ``revision``; two at once take turns. Raises :class:`WrongRevision`, unchanged then."""
-    known, found = revisions(), current()
-    if found not in known:
-        raise WrongRevision(_strange(found))
-    if revision not in known | {"head"}:
+    known_revisions, database_revision = revisions(), current()
+    if database_revision not in known_revisions:
+        raise WrongRevision(_strange(database_revision))
+    if revision not in known_revisions | {"head"}:
         last = f"the last one of this version is {newest()}. See {UPGRADING}"
         raise WrongRevision(f"there is no revision {revision!r}; {last}")
     command.upgrade(_config(), revision)
@@ -73,16 +73,16 @@ def newest() -> str:
     return head
 
 
-def _strange(found: str | None) -> str:
-    if found is not None and found.isdecimal() and found > newest():
+def _strange(revision: str | None) -> str:
+    if revision is not None and revision.isdecimal() and revision > newest():
         return (
-            f"the database is at revision {found}, and this version of Jiyi knows {newest()} as the last one:"
-            " a later version has migrated it; run that one, or restore a backup from before. See"
+            f"the database is at revision {revision}, and this version of Jiyi knows {newest()} as the last"
+            " one: a later version has migrated it; run that one, or restore a backup from before. See"
             f" {UPGRADING}"
         )
     return (
-        f"the database is at revision {found!r}, which no version of Jiyi has: is it another program's? See"
-        f" {UPGRADING}"
+        f"the database is at revision {revision!r}, which no version of Jiyi has: is it another program's?"
+        f" See {UPGRADING}"
     )
 
 
@@ -95,7 +95,7 @@ def _config() -> Config:
 
 
 def main() -> None:
-    with told_in_one_line("migrate"):
+    with errors_in_one_line("migrate"):
         check_sessions()
         upgrade()
 

@@ -14,7 +14,7 @@ from jiyi.protocol.limits import CALLS_IN_HAND, RETRIEVAL_THREADS
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 from models.db.connection import check_sessions, engine
-from workers import migrate, told_in_one_line
+from workers import errors_in_one_line, migrate
 from workers.alive import INTAKE, WEB
 
 #: Tasks that one worker of upkeep, reflection or a subject's own queue runs at a time.
@@ -52,8 +52,8 @@ def _celery() -> list[str]:
 
 def _worker(name: str, threads: int, queues: str = "") -> list[str]:
     """``queues``: the one of its name unless given."""
-    named = [f"--hostname={name}@%h", f"--queues={queues or name}"]
-    return [*_celery(), "worker", *named, "--pool=threads", f"--concurrency={threads}", *QUIET]
+    options = [f"--hostname={name}@%h", f"--queues={queues or name}"]
+    return [*_celery(), "worker", *options, "--pool=threads", f"--concurrency={threads}", *QUIET]
 
 
 def fits_the_database() -> None:
@@ -69,12 +69,12 @@ def fits_the_database() -> None:
 
 def main() -> None:
     name = sys.argv[1] if len(sys.argv) == 2 else ""
-    with told_in_one_line(name):
-        known = commands()
-        if name not in known:
-            sys.exit(f"usage: python -m workers.procfile {'|'.join(known)}")
+    with errors_in_one_line(name):
+        available = commands()
+        if name not in available:
+            sys.exit(f"usage: python -m workers.procfile {'|'.join(available)}")
         fits_the_database()
-    os.execv(known[name][0], known[name])  # noqa: S606 – the process becomes the other one
+    os.execv(available[name][0], available[name])  # noqa: S606 – the process becomes the other one
 
 
 if __name__ == "__main__":

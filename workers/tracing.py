@@ -18,7 +18,7 @@ EXPORTER, PROTOCOL = "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_PROTOCOL"
 HTTP = "http/protobuf"
 
 
-def wanted() -> bool:
+def is_enabled() -> bool:
     """Whether the environment asks for traces."""
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or os.environ.get(EXPORTER) == "none":
         return False
@@ -26,11 +26,11 @@ def wanted() -> bool:
 
 
 def install(process: str) -> None:
-    """Trace this process if wanted: after any fork, before the first connection to the database.
+    """Trace this process if enabled: after any fork, before the first connection to the database.
 
     Raises :class:`SettingsError`: an unknown protocol, or packages are not installed.
     """
-    if not wanted():
+    if not is_enabled():
         return
     try:
         from opentelemetry import trace
@@ -42,16 +42,16 @@ def install(process: str) -> None:
 
         exporter = _exporter()
     except ImportError as error:
-        asked = next(name for name in ASKING if os.environ.get(name))
+        variable = next(name for name in ASKING if os.environ.get(name))
         raise SettingsError(
-            f"{asked} asks for traces, but OpenTelemetry is not installed ({error}):"
+            f"{variable} asks for traces, but OpenTelemetry is not installed ({error}):"
             f" {install_command('otel')}"
         ) from None
     names = {"service.name": f"jiyi-{process}", "service.namespace": "jiyi"}
     resource = Resource.create({**names, "service.version": version("jiyi")})
-    named = Resource.create()  # what OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say counts
-    if not str(named.attributes.get("service.name", "")).startswith("unknown_service"):
-        resource = resource.merge(named)
+    configured = Resource.create()  # what OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say counts
+    if not str(configured.attributes.get("service.name", "")).startswith("unknown_service"):
+        resource = resource.merge(configured)
     provider = TracerProvider(resource=resource, span_limits=SpanLimits(max_links=MOST_LINKS))
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
@@ -67,8 +67,8 @@ def _exporter() -> SpanExporter:
     if name != "otlp":
         raise SettingsError(f"{EXPORTER}: {name!r} is not known here; otlp, console or none")
     if protocol != HTTP:
-        known = f"{HTTP}, which every collector takes at port 4318"
-        raise SettingsError(f"{PROTOCOL}: {protocol!r} is not spoken here; {known}")
+        supported = f"{HTTP}, which every collector takes at port 4318"
+        raise SettingsError(f"{PROTOCOL}: {protocol!r} is not spoken here; {supported}")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()

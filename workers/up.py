@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from engine.providers.embedder_specs import chosen
+from engine.providers.embedder_specs import configured_spec
 from jiyi import Client
 from jiyi.errors import JiyiError, SettingsError
 from jiyi.protocol.accounts import AddPerson, hash_password, make_password
@@ -78,7 +78,7 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
             )
     # some program's, which may do less: calls from here are signed with the service's own secret
     os.environ.pop("JIYI_KEY", None)
-    chosen(get_settings())  # says what is wrong with the settings before anything is started
+    configured_spec(get_settings())  # says what is wrong with the settings before anything is started
     with contextlib.ExitStack() as closing:
         stack = start_stack()
         closing.callback(stack.stop)
@@ -131,11 +131,11 @@ def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
     program = str(Path(sys.executable).with_name("jiyi"))
     command = shlex.join([program, "retrieve", agent, question, "--group", group])
     key = program_key(home, group)
-    asked = json.dumps({"agent_id": agent, "query": question, "top_k": 3})
+    body = json.dumps({"agent_id": agent, "query": question, "top_k": 3})
     headers = f"-H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
     return [
         f"JIYI_HOME={shlex.quote(str(home))} {command}",
-        f"curl {admin}api/v1/retrieve {headers} -d {shlex.quote(asked)}",
+        f"curl {admin}api/v1/retrieve {headers} -d {shlex.quote(body)}",
     ]
 
 
@@ -151,14 +151,14 @@ def signing_in(password: str | None) -> str:
 def start_stack() -> Stack:
     """The embedded servers, in the home asked for, or the first free one. Raises :class:`StackError`."""
     home = default_home()
-    asked_for = bool(os.environ.get("JIYI_HOME"))
+    is_set = bool(os.environ.get("JIYI_HOME"))
     for copy in range(1, MAX_COPIES + 1):
         stack = Stack(home if copy == 1 else home.with_name(f"{home.name}-{copy}"))
         try:
             with console.status("starting PostgreSQL and Valkey …"):
                 stack.start()
         except HomeInUse as error:
-            if asked_for or copy == MAX_COPIES:
+            if is_set or copy == MAX_COPIES:
                 raise
             used = f"{error.home} is in use by another copy; trying the next one"
             console.print(f"[dim]{used}[/dim]", soft_wrap=True)
@@ -173,17 +173,17 @@ def start_stack() -> Stack:
 def choose_port() -> int:
     """The port for the admin: as set, or the first free one. Raises :class:`SettingsError`."""
     settings = get_settings()
-    asked_for = "web_port" in settings.model_fields_set
-    tried = 1 if asked_for else PORTS_TRIED
+    is_set = "web_port" in settings.model_fields_set
+    tried = 1 if is_set else PORTS_TRIED
     for port in range(settings.web_port, min(settings.web_port + tried, 65_536)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((settings.web_host, port))
-                if asked_for or reserve(port):
+                if is_set or reserve(port):
                     return port
             except OSError as error:
-                if asked_for:
+                if is_set:
                     raise SettingsError(
                         f"JIYI_WEB_PORT: port {port} cannot be used ({error.strerror}); choose another one"
                     ) from None
@@ -232,10 +232,10 @@ def program_key(home: Path, group: str) -> str:
     file = home / KEY_FILE
     with Client(group) as client:
         keys = [key for key in client.keys.list() if key.revoked_at is None and key.expires_at is None]
-        known = {key.key_id for key in keys}
-        kept = file.read_text(encoding="ascii").strip() if file.exists() else ""
-        if kept and (kept_key := key_of(kept)) is not None and kept_key.key_id in known:
-            return kept
+        key_ids = {key.key_id for key in keys}
+        saved_text = file.read_text(encoding="ascii").strip() if file.exists() else ""
+        if saved_text and (kept_key := key_of(saved_text)) is not None and kept_key.key_id in key_ids:
+            return saved_text
         text = client.keys.create(KEY_NAME).text
     file.touch(mode=0o600)
     file.write_text(text, encoding="ascii")

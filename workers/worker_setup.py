@@ -36,11 +36,11 @@ from models.erasure import cache_invalidation
 from models.erasure.cache_invalidation import worker_id
 from models.operations import histograms, meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
-from models.operations.signs_of_life import Told
-from models.operations.worker_actions import Wish, find_wish, last_wish
+from models.operations.signs_of_life import WorkerReport
+from models.operations.worker_actions import DesiredState, find_desired_state, last_desired_state
 from models.queue.broker_queues import messages_ready
 from tasks.erasure import forget, forget_everything
-from workers import logs, told_in_one_line, tracing
+from workers import errors_in_one_line, logs, tracing
 from workers.supervision.processes import lower_priority
 
 #: Pattern of task names that are logged; a name made of somebody's words is not.
@@ -64,35 +64,39 @@ class Modes:
         self._consumer = consumer
         self._queues = list(consumer.app.amqp.queues.consume_from)
         self.started_at = time.time()
-        self.wish = Wish()
+        self.desired = DesiredState()
         #: Whether the audit log was searched for a desired state newer than one from before this process.
-        self._asked = False
+        self._audit_log_read = False
         self.mode: WorkerMode = "running"
         #: Whether this process ends because somebody wants it.
         self.ending = False
 
     def follow(self, busy: bool) -> WorkerMode:
-        """Do what is wanted now, ``busy`` or not. Raises what Valkey raises."""
-        wish = find_wish(self._consumer.hostname)
-        if wish.at:  # an older one was written back by somebody else than an operator
-            if wish.mode != "running" and wish.at < self.started_at and not self._asked:
+        """Follow the desired state, ``busy`` or not. Raises what Valkey raises."""
+        desired = find_desired_state(self._consumer.hostname)
+        if desired.at:  # an older one was written back by somebody else than an operator
+            if desired.mode != "running" and desired.at < self.started_at and not self._audit_log_read:
                 self._ask()
-            wish = self.wish = max(wish, self.wish, key=lambda one: one.at)
-        mode: WorkerMode = "stopped" if wish.mode == "draining" and wish.at < self.started_at else wish.mode
+            desired = self.desired = max(desired, self.desired, key=lambda one: one.at)
+        mode: WorkerMode = (
+            "stopped" if desired.mode == "draining" and desired.at < self.started_at else desired.mode
+        )
         if mode != self.mode:
             modes_log.warning("an operator wants it: %s", mode)
             self._take(mode == "running")
             self.mode = mode
-        done = mode == "stopped" or (mode == "draining" and not busy)
-        if done and wish.at >= self.started_at and not self.ending:
+        may_end = mode == "stopped" or (mode == "draining" and not busy)
+        if may_end and desired.at >= self.started_at and not self.ending:
             self._end()
         return self.mode
 
     def _ask(self) -> None:
         """Ask the audit log whether a state from before this process is the latest; it counts until then."""
         with suppress(Unanswered), whole_service():
-            self.wish = from_database(lambda connection: last_wish(connection, self._consumer.hostname))
-            self._asked = True
+            self.desired = from_database(
+                lambda connection: last_desired_state(connection, self._consumer.hostname)
+            )
+            self._audit_log_read = True
 
     def _take(self, on: bool) -> None:
         """Take messages from now on, or none. The main thread, whose Celery's consumer is, does it soon."""
@@ -130,7 +134,7 @@ ANSWERING = "retrieval"
 #: Ends of runs that are kept, to count those of a minute.
 MOST_ENDS = 10_000
 #: Tasks in hand that a heartbeat names.
-MOST_TOLD = 20
+MOST_REPORTED = 20
 #: Ends of a run by Celery's name of its state; all others are done.
 OUTCOMES = dict.fromkeys(("FAILURE", "REVOKED", "REJECTED"), "failed") | {"RETRY": "retried"}
 heartbeat_log = logging.getLogger("jiyi.heartbeat")
@@ -143,12 +147,12 @@ CHECKS_PER_TIMEOUT = 5
 ANSWER_SECONDS = 2.0
 
 
-class Connection(kombu.Connection):  # type: ignore[misc]  # kombu has no types
+class BrokerConnection(kombu.Connection):  # type: ignore[misc]  # kombu has no types
     """Kombu's, with shorter pauses."""
 
     def ensure_connection(
         self, errback: Any = None, max_retries: int | None = None, **options: Any
-    ) -> Connection:
+    ) -> BrokerConnection:
         """As kombu's; returns itself, connected."""
         pauses = {"interval_start": FIRST, "interval_step": STEP, "interval_max": MOST}
         super().ensure_connection(errback, max_retries, **{**pauses, **options})
@@ -158,7 +162,7 @@ class Connection(kombu.Connection):  # type: ignore[misc]  # kombu has no types
 class SoonAgain(AMQP):  # type: ignore[misc]  # Celery has no types
     """Celery's, with such connections."""
 
-    Connection = Connection
+    Connection = BrokerConnection
 
 
 def quieten(sender: str = "", **_: Any) -> None:
@@ -192,8 +196,10 @@ class Consumer(celery.worker.consumer.Consumer):  # type: ignore[misc]  # Celery
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 – Celery's
         name = str((message.headers or {}).get("task"))
-        known = TASK_NAME.fullmatch(name)
-        self._delete(message, f"is for the task {name}, unknown here" if known else "is for an unknown task")
+        is_task_name = TASK_NAME.fullmatch(name)
+        self._delete(
+            message, f"is for the task {name}, unknown here" if is_task_name else "is for an unknown task"
+        )
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 – Celery's
         self._delete(message, f"is no valid task ({type(exc).__name__})")
@@ -208,7 +214,7 @@ class Consumer(celery.worker.consumer.Consumer):  # type: ignore[misc]  # Celery
 
 def begin_log(name: str) -> None:
     """The log of a worker, or of beat, by its name; lines for people have Celery's form."""
-    with told_in_one_line(name):
+    with errors_in_one_line(name):
         if logs.as_json():
             signals.setup_logging.connect(lambda **_: logs.install(name), weak=False)  # replaces Celery's own
         else:
@@ -220,7 +226,7 @@ def begin(sender: str, **_: Any) -> None:
     name = sender.partition("@")[0]
     if name in BACKGROUND:
         lower_priority(NICENESS)
-    with told_in_one_line(sender):
+    with errors_in_one_line(sender):
         tracing.install(name)
     quieten(sender)
     begin_log(name)
@@ -294,7 +300,7 @@ def stamp(headers: JsonObject | None = None, **_: Any) -> None:
         headers.setdefault(PUBLISHED_AT, time.time())
 
 
-class Heartbeat:
+class WorkerHeartbeat:
     """Beats from :meth:`start` to :meth:`stop`, through Valkey.
 
     Celery's remote control is off: anybody with the broker's address may broadcast, a shutdown too.
@@ -318,7 +324,7 @@ class Heartbeat:
         self._thread.join()
         try:
             if self._modes is not None and self._modes.ending:  # stays to be seen
-                last_word = self._told("stopped", ended=True)
+                last_word = self._report("stopped", ended=True)
                 signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, last_word)
             else:
                 signs_of_life.forget(worker_id())
@@ -333,9 +339,9 @@ class Heartbeat:
                 forget_everything()
             in_hand = WATCH.in_hand
             mode = "running" if self._modes is None else self._modes.follow(bool(in_hand))
-            at_work = {"in_hand": in_hand[:MOST_TOLD], "tasks_a_minute": WATCH.ended_lately()}
-            told = self._told(mode, rss_bytes=self._process.memory_info().rss, **at_work)
-            signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, told)
+            at_work = {"in_hand": in_hand[:MOST_REPORTED], "tasks_a_minute": WATCH.ended_lately()}
+            report = self._report(mode, rss_bytes=self._process.memory_info().rss, **at_work)
+            signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, report)
             self._carried_out = cache_invalidation.carry_out(worker_id(), self._carried_out, forget)
             self._silent = False
             self._heard = time.monotonic()
@@ -344,9 +350,9 @@ class Heartbeat:
             heartbeat_log.log(level, "no heartbeat: %s; trying again", error)
             self._silent = True
 
-    def _told(self, mode: WorkerMode, **more: Any) -> Told:
-        wish = Wish() if self._modes is None else self._modes.wish
-        return Told(__version__, mode, wished_by=wish.by, wished_at=wish.at, **more)
+    def _report(self, mode: WorkerMode, **more: Any) -> WorkerReport:
+        desired = DesiredState() if self._modes is None else self._modes.desired
+        return WorkerReport(__version__, mode, wished_by=desired.by, wished_at=desired.at, **more)
 
     def _run(self) -> None:
         self.beat()
@@ -381,13 +387,13 @@ def watch_out(broker_url: str, queues: Sequence[str], seconds: float) -> None:
             os._exit(EX_TEMPFAIL)
 
 
-HEARTBEATS: list[Heartbeat] = []
+HEARTBEATS: list[WorkerHeartbeat] = []
 
 
 def start(sender: Any, **_: Any) -> None:
     """A worker is ready: give it a heartbeat, and the watchdog."""
     queues, settings = list(sender.app.amqp.queues.consume_from), get_settings()
-    HEARTBEATS.append(Heartbeat(sender.hostname, queues, Modes(sender)))
+    HEARTBEATS.append(WorkerHeartbeat(sender.hostname, queues, Modes(sender)))
     HEARTBEATS[-1].start()
     arguments = (settings.need("broker_url"), queues, settings.deaf_worker_seconds)
     threading.Thread(target=watch_out, args=arguments, name="watchdog", daemon=True).start()

@@ -18,7 +18,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from engine.appointments.parse import NO_TIME, TIME, blank_out, is_waking, words_of
-from engine.appointments.schedule import ParsedSchedule, Timing, Unclear
+from engine.appointments.schedule import ParsedSchedule, ScheduleTiming, Unclear
 from engine.times import readings
 from engine.times.clocks import HOUR_EN, WEEK, Clock, Day, Impossible, Part, at, number, of_waking
 from engine.times.readings import Element, find_elements, groups, open_range
@@ -27,9 +27,9 @@ from jiyi.text.words import language_of, telling
 from jiyi.zones import zone_of
 
 #: Cosine from which on two texts mean the same thing, and how far the second best has to be behind.
-ALIKE, AHEAD = 0.5, 0.1
+SIMILAR, AHEAD = 0.5, 0.1
 #: More appointments than this are not compared by meaning: each has to be embedded.
-MOST_ALIKE = 100
+MOST_COMPARED = 100
 #: Hours that a part of the day stands for: first and last.
 HOURS_OF_PART: dict[Part, tuple[int, int]] = {
     "dawn": (0, 6),
@@ -80,11 +80,11 @@ class Fit:
 
 
 #: Similarity of a text to each of others, -1 to 1.
-Likeness = Callable[[str, Sequence[str]], Sequence[float]]
+Similarity = Callable[[str, Sequence[str]], Sequence[float]]
 
 
-def find_meant(
-    text: str, times: Sequence[Element], planned: Sequence[Appointment], likeness: Likeness | None = None
+def match_appointments(
+    text: str, times: Sequence[Element], planned: Sequence[Appointment], similarity: Similarity | None = None
 ) -> Fit:
     """Which appointment a message means.
 
@@ -92,24 +92,24 @@ def find_meant(
         text: its words without its times.
         times: the times that it says the appointment has.
         planned: the agent's appointments.
-        likeness: compares meanings, where the local model is there.
+        similarity: compares meanings, where the local model is there.
     """
     text = _CALL_OFF.sub(" ", text)
     words = set(telling(text)) - _FRAME
     timely = [appointment for appointment in planned if all(_at(time, appointment) for time in times)]
-    named = _named(words, timely)
-    if named:
-        return _one_of(named)
-    if times and (elsewhere := _named(words, planned)):
+    matches = _by_words(words, timely)
+    if matches:
+        return _one_of(matches)
+    if times and (elsewhere := _by_words(words, planned)):
         return Fit(tuple(elsewhere), sure=False)  # its words fit, its times do not
     if not set(telling(_IDLE_ZH.sub(" ", text))) - _FRAME:  # "move it", 取消吧
         return _one_of(timely)
-    if likeness is None or not 0 < len(timely) <= MOST_ALIKE:
+    if similarity is None or not 0 < len(timely) <= MOST_COMPARED:
         return Fit((), sure=False)
-    return _alike(text, timely, likeness)
+    return _by_meaning(text, timely, similarity)
 
 
-def _named(words: set[str], planned: Sequence[Appointment]) -> list[Appointment]:
+def _by_words(words: set[str], planned: Sequence[Appointment]) -> list[Appointment]:
     """Those that share most with the words; a word that many appointments have counts less."""
     tokens = {appointment.id: set(telling(appointment.task)) for appointment in planned}
     often = Counter(token for words_of_task in tokens.values() for token in words_of_task)
@@ -125,13 +125,13 @@ def _one_of(appointments: Sequence[Appointment]) -> Fit:
     return Fit(tuple(appointments), sure=len(appointments) == 1)
 
 
-def _alike(text: str, planned: Sequence[Appointment], likeness: Likeness) -> Fit:
+def _by_meaning(text: str, planned: Sequence[Appointment], similarity: Similarity) -> Fit:
     ranked = sorted(
-        zip(likeness(text, [appointment.task for appointment in planned]), planned, strict=True),
+        zip(similarity(text, [appointment.task for appointment in planned]), planned, strict=True),
         key=lambda pair: -pair[0],
     )
     best = ranked[0][0]
-    near = tuple(appointment for alike, appointment in ranked if alike >= max(ALIKE, best - AHEAD))
+    near = tuple(appointment for cosine, appointment in ranked if cosine >= max(SIMILAR, best - AHEAD))
     return Fit(near, sure=len(near) == 1)
 
 
@@ -201,12 +201,12 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
         for element in find_elements(text, now)
         if shift is None or element.end <= shift.start or element.start >= shift.end
     ]
-    taken: list[Element | Shift] = [*times, *([shift] if shift is not None else [])]
+    all_times: list[Element | Shift] = [*times, *([shift] if shift is not None else [])]
     for match in _BARE_HOUR.finditer(text):
         start, end = match.span("hour")
-        if not any(start < element.end and element.start < end for element in taken):
+        if not any(start < element.end and element.start < end for element in all_times):
             times.append(at(start, end, number(match["hour"]), 0, None))
-            taken.append(times[-1])
+            all_times.append(times[-1])
     times.sort(key=lambda element: element.start)
     old: list[list[Element]] = []
     new: list[list[Element]] = []
@@ -226,7 +226,7 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
         fresh = [between]
     if is_waking(text):
         fresh = [of_waking(element) if isinstance(element, Clock) else element for element in fresh]
-    rest = blank_out(text, [(element.start, element.end) for element in taken]).replace(TIME, " ")
+    rest = blank_out(text, [(element.start, element.end) for element in all_times]).replace(TIME, " ")
     had = tuple(element for group in old for element in group)
     return ChangeTimes(had, tuple(fresh), shift, words_of(text, fresh), rest, single is not None)
 
@@ -244,25 +244,27 @@ def _split(text: str, times: list[Element]) -> list[list[Element]]:
     return split
 
 
-def move_timing(timing: Timing, to: ChangeTimes, now: datetime) -> Timing | Unclear:
+def move_timing(timing: ScheduleTiming, to: ChangeTimes, now: datetime) -> ScheduleTiming | Unclear:
     """The new timing of an appointment, or why it is unclear. ``now`` is in its time zone."""
     last = timing.after(now)
     impossible = next((element.reason for element in to.new if isinstance(element, Impossible)), "")
     if last is None or impossible:
-        return Unclear(impossible or "that time has passed", asked=True)
+        return Unclear(impossible or "that time has passed", is_request=True)
     its = last.astimezone(zone_of(timing.tz))
     if timing.kind != "once" and to.single:
-        return Unclear(_ONE_OF_MANY, asked=True)
+        return Unclear(_ONE_OF_MANY, is_request=True)
     if to.shift is not None:
         return _shifted(timing, its, to.shift.by, now)
     if not to.new:
-        return Unclear(NO_TIME, asked=True)
+        return Unclear(NO_TIME, is_request=True)
     if timing.kind == "once" or any(isinstance(element, Every) for element in to.new):
         return _read(timing, its, to.new, now)
     return _again(timing, to.new)
 
 
-def _read(timing: Timing, its: datetime, new: Sequence[Element], now: datetime) -> Timing | Unclear:
+def _read(
+    timing: ScheduleTiming, its: datetime, new: Sequence[Element], now: datetime
+) -> ScheduleTiming | Unclear:
     """A time by the grammar; what it leaves open, the day or the hour, stays as it was."""
     used = list(new)
     if not any(isinstance(element, Day | Offset | Every | Lead) for element in used):
@@ -270,11 +272,11 @@ def _read(timing: Timing, its: datetime, new: Sequence[Element], now: datetime) 
     used = [_near(element, its.hour) if isinstance(element, Clock) else element for element in used]
     if not any(isinstance(one, Clock) or (isinstance(one, Offset) and not one.in_days) for one in used):
         used.append(Clock(0, 0, (its.hour,), its.minute, stated=its.hour))
-    meant = readings.read(used, None, set(), now, zone_of(timing.tz))
-    if not meant.readings:
-        return Unclear(meant.reason, asked=True)
-    first = meant.readings[0]
-    return Timing(first.kind, first.cron, first.at, first.every_seconds, timing.tz)
+    meaning = readings.read(used, None, set(), now, zone_of(timing.tz))
+    if not meaning.readings:
+        return Unclear(meaning.reason, is_request=True)
+    first = meaning.readings[0]
+    return ScheduleTiming(first.kind, first.cron, first.at, first.every_seconds, timing.tz)
 
 
 #: Hour before which nothing is put that was later in the day.
@@ -289,29 +291,29 @@ def _near(clock: Clock, hour: int) -> Clock:
     return replace(clock, hours=tuple(hours))
 
 
-def _shifted(timing: Timing, its: datetime, by: timedelta, now: datetime) -> Timing | Unclear:
+def _shifted(timing: ScheduleTiming, its: datetime, by: timedelta, now: datetime) -> ScheduleTiming | Unclear:
     to = its + by
     if timing.kind == "once":
-        return _once(timing, to) if to > now else Unclear("that time has passed", asked=True)
+        return _once(timing, to) if to > now else Unclear("that time has passed", is_request=True)
     fields = _daily_fields(timing)
     if not fields or to.date() != its.date():
-        return Unclear(_ONE_OF_MANY, asked=True)
+        return Unclear(_ONE_OF_MANY, is_request=True)
     return _cron(timing, [str(to.minute), str(to.hour), *fields[2:]])
 
 
-def _daily_fields(timing: Timing) -> list[str]:
+def _daily_fields(timing: ScheduleTiming) -> list[str]:
     """The fields of a cron expression of one time of day; none of anything else."""
     fields = (timing.cron or "").split() if timing.kind == "cron" else []
     return fields if fields and fields[0].isdecimal() and fields[1].isdecimal() else []
 
 
-def _again(timing: Timing, new: Sequence[Element]) -> Timing | Unclear:
+def _again(timing: ScheduleTiming, new: Sequence[Element]) -> ScheduleTiming | Unclear:
     """What comes again, at another time of day or on another day of the week or month."""
     fields = _daily_fields(timing)
     clock = next((element for element in new if isinstance(element, Clock)), None)
     day = next((element for element in new if isinstance(element, Day) and not element.whole), None)
     if not fields or not (clock or day):
-        return Unclear(_ONE_OF_MANY, asked=True)
+        return Unclear(_ONE_OF_MANY, is_request=True)
     if clock is not None:
         fields[:2] = str(clock.minute), str(_near(clock, int(fields[1])).hours[0])
     if day is not None:
@@ -320,7 +322,7 @@ def _again(timing: Timing, new: Sequence[Element]) -> Timing | Unclear:
         elif fields[2].isdecimal():
             fields[2] = str(day.dates[0].day)
         else:
-            return Unclear(_ONE_OF_MANY, asked=True)
+            return Unclear(_ONE_OF_MANY, is_request=True)
     return _cron(timing, fields)
 
 
@@ -334,12 +336,12 @@ def only_one_time(times: ChangeTimes) -> bool:
     return times.single or any(day.whole or len(day.dates) == 1 for day in days)
 
 
-def _once(timing: Timing, at: datetime) -> Timing:
-    return Timing("once", f"{at.minute} {at.hour} {at.day} {at.month} *", at, None, timing.tz)
+def _once(timing: ScheduleTiming, at: datetime) -> ScheduleTiming:
+    return ScheduleTiming("once", f"{at.minute} {at.hour} {at.day} {at.month} *", at, None, timing.tz)
 
 
-def _cron(timing: Timing, fields: Sequence[str]) -> Timing:
-    return Timing("cron", " ".join(fields), None, None, timing.tz)
+def _cron(timing: ScheduleTiming, fields: Sequence[str]) -> ScheduleTiming:
+    return ScheduleTiming("cron", " ".join(fields), None, None, timing.tz)
 
 
 #: How reasons begin, and what they are in Chinese; the longest beginnings first.
@@ -426,24 +428,24 @@ _SENTENCES = {
 }
 
 
-def _say(name: str, text: str, *shown: str) -> str:
-    return _SENTENCES[name][language_of(text) != "zh"].format(*shown)
+def _say(name: str, text: str, *parts: str) -> str:
+    return _SENTENCES[name][language_of(text) != "zh"].format(*parts)
 
 
-def cancelled(appointment: ShownAppointment, text: str) -> str:
-    return _say("cancelled", text, _told(appointment, text))
+def say_cancelled(appointment: ShownAppointment, text: str) -> str:
+    return _say("cancelled", text, _describe(appointment, text))
 
 
-def moved(appointment: ShownAppointment, before: ShownAppointment, text: str) -> str:
-    return _say("moved", text, _told(appointment, text), _local(before.next_run, before.tz))
+def say_moved(appointment: ShownAppointment, before: ShownAppointment, text: str) -> str:
+    return _say("moved", text, _describe(appointment, text), _local(before.next_run, before.tz))
 
 
-def kept(appointment: ShownAppointment, text: str) -> str:
+def say_noted(appointment: ShownAppointment, text: str) -> str:
     """Of a request that comes again, and was done."""
-    return _say("kept", text, _told(appointment, text))
+    return _say("kept", text, _describe(appointment, text))
 
 
-def listed(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
+def say_list(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
     return _say("listed" if appointments else "nothing", text, _each(appointments, more, text))
 
 
@@ -454,7 +456,7 @@ def which_one(appointments: Sequence[ShownAppointment], more: int, text: str) ->
 
 def only_one_of_many(appointment: ShownAppointment, text: str) -> str:
     """A question, when a single time of what comes again is to be cancelled."""
-    return _say("all", text, _told(appointment, text))
+    return _say("all", text, _describe(appointment, text))
 
 
 def none_fits(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
@@ -464,11 +466,11 @@ def none_fits(appointments: Sequence[ShownAppointment], more: int, text: str) ->
 
 def _each(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
     joint, rest = ("；", f"；还有 {more} 个") if language_of(text) == "zh" else ("; ", f"; and {more} more")
-    named = [f"{place}. {_told(appointment, text)}" for place, appointment in enumerate(appointments, 1)]
-    return joint.join(named) + (rest if more else "")
+    items = [f"{place}. {_describe(appointment, text)}" for place, appointment in enumerate(appointments, 1)]
+    return joint.join(items) + (rest if more else "")
 
 
-def _told(appointment: ShownAppointment, text: str) -> str:
+def _describe(appointment: ShownAppointment, text: str) -> str:
     when = ", ".join(filter(None, (appointment.again, _local(appointment.next_run, appointment.tz))))
     if language_of(text) == "zh":
         return f"{appointment.task or '提醒你'}（{when}）"

@@ -19,7 +19,7 @@ from engine.heads.judgements import REQUESTS, Heads, Judged
 from engine.times import readings
 from engine.times.clocks import Clock, Impossible, of_waking
 from engine.times.readings import Element, choose_elements, find_elements, open_range, window, without_end
-from engine.times.recurring import Every, Offset, excepted
+from engine.times.recurring import Every, Offset, find_exceptions
 from jiyi.text.sections import sections, union
 from jiyi.text.words import CJK, fillers, nfkc, telling
 from jiyi.zones import zone_of
@@ -65,10 +65,14 @@ def parse(text: str, now: datetime, tz: str, *, asks: bool = False) -> Parsed:
     read = cache(partial(_read, now=local))
     sentences = [match[0] for match in _SENTENCE.finditer(readable(text))]
     parsed = _of_sentences(sentences, read, local, tz, asks=False)
-    if not asks or not isinstance(parsed, Unclear) or parsed.asked:
+    if not asks or not isinstance(parsed, Unclear) or parsed.is_request:
         return parsed
-    known = _of_sentences(sentences, read, local, tz, asks=True)
-    return known if not isinstance(known, Unclear) or known.asked else Unclear(NO_TIME, asked=True)
+    request = _of_sentences(sentences, read, local, tz, asks=True)
+    return (
+        request
+        if not isinstance(request, Unclear) or request.is_request
+        else Unclear(NO_TIME, is_request=True)
+    )
 
 
 def local_now(now: datetime, tz: str) -> datetime:
@@ -82,7 +86,7 @@ def _of_sentences(
 ) -> Parsed:
     for place, sentence in enumerate(sentences):
         first = _parse(read(sentence), local, tz, asks=asks)
-        if isinstance(first, Unclear) and not first.asked:
+        if isinstance(first, Unclear) and not first.is_request:
             continue
         if not isinstance(first, Unclear):
             return first
@@ -103,7 +107,7 @@ def _asks_for_schedule(text: str, parsed: Parsed) -> bool:
     """Whether a parsed message asks the agent to act at a time, even an unclear one."""
     if not isinstance(parsed, Unclear):
         return True
-    return parsed.asked and (parsed.reason != NO_TIME or _LATER.search(readable(text)) is not None)
+    return parsed.is_request and (parsed.reason != NO_TIME or _LATER.search(readable(text)) is not None)
 
 
 #: A reason to ask back: the time is left out.
@@ -133,7 +137,7 @@ class _Sentence:
 
 
 def _read(text: str, now: datetime) -> _Sentence:
-    left_out, places = excepted(text)
+    left_out, places = find_exceptions(text)
     for start, end in places:
         text = text[:start] + " " * (end - start) + text[end:]
     elements = find_elements(text, now)
@@ -150,19 +154,19 @@ def _parse(sentence: _Sentence, now: datetime, tz: str, *, asks: bool) -> Parsed
     if request is None:
         return Unclear("nothing is asked for at a time")
     if not elements:
-        return Unclear(NO_TIME, asked=request.how == "ask")
+        return Unclear(NO_TIME, is_request=request.how == "ask")
     impossible = next((element for element in elements if isinstance(element, Impossible)), None)
     if impossible is not None:
-        return Unclear(impossible.reason, asked=True)
+        return Unclear(impossible.reason, is_request=True)
     used = choose_elements(text, without_end(text, elements), request.start, request.end)
     if (between := open_range(text, used)) is not None:
-        return Unclear(between.reason, asked=True)
+        return Unclear(between.reason, is_request=True)
     if is_waking(text):
         used = [of_waking(element) if isinstance(element, Clock) else element for element in used]
-    meant = readings.read(used, window(text, used), sentence.left_out, now, zone_of(tz))
-    if not meant.readings:
+    meaning = readings.read(used, window(text, used), sentence.left_out, now, zone_of(tz))
+    if not meaning.readings:
         # "Take a look at what I made this morning": what is over was no request to do something.
-        return Unclear(meant.reason, asked=request.how != "act" or not meant.over)
+        return Unclear(meaning.reason, is_request=request.how != "act" or not meaning.over)
     task = task_of(blank_out(text, _spans(used)), text)[:TASK_CHARS]
     target: Target = "workflow" if is_workflow(task) else "reminder" if request.how != "act" else "agent"
     schedules = tuple(
@@ -173,13 +177,13 @@ def _parse(sentence: _Sentence, now: datetime, tz: str, *, asks: bool) -> Parsed
             every_seconds=reading.every_seconds,
             tz=tz,
             description=words_of(text, used),
-            confidence=readings.SURE if meant.certain else readings.UNSURE,
+            confidence=readings.SURE if meaning.certain else readings.UNSURE,
             task=task,
             target=target,
         )
-        for reading in meant.readings
+        for reading in meaning.readings
     )
-    return Exact(schedules[0]) if meant.certain else Ambiguous(schedules)
+    return Exact(schedules[0]) if meaning.certain else Ambiguous(schedules)
 
 
 def _request_of(sentence: _Sentence, *, asks: bool) -> Cue | None:
@@ -201,20 +205,20 @@ def words_of(sentence: str, used: Sequence[Element]) -> str:
     return joint.join(filter(None, words))
 
 
-Asked = Literal["new", "cancel", "move", "list"]
+RequestKind = Literal["new", "cancel", "move", "list"]
 
 #: How often each label has to be right. A new appointment needs a time, too, and what is cancelled or moved
 #: an appointment that fits; a list is answered whatever there is, and many questions about what was said
 #: sound like one.
-PRECISION: dict[Asked, float] = {"new": 0.8, "cancel": 0.8, "move": 0.8, "list": 0.9}
+PRECISION: dict[RequestKind, float] = {"new": 0.8, "cancel": 0.8, "move": 0.8, "list": 0.9}
 #: Probability of "asks for nothing" from which on the patterns are not believed.
 SURE_NOT = 0.9
 
 
-class Request(NamedTuple):
+class AppointmentRequest(NamedTuple):
     """What a message asks of the agent's appointments, None for nothing or if that is not sure."""
 
-    asked: Asked | None = None
+    kind: RequestKind | None = None
     #: How a new one reads.
     parsed: Parsed | None = None
     #: False: it is one only if there is an appointment that it names.
@@ -223,7 +227,7 @@ class Request(NamedTuple):
 
 def judge_request(
     text: str, now: datetime, tz: Callable[[], str], heads: Heads | None, completes: str = ""
-) -> Request:
+) -> AppointmentRequest:
     """What a message asks of the agent's appointments.
 
     An explicit request for a reminder gets one, or the user is asked when. Else the learned judgement decides
@@ -242,39 +246,39 @@ def judge_request(
         ValueError: an unknown time zone.
     """
     if completes and (answered := _answered(completes, text, now, tz())) is not None:
-        return Request("new", answered)
+        return AppointmentRequest("new", answered)
     if len(text) > JUDGED_CHARS:
-        return _by_patterns(text, now, tz()) or Request()
+        return _by_patterns(text, now, tz()) or AppointmentRequest()
     core = without_courtesies(text)
     if wants_reminder(core):
-        return Request("new", parse(core, now, tz(), asks=True))
-    found = _judged(text, core, now, tz, heads)
-    return _ordered(core) if found is None else found
+        return AppointmentRequest("new", parse(core, now, tz(), asks=True))
+    request = _judged(text, core, now, tz, heads)
+    return _ordered(core) if request is None else request
 
 
 def _judged(
     text: str, core: str, now: datetime, tz: Callable[[], str], heads: Heads | None
-) -> Request | None:
+) -> AppointmentRequest | None:
     """By the judgement and the patterns, with and without courtesies; None if nothing is sure."""
-    given, bare = heads.requests([text, core]) if heads is not None else (None, None)
-    if heads is None or given is None or bare is None:
+    judged, bare = heads.requests([text, core]) if heads is not None else (None, None)
+    if heads is None or judged is None or bare is None:
         return _by_patterns(text, now, tz())
-    whole, polite = _sure_of(heads, given), _sure_of(heads, bare)
-    asked = whole if polite in (None, "list") else polite
-    if asked == "new":
+    whole, polite = _sure_of(heads, judged), _sure_of(heads, bare)
+    kind = whole if polite in (None, "list") else polite
+    if kind == "new":
         if _WISHED.search(readable(text)):
-            return Request()
-        return Request("new", parse(text if asked == whole else core, now, tz(), asks=True))
-    if asked is not None:
-        return Request(asked, sure=asked == whole)
-    likeliest = max(get_args(Asked), key=lambda label: given.probabilities[label])
-    is_likely = likeliest == "new" and given.probabilities["none"] < SURE_NOT
+            return AppointmentRequest()
+        return AppointmentRequest("new", parse(text if kind == whole else core, now, tz(), asks=True))
+    if kind is not None:
+        return AppointmentRequest(kind, sure=kind == whole)
+    likeliest = max(get_args(RequestKind), key=lambda label: judged.probabilities[label])
+    is_likely = likeliest == "new" and judged.probabilities["none"] < SURE_NOT
     return _by_patterns(text, now, tz()) if is_likely else None
 
 
-def _answered(asked: str, text: str, now: datetime, tz: str) -> Parsed | None:
+def _answered(incomplete: str, text: str, now: datetime, tz: str) -> Parsed | None:
     """A request without a time with the time that a message names; None if it names none, or more."""
-    local, request, answer = local_now(now, tz), without_courtesies(asked), readable(text)
+    local, request, answer = local_now(now, tz), without_courtesies(incomplete), readable(text)
     rest = blank_out(answer, _spans(find_elements(answer, local)))
     is_time = TIME in rest and all(fillers(telling(rest.replace(TIME, " "))))
     if not is_time or not wants_reminder(request) or find_elements(readable(request), local):
@@ -282,25 +286,25 @@ def _answered(asked: str, text: str, now: datetime, tz: str) -> Parsed | None:
     return parse(f"{request.strip(_EDGES)}, {text}", now, tz, asks=True)
 
 
-def _sure_of(heads: Heads, judged: Judged) -> Asked | None:
-    likeliest: Asked = max(get_args(Asked), key=lambda label: judged.probabilities[label])
+def _sure_of(heads: Heads, judged: Judged) -> RequestKind | None:
+    likeliest: RequestKind = max(get_args(RequestKind), key=lambda label: judged.probabilities[label])
     least = heads.least(REQUESTS, likeliest, PRECISION[likeliest])
     return likeliest if judged.probabilities[likeliest] >= least else None
 
 
-def _by_patterns(text: str, now: datetime, tz: str) -> Request | None:
+def _by_patterns(text: str, now: datetime, tz: str) -> AppointmentRequest | None:
     parsed = parse(text, now, tz)
-    return Request("new", parsed) if _asks_for_schedule(text, parsed) else None
+    return AppointmentRequest("new", parsed) if _asks_for_schedule(text, parsed) else None
 
 
-def _ordered(core: str) -> Request:
+def _ordered(core: str) -> AppointmentRequest:
     """An order to move something, or to let go of it, which an appointment has to fit."""
     order = readable(core).strip(_EDGES)
     if len(order) > ORDER_CHARS or _SENTENCE_END.search(order):
-        return Request()
+        return AppointmentRequest()
     if _MOVE.match(order):
-        return Request("move", sure=False)
-    return Request("cancel", sure=False) if _LET_GO.match(order) else Request()
+        return AppointmentRequest("move", sure=False)
+    return AppointmentRequest("cancel", sure=False) if _LET_GO.match(order) else AppointmentRequest()
 
 
 def without_courtesies(text: str) -> str:
@@ -316,7 +320,9 @@ def wants_reminder(core: str) -> bool:
     if len(order) > ORDER_CHARS or _SENTENCE_END.search(order) or declines(order) or depends(order):
         return False
     match = _REMIND.match(order)
-    return match is not None and len(order) > match.end() and not (_NOW.search(order) or _TOLD.search(order))
+    return (
+        match is not None and len(order) > match.end() and not (_NOW.search(order) or _REPORTED.search(order))
+    )
 
 
 #: What stands for a time in the patterns; of as many characters as the time.
@@ -335,8 +341,9 @@ _BEFORE = (
     rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b|{TIME})"
     rf"\W{{0,3}}(?:(?:{_union('before_en', 'polite_en')})[\s,]{{0,3}}){{0,5}}"
 )
-_ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW, _DEPENDS = (
-    union(__package__, _FILE, name) for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
+_ASK, _ACT, _DECLINE, _REPORTED, _TENSE, _NOW, _DEPENDS = (
+    union(__package__, _FILE, name)
+    for name in ("ask", "act", "decline", "reported", "tense", "now", "depends")
 )
 _ASK_EN, _ACT_EN, _DECLINE_EN = (
     re.compile(rf"{_BEFORE}(?P<ask>{_union(name)})", re.IGNORECASE)
@@ -426,7 +433,7 @@ def find_request(text: str, *, again: bool) -> Cue | None:
     declined = _declined(flat)
     if declined and (request is None or declined.start() <= request.start or declined.end() >= request.end):
         return None
-    if _TOLD.search(flat) or _DEPENDS.search(flat):
+    if _REPORTED.search(flat) or _DEPENDS.search(flat):
         return None
     if request is None:
         return _bare(flat, places) if again else None
@@ -443,10 +450,10 @@ def task_of(text: str, sentence: str) -> str:
     flat, places = _flat(text)
     match = _FRAME.search(flat)
     frame = range(places[match.start()], places[match.end()]) if match is not None else range(0)
-    kept = ["\x00" if text[place] == TIME or place in frame else char for place, char in enumerate(sentence)]
-    parts = [part.strip(_EDGES) for part in re.split("\x00+", "".join(kept))]
-    told = [_LOOSELY.sub("", _LOOSELY.sub("", part)).strip(_EDGES) for part in parts]
-    joined = " ".join(filter(None, told))
+    chars = ["\x00" if text[place] == TIME or place in frame else char for place, char in enumerate(sentence)]
+    parts = [part.strip(_EDGES) for part in re.split("\x00+", "".join(chars))]
+    clauses = [_LOOSELY.sub("", _LOOSELY.sub("", part)).strip(_EDGES) for part in parts]
+    joined = " ".join(filter(None, clauses))
     if joined.isascii():
         return joined
     return re.sub(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])", ",", joined).replace(",", "，")
@@ -483,15 +490,15 @@ def is_waking(sentence: str) -> bool:
 
 def _flat(text: str) -> tuple[str, list[int]]:
     """The text with each run of :data:`TIME` as one, and the place of each of its characters in the text."""
-    kept: list[str] = []
+    pieces: list[str] = []
     places: list[int] = []
     end = 0
     for match in _TIMES.finditer(text):
-        kept.append(text[end : match.start()] + TIME)
+        pieces.append(text[end : match.start()] + TIME)
         places += range(end, match.start() + 1)
         end = match.end()
-    kept.append(text[end:])
-    return "".join(kept), [*places, *range(end, len(text) + 1)]
+    pieces.append(text[end:])
+    return "".join(pieces), [*places, *range(end, len(text) + 1)]
 
 
 def _first(flat: str, zh: re.Pattern[str], en: re.Pattern[str], how: Literal["ask", "act"]) -> Cue | None:

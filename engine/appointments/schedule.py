@@ -1,6 +1,6 @@
 """A time in words as what it means, when a schedule runs, and which of its runs is due.
 
-A schedule runs once for each time it was due. What was missed while nothing ran is made good by one run,
+A schedule runs once for each time it was due. What was missed while nothing ran is caught up by one run,
 marked as missed, if the last time was within a day; older times are only noted.
 
 Heartbeats: what an agent looks after at each tick, what it says of it, and the quiet hours when that waits.
@@ -44,8 +44,8 @@ class ParsedSchedule:
     target: Target = "reminder"
 
     @property
-    def timing(self) -> Timing:
-        return Timing(self.kind, self.cron, self.at, self.every_seconds, self.tz)
+    def timing(self) -> ScheduleTiming:
+        return ScheduleTiming(self.kind, self.cron, self.at, self.every_seconds, self.tz)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Ambiguous:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """No time that can be kept. ``asked``: somebody did ask for one, so it is worth asking back."""
+    """No time that can be kept. ``is_request``: somebody did ask for one, so it is worth asking back."""
 
     reason: str
-    asked: bool = False
+    is_request: bool = False
 
 
 Parsed = Exact | Ambiguous | Unclear
@@ -73,12 +73,12 @@ Parsed = Exact | Ambiguous | Unclear
 
 #: A run that comes later than this was missed; until then a busy worker is excuse enough.
 ON_TIME = timedelta(minutes=5)
-#: Times that passed longer ago are not made good.
-MAKE_GOOD = timedelta(hours=24)
+#: Times that passed longer ago are not caught up.
+CATCH_UP = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class ScheduleTiming:
     """When a schedule runs."""
 
     kind: str
@@ -101,15 +101,15 @@ class Firing:
     next_run_at: datetime | None
 
 
-def firing(timing: Timing, due_at: datetime, now: datetime) -> Firing | None:
+def firing(timing: ScheduleTiming, due_at: datetime, now: datetime) -> Firing | None:
     """The run that was due at a time; None if that is to come, as after a clock was put back."""
     if due_at > now:
         return None
     following = None if timing.kind == "once" else timing.after(now)
     late = now - due_at
-    if late <= MAKE_GOOD:
+    if late <= CATCH_UP:
         return Firing(due_at, late > ON_TIME, skipped=False, next_run_at=following)
-    recent = timing.after(now - MAKE_GOOD - timedelta(seconds=1))
+    recent = timing.after(now - CATCH_UP - timedelta(seconds=1))
     if recent is not None and recent <= now:
         return Firing(recent, missed=now - recent > ON_TIME, skipped=False, next_run_at=following)
     return Firing(due_at, missed=True, skipped=True, next_run_at=following)
@@ -158,7 +158,7 @@ _ORDER: dict[Urgency, int] = {"high": 0, "medium": 1, "low": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class HeartbeatFacts:
     """What there is to look after."""
 
     #: Reminders that were delivered and not acknowledged since before ``UNSEEN_AFTER``.
@@ -177,7 +177,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HeartbeatFinding:
     """Something to say, identified by ``source`` and ``subject``."""
 
     source: str
@@ -187,8 +187,8 @@ class Finding:
     urgency: Urgency
 
 
-#: Finding → its source, title and content in Chinese, in English, and urgency.
-_TOLD: dict[str, tuple[str, tuple[str, str], tuple[str, str], Urgency]] = {
+#: HeartbeatFinding → its source, title and content in Chinese, in English, and urgency.
+_MESSAGES: dict[str, tuple[str, tuple[str, str], tuple[str, str], Urgency]] = {
     "unseen": (
         "tasks",
         ("待办提醒", "有 {} 条提醒还没有确认。"),
@@ -222,40 +222,43 @@ _TOLD: dict[str, tuple[str, tuple[str, str], tuple[str, str], Urgency]] = {
 }
 
 
-def findings(facts: Facts, now: datetime) -> list[Finding]:
+def findings(facts: HeartbeatFacts, now: datetime) -> list[HeartbeatFinding]:
     """Everything that the checks find, the most urgent first."""
     is_zh = facts.language == "zh"
 
-    def counted(subject: str, number: int) -> Finding:
-        source, zh, en, urgency = _TOLD[subject]
+    def counted(subject: str, number: int) -> HeartbeatFinding:
+        source, zh, en, urgency = _MESSAGES[subject]
         title, content = zh if is_zh else en
-        return Finding(source, subject, title, content.format(number), urgency)
+        return HeartbeatFinding(source, subject, title, content.format(number), urgency)
 
-    found = []
+    results = []
     if facts.unseen:
-        found.append(counted("unseen", facts.unseen))
+        results.append(counted("unseen", facts.unseen))
     if facts.dead_letters:
-        found.append(counted("dead_letters", facts.dead_letters))
+        results.append(counted("dead_letters", facts.dead_letters))
     if facts.late_seconds > LATE_SECONDS:
-        found.append(counted("late", int(facts.late_seconds // 60)))
+        results.append(counted("late", int(facts.late_seconds // 60)))
     elif facts.without_vector and facts.late_seconds > WAITING_SECONDS:
-        found.append(counted("without_vector", facts.without_vector))
+        results.append(counted("without_vector", facts.without_vector))
     title = "还没解决的问题" if is_zh else "A problem that is still open"
-    found += [Finding("pain", pain, title, pain, "medium") for pain in facts.pains]
+    results += [HeartbeatFinding("pain", pain, title, pain, "medium") for pain in facts.pains]
     title = "要照看的事" if is_zh else "To look after"
-    found += [Finding("checklist", item, title, item, "medium") for item in facts.checklist]
+    results += [HeartbeatFinding("checklist", item, title, item, "medium") for item in facts.checklist]
     last = facts.last_interaction_at
     if last is not None and now - last >= IDLE_AFTER:
-        found.append(counted("greeting", (now - last).days))
-    return sorted(found, key=lambda finding: _ORDER[finding.urgency])
+        results.append(counted("greeting", (now - last).days))
+    return sorted(results, key=lambda finding: _ORDER[finding.urgency])
 
 
-def to_tell(
-    all_findings: Iterable[Finding], proactivity: Proactivity, most: int, told: set[tuple[str, str]]
-) -> list[Finding]:
+def select_findings(
+    all_findings: Iterable[HeartbeatFinding],
+    proactivity: Proactivity,
+    most: int,
+    announced_keys: set[tuple[str, str]],
+) -> list[HeartbeatFinding]:
     """As urgent as the agent may speak up for, none announced within a day, at most so many."""
     urgent = (finding for finding in all_findings if finding.urgency in LEAST[proactivity])
-    return [finding for finding in urgent if (finding.source, finding.subject) not in told][:most]
+    return [finding for finding in urgent if (finding.source, finding.subject) not in announced_keys][:most]
 
 
 #: Items of a list that are looked at, and characters of each.
@@ -265,7 +268,7 @@ _ITEM = re.compile(
 )
 
 
-def listed(text: str) -> tuple[str, ...]:
+def list_items(text: str) -> tuple[str, ...]:
     """The items of the Markdown lists of a text, without those that are ticked off."""
     open_items = (match["text"].strip() for match in _ITEM.finditer(text) if match["done"] in (None, " "))
     items = (item[:MAX_ITEM_CHARS] for item in open_items)

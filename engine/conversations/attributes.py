@@ -93,7 +93,7 @@ class Attribute:
     #: The pattern of its section that matched: the same wording with another value contradicts.
     wording: int = 0
     #: What the pattern found, such as "i live in": the value is in the rest.
-    said: str = ""
+    phrase: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def attribute_of(text: str, person: str | None = None) -> Attribute | None:
         for wording, pattern in enumerate(section.patterns):
             match = pattern.search(statement)
             if match is not None and (attribute := _read(section, match, statement, person)) is not None:
-                return replace(attribute, wording=wording, said=match.group())
+                return replace(attribute, wording=wording, phrase=match.group())
     return None
 
 
@@ -147,8 +147,8 @@ def person_in(text: str) -> str | None:
 def _key(text: str) -> str:
     """The first telling word of what a statement is about: spicy food and spicy noodles are both spicy."""
     idle = _GENERAL | CALENDAR | EMPTY | NUMBERS
-    told = (word for word in telling(text) if word not in idle and not word.isdigit())
-    return next((word for word in told if not is_filler(word)), "")
+    words = (word for word in telling(text) if word not in idle and not word.isdigit())
+    return next((word for word in words if not is_filler(word)), "")
 
 
 @cache

@@ -89,7 +89,7 @@ OWN_WITHIN = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TimedMessage:
     """A message of the user."""
 
     text: str
@@ -119,7 +119,7 @@ LEAST_CHANCE = 0.01
 
 
 @dataclass(frozen=True)
-class Part:
+class MessagePart:
     """A part of a message, and what structure reads of it; ``context`` is the sentence that it stands in."""
 
     clause: Clause
@@ -167,8 +167,8 @@ class Part:
     @cached_property
     def denied(self) -> str:
         """What it says it is not, of "not 241", 不叫小军."""
-        found = _NOT_IT.match(self.clause.text)
-        return self.clause.text[found.end() :].strip(" .。!！").lower() if found else ""
+        match = _NOT_IT.match(self.clause.text)
+        return self.clause.text[match.end() :].strip(" .。!！").lower() if match else ""
 
     @property
     def span(self) -> Span:
@@ -183,20 +183,20 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class _Pair:
     old: int
-    part: Part
-    newer: Part
+    part: MessagePart
+    newer: MessagePart
     how: str
 
 
 @remembered(TEXTS_KEPT)
-def live_parts(text: str) -> tuple[Part, ...]:
+def live_parts(text: str) -> tuple[MessagePart, ...]:
     """The parts of a message that state something of its writer's own: no question, nobody else's words."""
     foreign, spans = others_words(text), sentences(text)
-    asked = [span for span in spans if _is_question(text, span)]
+    questions = [span for span in spans if _is_question(text, span)]
     return tuple(
-        Part(clause, text[slice(*spans[clause.sentence])])
+        MessagePart(clause, text[slice(*spans[clause.sentence])])
         for clause in clauses(text)
-        if not any(start < clause.end and clause.start < end for start, end in (*foreign, *asked))
+        if not any(start < clause.end and clause.start < end for start, end in (*foreign, *questions))
         and not cue.IMAGINED.search(clause.text)
     )
 
@@ -207,7 +207,7 @@ def _is_question(text: str, span: Span) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class EndingCandidate:
     """A part that a newer message may end, and what the head of endings reads of it (:data:`FEATURES`)."""
 
     old: int
@@ -220,7 +220,7 @@ class Candidate:
     features: tuple[float, ...]
 
 
-def ended(older: Sequence[Said], newer: Said, heads: Heads | None) -> list[Ended]:
+def find_endings(older: Sequence[TimedMessage], newer: TimedMessage, heads: Heads | None) -> list[Ended]:
     """The parts of earlier messages, oldest first, that the newer one ends, the surest first.
 
     None without ``heads``; what is vital ends only where that is sure.
@@ -229,18 +229,18 @@ def ended(older: Sequence[Said], newer: Said, heads: Heads | None) -> list[Ended
     if not possible or heads is None:
         return []
     sure, likely = heads.least(ENDINGS, ENDED), heads.least(ENDINGS, LIKELY)
-    found: dict[tuple[int, Span], Ended] = {}
+    endings: dict[tuple[int, Span], Ended] = {}
     for one, judged in zip(possible, heads.endings([one.features for one in possible]), strict=True):
         chance = 1.0 if one.certain else judged
-        known = found.get((one.old, one.span))
+        previous = endings.get((one.old, one.span))
         enough = chance >= (sure if one.vital else min(sure, likely))
-        if enough and (known is None or known.probability < chance):
+        if enough and (previous is None or previous.probability < chance):
             is_sure = chance >= sure
-            found[one.old, one.span] = Ended(one.old, one.span, one.by, chance, one.corrected, is_sure)
-    return sorted(found.values(), key=lambda one: (-one.probability, -one.old))[:MOST_ENDED]
+            endings[one.old, one.span] = Ended(one.old, one.span, one.by, chance, one.corrected, is_sure)
+    return sorted(endings.values(), key=lambda one: (-one.probability, -one.old))[:MOST_ENDED]
 
 
-def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candidate]:
+def candidates(older: Sequence[TimedMessage], newer: TimedMessage, heads: Heads) -> list[EndingCandidate]:
     """The parts of earlier messages that structure lets a newer message end."""
     new_parts = live_parts(newer.text)[:NEWER_PARTS]
     if not new_parts:
@@ -252,14 +252,14 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
     texts = [(pair.part.clause.said, text) for pair in pairs for text in pair.newer.readings]
     judged = iter(heads.changes(texts))
     lasting = _lasting(heads, dict.fromkeys(pair.part.context for pair in pairs))
-    said = Counter(word for message in older for word in subject_words(message.text))
+    word_counts = Counter(word for message in older for word in subject_words(message.text))
     of_message = (
         float(OVER.search(newer.text.lower()) is not None),
         float(_corrects(newer.text)),
         min(1.0, len(newer.text) / LONG_MESSAGE),
     )
     starred = _STARRED.search(newer.text) is not None
-    found = []
+    result = []
     for pair in pairs:
         answers = [one for one in (next(judged) for _ in pair.newer.readings) if one is not None]
         part, newer_part = pair.part, pair.newer
@@ -270,10 +270,10 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
         if stays or (pair.how == "replaced" and takes_back < REPLACED):
             continue
         features = (
-            *(float(pair.how == way) for way in WAYS),
+            *(float(pair.how == kind) for kind in WAYS),
             _logit(takes_back),
             lasting[part.context],
-            math.log1p(min((said[word] for word in shared), default=0)),
+            math.log1p(min((word_counts[word] for word in shared), default=0)),
             float(bool(part.clause.lead)),
             min(1.0, len(part.clause.text) / LONG_PART),
             min(1.0, len(newer_part.context) / LONG_SENTENCE),
@@ -287,8 +287,8 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
         )
         # Of "*23" nobody knows what there are 23 of: what it corrects is still shown, as no longer so.
         common = subject_words(newer_part.context) & subject_words(part.context)
-        named = bool(common) or _respelled(part, newer_part)
-        corrected, vital = named and pair.how in ("corrected", "value"), is_vital(part.context)
+        is_named = bool(common) or _respelled(part, newer_part)
+        corrected, vital = is_named and pair.how in ("corrected", "value"), is_vital(part.context)
         whole = part.words <= newer_part.words
         denied = pair.how == "contrary" and vital and whole and is_vital(newer_part.context)
         slipped = bool(newer_part.denied) or (starred and _is_slip(part, newer_part))
@@ -296,8 +296,10 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
         no_more = _NO_MORE.match(newer_part.clause.text) is not None
         gone = pair.how in ("named", "contrary") and whole and no_more
         certain = denied or said_not or pair.how == "replaced" or (gone and not vital)
-        found.append(Candidate(pair.old, part.span, newer_part.span, corrected, vital, certain, features))
-    return found
+        result.append(
+            EndingCandidate(pair.old, part.span, newer_part.span, corrected, vital, certain, features)
+        )
+    return result
 
 
 #: What the head of endings reads of a candidate, in its order; as many names as there are features.
@@ -325,8 +327,8 @@ def _takes_back(judged: Judged) -> float:
 
 
 def _logit(probability: float) -> float:
-    kept = min(max(probability, LEAST_CHANCE), 1 - LEAST_CHANCE)
-    return math.log(kept / (1 - kept))
+    chance = min(max(probability, LEAST_CHANCE), 1 - LEAST_CHANCE)
+    return math.log(chance / (1 - chance))
 
 
 def _corrects(text: str) -> bool:
@@ -334,7 +336,9 @@ def _corrects(text: str) -> bool:
     return _CORRECTION.search(text) is not None or _STARRED.search(text) is not None
 
 
-def _possible(older: Sequence[Said], newer: Said, new_parts: Sequence[Part]) -> Iterator[_Pair]:
+def _possible(
+    older: Sequence[TimedMessage], newer: TimedMessage, new_parts: Sequence[MessagePart]
+) -> Iterator[_Pair]:
     """The pairs of parts that structure lets through, those of the latest messages first."""
     corrects = _corrects(newer.text)
     for number, part in islice(_latest_parts(older), EARLIER_PARTS):
@@ -361,7 +365,7 @@ def _of_slips(pairs: Sequence[_Pair]) -> list[_Pair]:
     ]
 
 
-def _latest_parts(messages: Sequence[Said]) -> Iterator[tuple[int, Part]]:
+def _latest_parts(messages: Sequence[TimedMessage]) -> Iterator[tuple[int, MessagePart]]:
     """The number of the message and the part, those of the latest message first."""
     return (
         (number, part)
@@ -370,7 +374,9 @@ def _latest_parts(messages: Sequence[Said]) -> Iterator[tuple[int, Part]]:
     )
 
 
-def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> Iterator[_Pair]:
+def _resumed(
+    older: Sequence[TimedMessage], new_parts: Sequence[MessagePart], heads: Heads
+) -> Iterator[_Pair]:
     """Of a message that takes up again what was before: what had taken its place.
 
     That is a message in between which ended something earlier, by the head of changes.
@@ -396,7 +402,7 @@ def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> 
             )
 
 
-def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: bool) -> str:
+def _may_end(part: MessagePart, newer: MessagePart, *, corrects: bool, last: bool, just_said: bool) -> str:
     """In which way one part may end another; empty if it may not.
 
     ``corrects``: the newer message corrects something by its words; ``last``: the older message is one of the
@@ -406,8 +412,8 @@ def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: 
         return ""
     shared = part.words & newer.words
     if corrects and _other_value(part.numbers, newer.numbers):
-        named = shared or subject_words(part.context) & subject_words(newer.context)
-        return "value" if named or just_said else ""
+        common_words = shared or subject_words(part.context) & subject_words(newer.context)
+        return "value" if common_words or just_said else ""
     denied = newer.denied and (shared or newer.denied in part.clause.text.lower())
     if corrects and (denied or _respelled(part, newer)):
         return "value"
@@ -419,7 +425,7 @@ def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: 
     return _by_words(part, newer, shared)
 
 
-def _by_words(part: Part, newer: Part, shared: frozenset[str]) -> str:
+def _by_words(part: MessagePart, newer: MessagePart, shared: frozenset[str]) -> str:
     """How the newer part ends the older by the words that both have; empty if it does not."""
     new_text = newer.clause.text
     if not shared or _beside(new_text, shared) or _RESUMES.search(new_text):
@@ -429,7 +435,7 @@ def _by_words(part: Part, newer: Part, shared: frozenset[str]) -> str:
     return "named" if part.words <= newer.words or shared & part.things & newer.things else "named person"
 
 
-def _of_others(part: Part, newer: Part) -> bool:
+def _of_others(part: MessagePart, newer: MessagePart) -> bool:
     """Whether two parts are of different people: of other relations, or with other first names."""
     if part.relations and newer.relations:
         return part.relations.isdisjoint(newer.relations)
@@ -440,13 +446,13 @@ def _of_others(part: Part, newer: Part) -> bool:
     if not newer.headed and _OWN.search(newer.context[:OWN_WITHIN]):
         return False
     # A statement about somebody else ends one about the writer only if the older one names that person.
-    named = bool(newer.first_name) and newer.first_name.lower() in part.context.lower()
-    return not named and not newer.relations & part.relations and _OWN.search(part.context) is not None
+    is_named = bool(newer.first_name) and newer.first_name.lower() in part.context.lower()
+    return not is_named and not newer.relations & part.relations and _OWN.search(part.context) is not None
 
 
 def _first_name(text: str) -> str:
-    found = _FIRST_NAME.match(text) or _FIRST_CHINESE_NAME.match(text)
-    return found[1] if found else ""
+    match = _FIRST_NAME.match(text) or _FIRST_CHINESE_NAME.match(text)
+    return match[1] if match else ""
 
 
 def _is_negative(text: str) -> bool:
@@ -460,7 +466,7 @@ def _beside(text: str, shared: frozenset[str]) -> bool:
     return match is not None and not subject_words(text[: match.start()]) & shared
 
 
-def _same_attribute(part: Part, newer: Part) -> bool:
+def _same_attribute(part: MessagePart, newer: MessagePart) -> bool:
     mine, theirs = part.attribute, newer.attribute
     return (
         mine is not None
@@ -474,32 +480,34 @@ def _same_attribute(part: Part, newer: Part) -> bool:
 
 def _other_value(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether both have a number or a time, and not the same: 214 and 241, 三千二 and 三千八."""
-    return set(mine).isdisjoint(theirs) and any(_alike(one, other) for one in mine for other in theirs)
+    return set(mine).isdisjoint(theirs) and any(
+        _same_notation(one, other) for one in mine for other in theirs
+    )
 
 
-def _is_slip(part: Part, newer: Part) -> bool:
+def _is_slip(part: MessagePart, newer: MessagePart) -> bool:
     """Whether a number is the other one with its digits turned, or of what both name."""
     return _is_turned(part, newer) or bool(part.words & newer.words)
 
 
-def _is_turned(part: Part, newer: Part) -> bool:
+def _is_turned(part: MessagePart, newer: MessagePart) -> bool:
     """Whether a number is one of the other part with its digits in another order."""
     return any(
         one != other and sorted(one) == sorted(other) for one in part.numbers for other in newer.numbers
     )
 
 
-def _respelled(part: Part, newer: Part) -> bool:
+def _respelled(part: MessagePart, newer: MessagePart) -> bool:
     """Whether the newer part writes a name of the older one in another way: Halloran and Hanlon."""
-    known, names = (_NAMES.findall(one.clause.text) for one in (part, newer))
-    return not set(known) & set(names) and any(
+    old_names, new_names = (_NAMES.findall(one.clause.text) for one in (part, newer))
+    return not set(old_names) & set(new_names) and any(
         SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio() >= RESPELLED
-        for one in known
-        for other in names
+        for one in old_names
+        for other in new_names
     )
 
 
-def _alike(one: str, other: str) -> bool:
+def _same_notation(one: str, other: str) -> bool:
     """Whether two numbers are written the same way: digits, a clock, Chinese."""
     kind = [re.sub(r"\d", "0", number) if number[0].isdigit() else "字" for number in (one, other)]
     return kind[0] == kind[1] or (

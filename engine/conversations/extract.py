@@ -26,7 +26,7 @@ from engine.conversations.attributes import (
     person_in,
     subject_words,
 )
-from engine.conversations.endings import Said, ended
+from engine.conversations.endings import TimedMessage, find_endings
 from engine.conversations.memories import keywords, profile_signals
 from engine.conversations.statements import READ_CHARS, Statement, statements
 from engine.heads import judgements
@@ -79,12 +79,12 @@ def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtract
         messages, question.since, heads, [judgements.stated(fact.content) for fact in question.known]
     ):
         # A problem is kept with what solved it.
-        kept = [statement for statement in stated if not (statement.trouble or statement.turn in solved)]
+        facts = [statement for statement in stated if not (statement.trouble or statement.turn in solved)]
         person = _person_before(messages, stated[0].turn) or person
-        for attribute, group in _groups(kept, person):
+        for attribute, group in _groups(facts, person):
             memories.append(_memory(attribute, group, messages[group[0].turn], person))
     return CombinedExtraction(
-        memories=linked(_of_kinds(memories[:MAX_MEMORIES], heads), question.known, heads),
+        memories=link_facts(_of_kinds(memories[:MAX_MEMORIES], heads), question.known, heads),
         experiences=lived[:MAX_EXPERIENCES],
         profile_signals=profile_signals(messages, question.since),
     )
@@ -169,7 +169,7 @@ def _own(
         return clause, None  # "I hate meetings, nothing before ten"
     whole = f"我{stripped}" if speaks["zh"] else f"I {stripped}"
     attribute = attribute_of(whole, person)
-    if attribute is None or attribute.subject != "user" or not attribute.said.startswith(("i ", "我")):
+    if attribute is None or attribute.subject != "user" or not attribute.phrase.startswith(("i ", "我")):
         return clause, None
     # What somebody likes is a list of things that belong together: only what there is one of stands alone.
     alone = attribute.single_valued and ":" not in attribute.name
@@ -184,12 +184,14 @@ def _memory(
     vital = any(statement.vital for statement in group)
     chinese = group[0].language == "zh"
     who = message.name or ("用户" if chinese else "User")
-    told = with_dates(text, message.at)
+    description = with_dates(text, message.at)
     if person and not person_in(text):
-        told = _PRONOUN.sub(lambda match: f"{match.group()} ({person})", told, count=1)
-    if asked := group[0].asked:
-        told = f"（被问“{asked}”）{told}" if chinese else f'(asked "{asked}") {told}'
-    content = f"{who}：{told}" if chinese else f"{who}: {told}"
+        description = _PRONOUN.sub(lambda match: f"{match.group()} ({person})", description, count=1)
+    if question := group[0].question:
+        description = (
+            f"（被问“{question}”）{description}" if chinese else f'(asked "{question}") {description}'
+        )
+    content = f"{who}：{description}" if chinese else f"{who}: {description}"
     preference = lasting if attribute is None else attribute.category == "user_preference"
     subject = "user" if attribute is None else attribute.subject
     importance = attribute.importance if attribute else 0.0
@@ -240,7 +242,7 @@ _NO_TOOL = frozenset(
 
 
 @dataclass
-class _Problem:
+class _OpenProblem:
     text: str
     turns: list[int]
     steps: list[str] = field(default_factory=list)
@@ -260,13 +262,13 @@ class _Problem:
 def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedExperience]:
     """Problems that ended in a message from ``since`` on; they may have begun before."""
     result: list[ExtractedExperience] = []
-    problem: _Problem | None = None
+    problem: _OpenProblem | None = None
     advice: list[str] = []
     for turn, message in enumerate(messages):
         text = message.text[:READ_CHARS]
         if message.role == "assistant":
-            listed = list(_LIST_ITEM.finditer(text))[:MAX_STEPS]
-            advice = [match["step"].strip()[:MAX_STEP_CHARS] for match in listed]
+            items = list(_LIST_ITEM.finditer(text))[:MAX_STEPS]
+            advice = [match["step"].strip()[:MAX_STEP_CHARS] for match in items]
         if message.role != "user" or cue.HANDED_OVER.search(text):
             continue
         for sentence in map(str.strip, sentences(text)):
@@ -281,14 +283,14 @@ def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedEx
     return result
 
 
-def _begun(turn: int, sentence: str) -> _Problem | None:
+def _begun(turn: int, sentence: str) -> _OpenProblem | None:
     if (
         cue.TROUBLE.search(sentence) is None
         or cue.IMAGINED.search(sentence)
         or _outcome(sentence) is not None
     ):
         return None
-    return _Problem(_one_line(sentence), [turn])
+    return _OpenProblem(_one_line(sentence), [turn])
 
 
 def _outcome(sentence: str) -> Outcome | None:
@@ -301,11 +303,11 @@ def _outcome(sentence: str) -> Outcome | None:
     return "partial" if cue.PARTLY.search(sentence) and cue.TROUBLE.search(sentence) else None
 
 
-def _experience(problem: _Problem, outcome: Outcome, advice: list[str]) -> ExtractedExperience:
+def _experience(problem: _OpenProblem, outcome: Outcome, advice: list[str]) -> ExtractedExperience:
     steps = list(dict.fromkeys(problem.steps or advice))[:MAX_STEPS]
     # A step begins with what is done, not with a tool.
-    named = " ".join([problem.text, *(_FIRST_WORD.sub("", step) for step in steps)])
-    tools = list(dict.fromkeys(word for word in _TOOL.findall(named) if word not in _NO_TOOL))[:5]
+    text = " ".join([problem.text, *(_FIRST_WORD.sub("", step) for step in steps)])
+    tools = list(dict.fromkeys(word for word in _TOOL.findall(text) if word not in _NO_TOOL))[:5]
     return ExtractedExperience(
         pain_pattern=problem.text,
         context="",
@@ -336,41 +338,41 @@ _OF_CHANGE = frozenset(
 )
 
 
-def linked(
-    memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads | None = None
+def link_facts(
+    memories: Sequence[ExtractedMemory], facts: Sequence[KnownFact], heads: Heads | None = None
 ) -> list[ExtractedMemory]:
     """The memories with the numbers of the known facts that they supersede."""
     if heads is not None:
-        return _judged(memories, known, heads)
+        return _judged(memories, facts, heads)
     result: list[ExtractedMemory] = []
     for memory in memories:
-        superseded = [number for number, fact in enumerate(known) if _contradict(memory, fact)]
+        superseded = [number for number, fact in enumerate(facts) if _contradict(memory, fact)]
         newer = memory.model_copy(update={"supersedes": superseded}) if superseded else memory
-        result.append(_unless_repeated(newer, result, known))
+        result.append(_unless_repeated(newer, result, facts))
     return result
 
 
 def _judged(
-    memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads
+    memories: Sequence[ExtractedMemory], facts: Sequence[KnownFact], heads: Heads
 ) -> list[ExtractedMemory]:
-    """As :func:`linked`, by what the heads say of each new memory after each earlier one of its subject.
+    """As :func:`link_facts`, by what the heads say of each new memory after each earlier one of its subject.
 
     Of the same single-valued attribute less is enough, and another value in the same words ("I live in
     Lisbon" after "I live in Porto") always is.
     """
-    chances = _chances(memories, known, heads)
+    chances = _chances(memories, facts, heads)
     result: list[ExtractedMemory] = []
     for place, memory in enumerate(memories):
-        earlier: list[ExtractedMemory | KnownFact] = [*known, *result]
+        earlier: list[ExtractedMemory | KnownFact] = [*facts, *result]
         rivals = [other for other in earlier if _contradict(memory, other)]
         newer = memory
         of_rivals = 0.0 if rivals and _another_value(memory, rivals[-1]) else judgements.EXPECTED
         if rivals and not any(chances.get((_key(other), place), 0.0) >= of_rivals for other in rivals):
             newer = memory.model_copy(update={"single_valued": False})
-        of_attribute = {number for number, fact in enumerate(known) if _contradict(newer, fact)}
-        chance = [chances.get((_key(fact), place), 0.0) for fact in known]
+        of_attribute = {number for number, fact in enumerate(facts) if _contradict(newer, fact)}
+        chance = [chances.get((_key(fact), place), 0.0) for fact in facts]
         retired = [number for number in of_attribute if chance[number] >= of_rivals]
-        judged = [number for number in _ended_by(memory, known, heads) if number not in of_attribute]
+        judged = [number for number in _ended_by(memory, facts, heads) if number not in of_attribute]
         retired += judged if len(judged) <= judgements.MOST_TAKEN_BACK else []
         if retired:
             newer = newer.model_copy(update={"supersedes": sorted(retired)})
@@ -378,22 +380,22 @@ def _judged(
     return result
 
 
-def _ended_by(memory: ExtractedMemory, known: Sequence[KnownFact], heads: Heads) -> list[int]:
+def _ended_by(memory: ExtractedMemory, facts: Sequence[KnownFact], heads: Heads) -> list[int]:
     """Numbers of the known facts of the same subject that a memory surely ends, as messages do."""
-    numbers = [number for number, fact in enumerate(known) if fact.subject == memory.subject]
-    older = [Said(_key(known[number])) for number in numbers]
-    ends = ended(older, Said(_key(memory)), heads)
+    numbers = [number for number, fact in enumerate(facts) if fact.subject == memory.subject]
+    older = [TimedMessage(_key(facts[number])) for number in numbers]
+    ends = find_endings(older, TimedMessage(_key(memory)), heads)
     whole = [end for end in ends if end.sure and 2 * (end.span[1] - end.span[0]) > len(older[end.old].text)]
     return sorted({numbers[end.old] for end in whole})
 
 
 def _chances(
-    memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads
+    memories: Sequence[ExtractedMemory], facts: Sequence[KnownFact], heads: Heads
 ) -> dict[tuple[str, int], float]:
     """How likely each new memory (by its place) retires each earlier one (by what it says) of its subject."""
     pairs, places = [], []
     for place, memory in enumerate(memories):
-        earlier: list[ExtractedMemory | KnownFact] = [*known, *memories[:place]]
+        earlier: list[ExtractedMemory | KnownFact] = [*facts, *memories[:place]]
         for other in earlier:
             older, newer = _key(other), _key(memory)
             if other.subject == memory.subject:
@@ -407,16 +409,16 @@ def _key(memory: ExtractedMemory | KnownFact) -> str:
 
 
 def _unless_repeated(
-    memory: ExtractedMemory, earlier: Sequence[ExtractedMemory], known: Sequence[KnownFact]
+    memory: ExtractedMemory, earlier: Sequence[ExtractedMemory], facts: Sequence[KnownFact]
 ) -> ExtractedMemory:
     """Without a word of change, what says something else of the attribute, or the same, ends nothing."""
-    if not (memory.single_valued and memory.attribute) or _is_news(memory.content):
+    if not (memory.single_valued and memory.attribute) or _is_change(memory.content):
         return memory
     # A value that comes back is compared with what was said last.
     same: Sequence[ExtractedMemory | KnownFact] = [
         other for other in earlier if _same_attribute(other, memory)
     ][-1:]
-    same = same or [other for other in known if _same_attribute(other, memory)]
+    same = same or [other for other in facts if _same_attribute(other, memory)]
     if not same or (
         not memory.attribute.startswith("time:") and all(_another_value(memory, other) for other in same)
     ):
@@ -428,7 +430,7 @@ def _same_attribute(older: ExtractedMemory | KnownFact, newer: ExtractedMemory) 
     return (older.subject, older.attribute) == (newer.subject, newer.attribute)
 
 
-def _is_news(content: str) -> bool:
+def _is_change(content: str) -> bool:
     return CHANGE.search(content.lower()) is not None and len(telling(content)) <= MOST_TOLD
 
 
@@ -439,9 +441,9 @@ def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) 
         return False
     if mine.name == "job" and mine.subject != "user":
         return False  # of others one hears employer, place and title in turn
-    values = _words(memory.content) - _words(mine.said), _words(other.content) - _words(theirs.said)
+    values = _words(memory.content) - _words(mine.phrase), _words(other.content) - _words(theirs.phrase)
     if not all(values):  # the value is in what the pattern found: a nurse
-        values = _words(mine.said), _words(theirs.said)
+        values = _words(mine.phrase), _words(theirs.phrase)
     return values[0].isdisjoint(values[1])
 
 

@@ -80,10 +80,10 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
     None where that is not clear. ``text`` is the message with the order; empty if the order can only mean
     what it names.
     """
-    named, ordered, stays = _parts(order.text)
-    if not named:  # "That about the rent was wrong of me. Please delete it."
+    things, ordered, stays = _parts(order.text)
+    if not things:  # "That about the rent was wrong of me. Please delete it."
         before = sentences(text[: order.start])[-1:]
-        named = [thing for start, end in before for thing in _parts(text[start:end])[0]]
+        things = [thing for start, end in before for thing in _parts(text[start:end])[0]]
     staying = subject_words(stays) | subject_words(text[order.end :])
     spans = [
         (number, start, end)
@@ -93,11 +93,11 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
     ]
     texts = [earlier[number][start:end] for number, start, end in spans]
     # By words and topics in common, never by similarity of vectors: erasing cannot be undone.
-    found = [[spans[place] for place in places] for thing in named if (places := _fitting(thing, texts))]
+    matches = [[spans[place] for place in places] for thing in things if (places := _fitting(thing, texts))]
     last = [span for span in spans if text and span[0] == len(earlier) - 1]
     # "Forget that": what was said last.
-    says_that = not named and len(CJK_CHARACTER.findall(_subject(ordered))) <= 1
-    return found or ([last] if last and (says_that or _CUES["lately"].search(order.text)) else [])
+    says_that = not things and len(CJK_CHARACTER.findall(_subject(ordered))) <= 1
+    return matches or ([last] if last and (says_that or _CUES["lately"].search(order.text)) else [])
 
 
 def _parts(order: str) -> tuple[list[str], str, str]:
@@ -108,10 +108,10 @@ def _parts(order: str) -> tuple[list[str], str, str]:
     clauses = _CLAUSES.split(order)
     verb = next((place for place, clause in enumerate(clauses) if says_what_to_do(clause)), None)
     upto = clauses if verb is None else clauses[: verb + 1]
-    named: list[str] = []
+    things: list[str] = []
     for clause in upto if verb is None else [clauses[verb], *upto]:
-        named = named or [thing for thing in _AND.split(clause) if _words(_subject(thing))]
-    return named, " ".join(upto), " ".join(filter(_CUES["stays"].search, clauses[len(upto) :]))
+        things = things or [thing for thing in _AND.split(clause) if _words(_subject(thing))]
+    return things, " ".join(upto), " ".join(filter(_CUES["stays"].search, clauses[len(upto) :]))
 
 
 def _subject(order: str) -> str:
@@ -126,9 +126,9 @@ def _fitting(thing: str, texts: Sequence[str]) -> list[int]:
     tax number" is no phone number.
     """
     attribute, whose = first(_ATTRIBUTES, thing), relations_in(thing) or {USER}
-    said = [place for place, text in enumerate(texts) if attribute and _says(text, attribute, whose)]
-    if said:
-        return said
+    matches = [place for place, text in enumerate(texts) if attribute and _says(text, attribute, whose)]
+    if matches:
+        return matches
     words, topics = _words(_subject(thing)), topics_of(thing)
     scores = []
     for text in texts:
@@ -155,5 +155,5 @@ def _shared(words: Collection[str], sentence: str) -> set[str]:
 
 def _says(text: str, attribute: str, whose: Collection[str]) -> bool:
     """Whether a sentence says this of one of these."""
-    found = attribute_of(text)
-    return found is not None and found.name == attribute and found.subject in whose
+    text_attribute = attribute_of(text)
+    return text_attribute is not None and text_attribute.name == attribute and text_attribute.subject in whose

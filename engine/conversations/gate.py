@@ -77,9 +77,9 @@ def lacks(summary: str, source: str) -> str:
     if len(details) < TELLING:
         return ""
     whole = summary.lower()
-    wanted = min(KEPT_ENOUGH, max(1, int(KEPT * len(details))))
-    if sum(one in whole for one in details) < wanted:
-        return f"it keeps fewer than {wanted} of {len(details)} names, numbers and dates"
+    minimum = min(KEPT_ENOUGH, max(1, int(KEPT * len(details))))
+    if sum(one in whole for one in details) < minimum:
+        return f"it keeps fewer than {minimum} of {len(details)} names, numbers and dates"
     return ""
 
 
@@ -138,8 +138,8 @@ def _says_of(text: str, source: str) -> str:
 
 
 def _sentence(question: ask.Planning | ask.Memo, answer: ask.OneSentence) -> ask.OneSentence | str:
-    said = "\n".join(f"{speaker}: {text}" for speaker, text in question.utterances)
-    return _says_of(answer.sentence, f"{question.agent_id}\n{said}") or answer
+    conversation = "\n".join(f"{speaker}: {text}" for speaker, text in question.utterances)
+    return _says_of(answer.sentence, f"{question.agent_id}\n{conversation}") or answer
 
 
 def _compaction(question: ask.Compaction, answer: ask.Condensed) -> ask.Condensed | str:
@@ -148,15 +148,15 @@ def _compaction(question: ask.Compaction, answer: ask.Condensed) -> ask.Condense
 
 
 def _summary(question: ask.Summary, answer: ask.Summarised) -> ask.Summarised | str:
-    found = [word for word in answer.keywords if _stands_in(word, question.text)]
-    if not found:
+    keywords = [word for word in answer.keywords if _stands_in(word, question.text)]
+    if not keywords:
         return "none of its keywords stands in the text"
-    return lacks(answer.overview, question.text) or answer.model_copy(update={"keywords": found})
+    return lacks(answer.overview, question.text) or answer.model_copy(update={"keywords": keywords})
 
 
 def _keywords(question: ask.Keywords, answer: ask.KeywordList) -> ask.KeywordList | str:
-    found = [word for word in answer.keywords if _stands_in(word, question.text)]
-    return answer.model_copy(update={"keywords": found}) if found else "none of them stands in the text"
+    keywords = [word for word in answer.keywords if _stands_in(word, question.text)]
+    return answer.model_copy(update={"keywords": keywords}) if keywords else "none of them stands in the text"
 
 
 def _stands_in(word: str, text: str) -> bool:
@@ -174,10 +174,10 @@ def _insights(question: ask.Insights, answer: ask.InsightList) -> ask.InsightLis
     def source(one: ask.Insight) -> str:
         return " ".join([question.focal_point, *(question.statements[number] for number in one.evidence)])
 
-    kept = [one for one in answer.insights if shared_words(one.text, source(one))]
-    if answer.insights and not kept:
+    insights = [one for one in answer.insights if shared_words(one.text, source(one))]
+    if answer.insights and not insights:
         return "none of them has a word of its evidence"
-    return answer.model_copy(update={"insights": kept})
+    return answer.model_copy(update={"insights": insights})
 
 
 def _digest(question: ask.Digest, answer: ask.Digested) -> ask.Digested | str:

@@ -20,12 +20,12 @@ from engine.conversations.attributes import subject_words
 from engine.conversations.marks import spans_in
 from engine.heads.judgements import WORKED_OUT
 from engine.text.keywords import keywords_ranked, single_characters
-from engine.text.wordings import Told
+from engine.text.wordings import StatementKey
 from engine.times.past import with_dates
 from jiyi.protocol.conversations import KINDS, Intent, Kind
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.clauses import clauses
-from jiyi.text.prompt import PLACE, Line, Over, Section, Style, Written
+from jiyi.text.prompt import PLACE, Line, Over, PromptStyle, Section, WrittenLine
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.words import Language, normalise, tokens
 
@@ -42,7 +42,7 @@ _ASKED = re.compile(r"\(asked \".{1,400}?\"\) |（被问“.{1,400}?”）")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class MemoryCandidate:
     """A memory that was retrieved."""
 
     node_id: UUID
@@ -53,7 +53,7 @@ class Candidate:
     #: Of a turn: who says it; an assistant's long answers must not crowd out what people said.
     role: str | None = None
     #: Of a turn: whether its text says who speaks.
-    named: bool = False
+    has_speaker: bool = False
     #: Nobody said it: it was concluded from other memories.
     concluded: bool = False
     #: Of an extracted memory: the turns that it rests on.
@@ -77,13 +77,13 @@ class Candidate:
 class Chosen:
     """A memory that may be shown, with the text that is shown of it."""
 
-    candidate: Candidate
+    candidate: MemoryCandidate
     text: str
     why: str
     #: Beside its own: what it stands for, or what stands for it.
     node_ids: tuple[UUID, ...] = ()
     #: How many memories it stands for that say the same, and the ids of the others.
-    seen: int = 1
+    memory_count: int = 1
     folded: tuple[UUID, ...] = ()
 
     @property
@@ -91,38 +91,40 @@ class Chosen:
         return self.candidate.node_id, *self.node_ids
 
 
-def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
+def one_of_each(ranked: Sequence[MemoryCandidate]) -> list[Chosen]:
     """The candidates, best first: a memory and its turns once, at the better place, with the text shown."""
     turns = {candidate.node_id: candidate for candidate in ranked if candidate.kind == "session"}
-    told: dict[UUID, Candidate] = {}
+    by_turn: dict[UUID, MemoryCandidate] = {}
     statements: dict[UUID, list[str]] = {}
     for candidate in ranked:
         if candidate.superseded_at is None:
             for turn_id in candidate.turn_ids:
-                told.setdefault(turn_id, candidate)
+                by_turn.setdefault(turn_id, candidate)
                 statements.setdefault(turn_id, []).append(candidate.text)
     says_more = {
         turn_id
         for turn_id, texts in statements.items()
         if turn_id in turns and _says_more(turns[turn_id].text, texts)
     }
-    shown: set[UUID] = set()
-    said: dict[tuple[bool, Told], int] = {}
+    shown_ids: set[UUID] = set()
+    positions: dict[tuple[bool, StatementKey], int] = {}
     result: list[Chosen] = []
     for place, candidate in enumerate(ranked, 1):
         is_turn = candidate.kind == "session"
-        best = told.get(candidate.node_id, candidate) if is_turn else candidate
+        best = by_turn.get(candidate.node_id, candidate) if is_turn else candidate
         over = candidate.superseded_at is not None and not is_turn
-        if over or best.node_id in shown or candidate.node_id in shown:
+        if over or best.node_id in shown_ids or candidate.node_id in shown_ids:
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
-        text, others = _told(best, sources, candidate, says_more)
+        text, others = _text_of(best, sources, candidate, says_more)
         ended = tuple(dict.fromkeys(part for one in (best, *sources) for part in one.ended))
         renewed = next((one.renewed_at for one in (best, candidate, *sources) if one.renewed_at), None)
         best = replace(best, ended=ended, renewed_at=renewed)
-        shown.update((best.node_id, candidate.node_id, *others))
+        shown_ids.update((best.node_id, candidate.node_id, *others))
         choice = Chosen(best, text, f"place {place}", others)
-        first = said.setdefault((candidate.superseded_at is None, Told.of(text, best)), len(result))
+        first = positions.setdefault(
+            (candidate.superseded_at is None, StatementKey.of(text, best)), len(result)
+        )
         if first == len(result):
             result.append(choice)
         else:  # said several times in the same words or nearly
@@ -132,10 +134,10 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
 
 def _ended_once(choices: Iterable[Chosen]) -> Iterator[Chosen]:
     """Each part that has ended with the first of those who say it."""
-    shown: set[Over] = set()
+    previous: set[Over] = set()
     for choice in choices:
-        ended = tuple(part for part in choice.candidate.ended if part not in shown)
-        shown.update(ended)
+        ended = tuple(part for part in choice.candidate.ended if part not in previous)
+        previous.update(ended)
         if choice.text or ended:
             yield replace(choice, candidate=replace(choice.candidate, ended=ended))
 
@@ -146,27 +148,30 @@ def _folded(first: Chosen, other: Chosen) -> Chosen:
     def rank(choice: Chosen) -> tuple[bool, float, datetime]:
         return not choice.candidate.concluded, choice.candidate.trust, choice.candidate.created_at
 
-    shown = max(first, other, key=rank)
-    why = first.why if shown is first else f"{first.why}, in the words of {shown.why}"
+    best = max(first, other, key=rank)
+    why = first.why if best is first else f"{first.why}, in the words of {best.why}"
     ids = (*first.folded, *first.ids, *other.ids)
-    folded = tuple(node_id for node_id in ids if node_id not in shown.ids)
-    return replace(shown, why=why, seen=first.seen + 1, folded=folded)
+    folded = tuple(node_id for node_id in ids if node_id not in best.ids)
+    return replace(best, why=why, memory_count=first.memory_count + 1, folded=folded)
 
 
 def _says_more(turn: str, statements: Iterable[str]) -> bool:
     """Whether a turn has a part that none of these statements, which were taken from it, says."""
-    said = {span for statement in statements for span in spans_in(statement, turn)}
-    return any((part.start, part.end) not in said and subject_words(part.text) for part in clauses(turn))
+    spans = {span for statement in statements for span in spans_in(statement, turn)}
+    return any((part.start, part.end) not in spans and subject_words(part.text) for part in clauses(turn))
 
 
-def _says_all(turn: Candidate, memory: Candidate, text: str) -> bool:
+def _says_all(turn: MemoryCandidate, memory: MemoryCandidate, text: str) -> bool:
     """Whether a turn has nearly all words of a memory's text."""
     words = set(tokens(WORKED_OUT.sub("", text))) - set(tokens(memory.subject or ""))
     return bool(words) and len(words & set(tokens(turn.text))) >= SAID_IN_TURN * len(words)
 
 
-def _told(
-    memory: Candidate, sources: Iterable[Candidate], ranked: Candidate, says_more: Collection[UUID]
+def _text_of(
+    memory: MemoryCandidate,
+    sources: Iterable[MemoryCandidate],
+    ranked: MemoryCandidate,
+    says_more: Collection[UUID],
 ) -> tuple[str, tuple[UUID, ...]]:
     """What is shown of a memory: its turn's words where they say all of it, else its own; ids of its turns.
 
@@ -206,14 +211,14 @@ PROFILE: dict[Language, str] = {"en": "Profile", "zh": "用户画像"}
 PLACES = {"preferences": "preference"}
 
 
-def style_of(form: str, language: Language, template: str = "") -> Style:
+def style_of(form: str, language: Language, template: str = "") -> PromptStyle:
     """How a context of a format is written; only ``markdown`` has titles."""
     if form == "json":
-        return Style(language, "json")
+        return PromptStyle(language, "json")
     if form == "template":
-        named = PLACE.sub(lambda match: f"{{{{{PLACES.get(match[1], match[1])}}}}}", template)
-        return Style(language, "template", named, days="above")
-    return Style(language, days="above")
+        template = PLACE.sub(lambda match: f"{{{{{PLACES.get(match[1], match[1])}}}}}", template)
+        return PromptStyle(language, "template", template, days="above")
+    return PromptStyle(language, days="above")
 
 
 def profile_section(lines: Iterable[str], language: Language, *, titled: bool) -> Section:
@@ -222,7 +227,7 @@ def profile_section(lines: Iterable[str], language: Language, *, titled: bool) -
     return Section(title, [Line(line) for line in lines], name="profile", share=PROFILE_SHARE)
 
 
-def memory_sections(ranked: Sequence[Candidate], language: Language, *, titled: bool) -> list[Section]:
+def memory_sections(ranked: Sequence[MemoryCandidate], language: Language, *, titled: bool) -> list[Section]:
     """The memories that were found, best first, each kind in a section of its own, in order of time."""
     lines: dict[Kind, list[Line]] = {kind: [] for kind in KINDS}
     for rank, choice in enumerate(one_of_each(ranked), 1):  # what has no rank is written first
@@ -241,7 +246,9 @@ def memory_sections(ranked: Sequence[Candidate], language: Language, *, titled: 
 def _line(choice: Chosen, rank: int) -> Line:
     memory = choice.candidate
     own_words = choice.text == memory.text
-    speaker = memory.role or "" if own_words and not memory.named else ""  # else the text names the speaker
+    speaker = (
+        memory.role or "" if own_words and not memory.has_speaker else ""
+    )  # else the text names the speaker
     dated = memory.kind == "session" or not own_words
     return Line(
         choice.text,
@@ -258,7 +265,7 @@ def _line(choice: Chosen, rank: int) -> Line:
     )
 
 
-def why_shown(written: Written) -> str:
+def why_shown(written: WrittenLine) -> str:
     """Why a memory's line is in a prompt, for people."""
     floor = ", within the floor of its kind" if written.floor else ""
     return f"{written.line.item.why}{floor}{', shortened' if written.shortened else ''}"

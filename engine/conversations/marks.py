@@ -59,7 +59,7 @@ _MARK: TypeAdapter[Mark] = TypeAdapter(Mark)
 def marks_of(provenance: Mapping[str, Any], on: date | None = None) -> list[Mark]:
     """The marks of a memory; ``on`` a day those that count then: it had ended, or held no longer."""
     entries = provenance.get(MARKS)
-    found = []
+    marks = []
     for entry in entries if isinstance(entries, list) else ():
         try:
             mark = _MARK.validate_python(entry)
@@ -67,8 +67,8 @@ def marks_of(provenance: Mapping[str, Any], on: date | None = None) -> list[Mark
             continue
         day = mark.day
         if on is None or day is None or (day < on if mark.why == "until" else day <= on):
-            found.append(mark)
-    return found
+            marks.append(mark)
+    return marks
 
 
 def local(at: datetime, provenance: Mapping[str, Any], zone: tzinfo | None) -> datetime:
@@ -86,7 +86,7 @@ def live(text: str, marks: Iterable[Mark]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisibleText:
     """What is shown of a memory: what stands of it, by the speaker's clock, and what may have ended."""
 
     text: str
@@ -96,12 +96,12 @@ class Shown:
     newer: tuple[UUID, ...] = ()
 
 
-def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime) -> Shown:
+def visible_text(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime) -> VisibleText:
     """A memory as a prompt shows it ``now``: without what was corrected, and others' words."""
     said_at = local(at, provenance, now.tzinfo)
     marks = marks_of(provenance, now.date())
     if not marks:
-        return Shown(text, said_at)
+        return VisibleText(text, said_at)
     over = [
         Over(part, mark.day, mark.why != "earlier")
         for mark in marks
@@ -110,7 +110,7 @@ def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime)
         and (part := text[mark.start : mark.end].strip())
     ]
     newer = dict.fromkeys(UUID(mark.by) for mark in marks if mark.why in ENDS and mark.by is not None)
-    return Shown(live(text, marks), said_at, tuple(over), tuple(newer))
+    return VisibleText(live(text, marks), said_at, tuple(over), tuple(newer))
 
 
 def is_same(statement: str, part: str) -> bool:
@@ -122,12 +122,12 @@ def is_same(statement: str, part: str) -> bool:
 def spans_in(statement: str, text: str) -> list[tuple[int, int]]:
     """Which parts of a message a statement was taken from: those whose words it has."""
     words = subject_words(stated(statement))
-    found = []
+    spans = []
     for part in clauses(text):
         of_part = subject_words(part.text)
         if of_part and len(of_part & words) >= SAME_WORDS * len(of_part):
-            found.append((part.start, part.end))
-    return found
+            spans.append((part.start, part.end))
+    return spans
 
 
 def span_of_part(part: str, statement: str) -> tuple[int, int] | None:
@@ -147,8 +147,8 @@ def span_of_part(part: str, statement: str) -> tuple[int, int] | None:
     return None if start < 0 else (places[start], places[start + len(part) - 1] + 1)
 
 
-def added(provenance: Mapping[str, Any], marks: Sequence[Mark]) -> list[JsonObject]:
+def merge_marks(provenance: Mapping[str, Any], marks: Sequence[Mark]) -> list[JsonObject]:
     """All marks of a memory with those that are new; of the same part only the newest."""
     new = {(mark.start, mark.end): mark for mark in marks}
-    kept = [mark for mark in marks_of(provenance) if (mark.start, mark.end) not in new]
-    return [mark.json() for mark in sorted([*kept, *new.values()], key=lambda mark: mark.start)]
+    previous = [mark for mark in marks_of(provenance) if (mark.start, mark.end) not in new]
+    return [mark.json() for mark in sorted([*previous, *new.values()], key=lambda mark: mark.start)]

@@ -64,7 +64,7 @@ EXPERIENCE_IMPORTANCE: dict[Outcome, float] = {"success": 7, "partial": 6, "fail
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ExtractionSource:
     """The messages that were processed, with the ids of their turns, and by what."""
 
     group_id: str
@@ -107,7 +107,7 @@ def of_user(extraction: CombinedExtraction, messages: Sequence[Message]) -> Comb
     return extraction.model_copy(update={"memories": memories})
 
 
-def event_of(memory: ExtractedMemory, source: Source) -> Event:
+def event_of(memory: ExtractedMemory, source: ExtractionSource) -> Event:
     """The memory as an event; its id follows from its turns and content, so each attempt gives the same.
 
     Raises:
@@ -185,12 +185,12 @@ def said_at(messages: Sequence[Message], turns: Sequence[int]) -> datetime:
 def waves(memories: Sequence[ExtractedMemory]) -> list[list[ExtractedMemory]]:
     """Memories in parts that are stored in turn: a later value of the same attribute in a later part."""
     parts: list[list[ExtractedMemory]] = []
-    seen: dict[tuple[str, str], int] = {}
+    last_place: dict[tuple[str, str], int] = {}
     for memory in memories:
         place = 0
         if memory.attribute is not None and memory.single_valued:
             name = (memory.subject, memory.attribute)
-            place = seen[name] = seen.get(name, -1) + 1
+            place = last_place[name] = last_place.get(name, -1) + 1
         while len(parts) <= place:
             parts.append([])
         parts[place].append(memory)
@@ -221,19 +221,21 @@ def pattern_hash(pain_pattern: str, user_id: str | None = None) -> bytes:
     return content_digest(pain_pattern, user_id)
 
 
-def merged(known: StoredExperience | None, told: ExtractedExperience | StoredExperience) -> StoredExperience:
+def merge_experience(
+    previous: StoredExperience | None, new: ExtractedExperience | StoredExperience
+) -> StoredExperience:
     """All steps of both in order, the better outcome; an experience reported again was used again."""
-    if known is None:
-        return StoredExperience(**told.model_dump(include=set(_TOLD)))
+    if previous is None:
+        return StoredExperience(**new.model_dump(include=set(_EXTRACTED_FIELDS)))
     return StoredExperience(
-        pain_pattern=known.pain_pattern,
-        context=told.context or known.context,
-        solution_steps=_union(known.solution_steps, told.solution_steps)[:MAX_STEPS],
-        outcome=max(known.outcome, told.outcome, key=OUTCOMES.index),
-        confidence=max(known.confidence, told.confidence),
-        reuse_count=known.reuse_count + 1,
-        tools_used=_union(known.tools_used, told.tools_used)[:PROFILE_ENTRIES],
-        industry_context=told.industry_context or known.industry_context,
+        pain_pattern=previous.pain_pattern,
+        context=new.context or previous.context,
+        solution_steps=_union(previous.solution_steps, new.solution_steps)[:MAX_STEPS],
+        outcome=max(previous.outcome, new.outcome, key=OUTCOMES.index),
+        confidence=max(previous.confidence, new.confidence),
+        reuse_count=previous.reuse_count + 1,
+        tools_used=_union(previous.tools_used, new.tools_used)[:PROFILE_ENTRIES],
+        industry_context=new.industry_context or previous.industry_context,
     )
 
 
@@ -251,7 +253,7 @@ def text_of(experience: StoredExperience) -> str:
 
 
 def experience_of(
-    description: str, given: JsonMapping, before: StoredExperience | None = None
+    description: str, overrides: JsonMapping, before: StoredExperience | None = None
 ) -> StoredExperience:
     """The experience of a memory's text, as :func:`text_of` writes it; any other text is the problem.
 
@@ -263,19 +265,19 @@ def experience_of(
         (labels for labels in _LABELS.values() if any(part.startswith(labels["outcome"]) for part in parts)),
         _LABELS["en"],
     )
-    known = ((name, part) for part in parts for name in _PARTS if part.startswith(labels[name]))
-    told = {name: part.removeprefix(labels[name]) for name, part in known}
+    pairs = ((name, part) for part in parts for name in _PARTS if part.startswith(labels[name]))
+    texts = {name: part.removeprefix(labels[name]) for name, part in pairs}
     says: dict[str, object] = {"pain_pattern": " ".join(problem.split())[:MAX_CONTENT_CHARS]}
-    if "context" in told:
-        says["context"] = told["context"]
-    if "steps" in told:
-        says["solution_steps"] = [step for step in _STEP_NUMBER.split(told["steps"]) if step]
-    if outcome := next((outcome for outcome in OUTCOMES if told.get("outcome") == labels[outcome]), None):
+    if "context" in texts:
+        says["context"] = texts["context"]
+    if "steps" in texts:
+        says["solution_steps"] = [step for step in _STEP_NUMBER.split(texts["steps"]) if step]
+    if outcome := next((outcome for outcome in OUTCOMES if texts.get("outcome") == labels[outcome]), None):
         says["outcome"] = outcome
     if before is not None:
         return before.model_copy(update=says)
     with suppress(ValidationError):
-        fields = {name: given[name] for name in _TOLD if name in given}
+        fields = {name: overrides[name] for name in _EXTRACTED_FIELDS if name in overrides}
         return StoredExperience.model_validate({"confidence": LEAST_CONFIDENCE} | says | fields, strict=True)
     return StoredExperience.model_validate({"confidence": LEAST_CONFIDENCE} | says)
 
@@ -283,7 +285,9 @@ def experience_of(
 _PARTS = ("context", "steps", "outcome")
 _STEP_NUMBER = re.compile(r"(?:^|; )\d+\. ")
 #: What is extracted of an experience: all but how often it was used.
-_TOLD = tuple(name for name in StoredExperience.model_fields if name in ExtractedExperience.model_fields)
+_EXTRACTED_FIELDS = tuple(
+    name for name in StoredExperience.model_fields if name in ExtractedExperience.model_fields
+)
 _WORDS: dict[Language, tuple[str, ...]] = {
     "en": ("Context: ", "Steps: ", "Outcome: ", "failed", "partial", "success"),
     "zh": ("背景：", "步骤：", "结果：", "失败", "部分成功", "成功"),
@@ -318,8 +322,8 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
         origin=turn.origin or ORIGIN_OF_ROLE[turn.role],
         provenance={**turn.provenance, "role": turn.role},
     )
-    kept = type(event).model_fields.keys() - {"type", "payload"}
-    envelope = {name: getattr(event, name) for name in kept}
+    names = type(event).model_fields.keys() - {"type", "payload"}
+    envelope = {name: getattr(event, name) for name in names}
     return MemoryObserved.model_construct(**envelope, payload=payload)
 
 
@@ -339,10 +343,12 @@ def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSigna
         for number, message in enumerate(messages)
         if number >= since and message.role == "user"
     ]
-    told = [text for text in texts if not cue.HANDED_OVER.search(text) and not cue.ROLE_PLAY.search(text)]
+    own_texts = [
+        text for text in texts if not cue.HANDED_OVER.search(text) and not cue.ROLE_PLAY.search(text)
+    ]
     own = [
         sentence
-        for text in told
+        for text in own_texts
         for sentence in sentences(text)
         if not cue.IMAGINED.search(sentence) and not cue.QUESTION_MARK.search(sentence)
     ]
@@ -367,8 +373,8 @@ def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSigna
 
 def _roles(own: Iterable[str]) -> list[str]:
     role = union(_HERE, _SIGNALS, "role")
-    found = ((match, clause) for clause in _clauses(own) if (match := role.search(normalise(clause))))
-    return [(match["en"] or match["zh"]).strip() for match, clause in found if states(clause)]
+    matches = ((match, clause) for clause in _clauses(own) if (match := role.search(normalise(clause))))
+    return [(match["en"] or match["zh"]).strip() for match, clause in matches if states(clause)]
 
 
 def _clauses(own: Iterable[str]) -> Iterator[str]:
@@ -408,10 +414,10 @@ def supported(profile: Profile, texts: Sequence[str]) -> Profile:
     return profile.model_copy(update=ones | lists)
 
 
-def _standing(value: str | None, kind: str, said: str) -> str | None:
+def _standing(value: str | None, kind: str, text: str) -> str | None:
     """A value that the texts say by the patterns of its kind, or word for word."""
     pattern = unions(_HERE, _SIGNALS, kind).get(value or "")
-    return value if value and (pattern.search(said) if pattern else normalise(value) in said) else None
+    return value if value and (pattern.search(text) if pattern else normalise(value) in text) else None
 
 
 def _mentions(entry: str, texts: Sequence[str]) -> int:
@@ -505,20 +511,20 @@ LABELS = {
 }
 
 
-def merge_profile(known: Profile, signals: ProfileSignals) -> Profile:
+def merge_profile(profile: Profile, signals: ProfileSignals) -> Profile:
     """The profile with new signals: a new value replaces the old one, lists grow at their head."""
     changed = {}
     for name in ProfileSignals.model_fields:
-        new, old = getattr(signals, name), getattr(known, name)
+        new, old = getattr(signals, name), getattr(profile, name)
         changed[name] = _union(new, old)[:PROFILE_ENTRIES] if isinstance(new, list) else new or old
-    return known.model_copy(update=changed)
+    return profile.model_copy(update=changed)
 
 
 def lines(profile: Profile, language: Language) -> list[str]:
     """The profile in lines, without what is not known."""
-    told = []
+    result = []
     for name, label in LABELS[language].items():
         value = getattr(profile, name)
         if value:
-            told.append(f"{label}: {', '.join(value) if isinstance(value, list) else value}")
-    return told
+            result.append(f"{label}: {', '.join(value) if isinstance(value, list) else value}")
+    return result

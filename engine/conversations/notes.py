@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationErro
 from pydantic.json_schema import SkipJsonSchema
 
 from engine.conversations import attributes as cue
-from engine.conversations.endings import Part, live_parts
-from engine.conversations.extract import category_of, linked, one_value
+from engine.conversations.endings import MessagePart, live_parts
+from engine.conversations.extract import category_of, link_facts, one_value
 from engine.conversations.gate import GATES, copies, shared_words, unknown_names, words_of
 from engine.conversations.memories import keywords, profile_signals
 from engine.heads.judgements import Heads, concerns_health, is_vital, said_of
@@ -87,14 +87,14 @@ class Noted(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _each(cls, data: Any, handler: ModelWrapValidatorHandler[Noted]) -> Noted:
-        given = data.get("memories") if isinstance(data, dict) else None
-        if not isinstance(given, list):
+        entries = data.get("memories") if isinstance(data, dict) else None
+        if not isinstance(entries, list):
             return handler(data)
-        kept = [entry for entry in given if _fits(Note, entry)]
-        if given and not kept:
+        usable = [entry for entry in entries if _fits(Note, entry)]
+        if entries and not usable:
             return handler(data)  # says what is wrong
-        answer = handler({**data, "memories": kept[:MOST_NOTES]})
-        answer.unusable = len(given) - len(answer.memories)
+        answer = handler({**data, "memories": usable[:MOST_NOTES]})
+        answer.unusable = len(entries) - len(answer.memories)
         return answer
 
 
@@ -124,10 +124,10 @@ class Notes(AboutLines[Noted]):
 
 def _without_copies(question: Notes, answer: Noted) -> Noted | str:
     """Statements out of our own prompt are none."""
-    kept = [note for note in answer.memories if not copies(note.content, question)]
-    if answer.memories and not kept:
+    notes = [note for note in answer.memories if not copies(note.content, question)]
+    if answer.memories and not notes:
         return "it repeats the prompt itself"
-    return answer.model_copy(update={"memories": kept})
+    return answer.model_copy(update={"memories": notes})
 
 
 GATES[Notes] = _without_copies
@@ -154,123 +154,131 @@ class Experiences(AboutLines[LivedThrough]):
     answer: ClassVar[type[BaseModel]] = LivedThrough
 
 
-def most_touched(known: Sequence[KnownFact], said: Sequence[Message], heads: Heads | None) -> list[int]:
+def nearest_facts(
+    known_facts: Sequence[KnownFact], messages: Sequence[Message], heads: Heads | None
+) -> list[int]:
     """Numbers of at most :data:`MOST_SHOWN` known facts that users' messages are likeliest to repeat or end.
 
     First those with an attribute of the messages, then in turn those that share most words and those that
     mean most nearly the same: what is over is seldom said in the words in which it was so.
     """
-    if len(known) <= MOST_SHOWN:
-        return list(range(len(known)))
-    texts = [message.text for message in said if message.role == "user"]
+    if len(known_facts) <= MOST_SHOWN:
+        return list(range(len(known_facts)))
+    texts = [message.text for message in messages if message.role == "user"]
     attributes = {
         part.attribute.name for text in texts for part in live_parts(text) if part.attribute is not None
     }
-    whole, facts = "\n".join(texts), [said_of(fact.content) for fact in known]
-    by_attribute = [number for number, fact in enumerate(known) if fact.attribute in attributes]
+    whole, facts = "\n".join(texts), [said_of(fact.content) for fact in known_facts]
+    by_attribute = [number for number, fact in enumerate(known_facts) if fact.attribute in attributes]
     words = [len(shared_words(fact, whole)) for fact in facts]
-    alike = (
-        [max(of_fact) for of_fact in zip(*(heads.likeness(text, facts) for text in texts), strict=True)]
+    similarities = (
+        [max(of_fact) for of_fact in zip(*(heads.similarities(text, facts) for text in texts), strict=True)]
         if heads and texts
         else words
     )
     by_words, by_meaning = (
-        sorted(range(len(known)), key=shares.__getitem__, reverse=True) for shares in (words, alike)
+        sorted(range(len(known_facts)), key=shares.__getitem__, reverse=True)
+        for shares in (words, similarities)
     )
     in_turn = (number for pair in zip(by_words, by_meaning, strict=True) for number in pair)
     return sorted(list(dict.fromkeys([*by_attribute, *in_turn]))[:MOST_SHOWN])
 
 
-def tells_of_a_problem(messages: Sequence[Message], since: int) -> bool:
+def reports_problem(messages: Sequence[Message], since: int) -> bool:
     """Whether to ask for experiences: somebody had trouble, and a new message says how it ended."""
     trouble = any(cue.TROUBLE.search(message.text) for message in messages if message.role == "user")
     new = [message.text for message in messages[since:] if message.role == "user"]
     return trouble and any(ends.search(text) for text in new for ends in (cue.SOLVED, cue.FAILED, cue.PARTLY))
 
 
-def kept(
+def accept_answers(
     notes: Noted,
     lived: LivedThrough,
     question: Notes,
     heads: Heads | None,
-    shown: Sequence[int] | None = None,
+    visible: Sequence[int] | None = None,
 ) -> tuple[CombinedExtraction, int]:
     """What of an LLM's answers becomes memories and experiences, and how many of the entries do not.
 
-    ``shown``: numbers of the known facts that the LLM was shown, in that order; None: all. The profile is
+    ``visible``: numbers of the known facts that the LLM was shown, in that order; None: all. The profile is
     read by the rules.
     """
     messages, since = question.messages, question.since
     memories, shadows = list[ExtractedMemory](), list[ExtractedMemory]()
-    ends = list[tuple[Part, Sequence[int]]]()
-    numbers = range(len(question.known)) if shown is None else shown
-    seen = question.model_copy(update={"known": [question.known[number] for number in numbers]})
+    ends = list[tuple[MessagePart, Sequence[int]]]()
+    numbers = range(len(question.known)) if visible is None else visible
+    visible_question = question.model_copy(update={"known": [question.known[number] for number in numbers]})
     for note in notes.memories:
         new = (line for line in dict.fromkeys(note.lines) if since <= line < len(messages))
         lines = [line for line in new if messages[line].role == "user"]
-        if (part := _said_in(note, lines, seen, heads)) is not None:
+        if (part := _part_stating(note, lines, visible_question, heads)) is not None:
             memory = _memory(note, lines, part, messages[lines[-1]])
             memories.append(memory)
             # As the rules would have it, in the user's words: these structure and the heads can read.
             shadows.append(memory.model_copy(update={"content": f"User: {part.context}"[:MAX_CONTENT_CHARS]}))
             ends.append((part, [numbers[number] for number in note.ends if 0 <= number < len(numbers)]))
-    left = MOST_ENDS
-    for place, shadow in enumerate(linked(shadows, question.known, heads)):
+    remaining = MOST_ENDS
+    for place, shadow in enumerate(link_facts(shadows, question.known, heads)):
         memory, (part, proposed) = memories[place], ends[place]
         facts = {number: question.known[number] for number in proposed}
         # Statements about other people take nothing back.
         speaker = messages[memory.turns[-1]].name or "user"
         of_others = part.relations and memory.subject == speaker
         also = [] if of_others else [number for number, fact in facts.items() if _takes_back(memory, fact)]
-        every = list(dict.fromkeys([*shadow.supersedes, *also]))[:left]
-        left -= len(every)
+        every = list(dict.fromkeys([*shadow.supersedes, *also]))[:remaining]
+        remaining -= len(every)
         rest = [
             number
             for number, fact in facts.items()
             if number not in every and _may_end(memory, part, fact, speaker)
-        ][:left]
-        left -= len(rest)
+        ][:remaining]
+        remaining -= len(rest)
         changes = {"single_valued": shadow.single_valued, "supersedes": every, "may_end": rest}
         memories[place] = memory.model_copy(update=changes)
-    told = (_experience(entry, messages, since) for entry in lived.experiences)
-    experiences = [experience for experience in told if experience is not None]
+    candidates = (_experience(entry, messages, since) for entry in lived.experiences)
+    experiences = [experience for experience in candidates if experience is not None]
     dropped = notes.unusable + len(notes.memories) - len(memories) + len(lived.experiences) - len(experiences)
     signals = profile_signals(messages, since)
     return CombinedExtraction(memories=memories, experiences=experiences, profile_signals=signals), dropped
 
 
-def _said_in(note: Note, lines: Sequence[int], question: Notes, heads: Heads | None) -> Part | None:
+def _part_stating(
+    note: Note, lines: Sequence[int], question: Notes, heads: Heads | None
+) -> MessagePart | None:
     """The part of the user's messages that says most of a statement; None if they do not say it."""
     messages, content = question.messages, note.content
-    known = "\n".join(said_of(fact.content) for fact in question.known)
-    shown = [f"{message.name or ''} {message.text}" for message in messages]
-    if unknown_names(content, "\n".join([*shown, known])):
+    known_text = "\n".join(said_of(fact.content) for fact in question.known)
+    texts = [f"{message.name or ''} {message.text}" for message in messages]
+    if unknown_names(content, "\n".join([*texts, known_text])):
         return None
     about, of_health = words_of(content), concerns_health(content) is not False
-    parts, asked = list[Part](), list[str]()
+    parts, questions = list[MessagePart](), list[str]()
     for line in lines:
         own = [part for part in live_parts(messages[line].text) if not cue.IMAGINED.search(part.context)]
         short = any(len(part.words) <= ANSWER_WORDS for part in own)
         if short and line and messages[line - 1].role == "assistant":
-            asked.append(messages[line - 1].text)
+            questions.append(messages[line - 1].text)
         parts += own
-    said = "\n".join([*dict.fromkeys(part.context for part in parts), *asked])
-    shared, with_known = len(shared_words(content, said)), len(shared_words(content, f"{said}\n{known}"))
+    user_text = "\n".join([*dict.fromkeys(part.context for part in parts), *questions])
+    shared, with_known = (
+        len(shared_words(content, user_text)),
+        len(shared_words(content, f"{user_text}\n{known_text}")),
+    )
     # That something which the message names has ended is no inference: "the doc says no more labetalol".
     ended = [question.known[number] for number in note.ends if 0 <= number < len(question.known)]
-    named = any((_named(fact, said) & about) - words_of(note.about) for fact in ended)
-    says_health = any(map(_of_health, parts)) or any(map(concerns_health, asked))
-    if of_health and not (named or says_health or shared >= OWN_WORDS_OF_HEALTH):
+    is_named = any((_named(fact, user_text) & about) - words_of(note.about) for fact in ended)
+    says_health = any(map(_of_health, parts)) or any(map(concerns_health, questions))
+    if of_health and not (is_named or says_health or shared >= OWN_WORDS_OF_HEALTH):
         return None
     mostly_known = shared >= OWN_WORD and with_known >= SAME_WORDS * len(about)
     some = shared >= OWN_WORDS and shared >= SOME_WORDS * len(about)
-    by_itself = some or shared >= SAME_WORDS * len(about)
-    if not (mostly_known or by_itself or any(_means(part.context, content, heads) for part in parts)):
+    is_enough = some or shared >= SAME_WORDS * len(about)
+    if not (mostly_known or is_enough or any(_means(part.context, content, heads) for part in parts)):
         return None
     return max(parts, key=lambda part: len(shared_words(content, part.clause.text)), default=None)
 
 
-def _of_health(part: Part) -> bool:
+def _of_health(part: MessagePart) -> bool:
     """Whether a part of a message is about somebody's health, or what they must not eat."""
     attribute = part.attribute
     return concerns_health(part.context) is not False or (
@@ -278,13 +286,13 @@ def _of_health(part: Part) -> bool:
     )
 
 
-def _means(said: str, content: str, heads: Heads | None) -> bool:
+def _means(text: str, content: str, heads: Heads | None) -> bool:
     """Whether a statement is of what a message says, in other words."""
-    judged = heads.changes([(said, content)])[0] if heads is not None else None
+    judged = heads.changes([(text, content)])[0] if heads is not None else None
     return judged is not None and judged.probabilities["unrelated"] < UNRELATED
 
 
-def _memory(note: Note, lines: list[int], part: Part, message: Message) -> ExtractedMemory:
+def _memory(note: Note, lines: list[int], part: MessagePart, message: Message) -> ExtractedMemory:
     """A statement with what structure reads in the part of the message that says it."""
     attribute = part.attribute
     subject = note.about
@@ -321,7 +329,7 @@ def _takes_back(memory: ExtractedMemory, fact: KnownFact) -> bool:
     return same and concerns_health(said_of(fact.content)) is False and not is_vital(fact.content)
 
 
-def _may_end(memory: ExtractedMemory, part: Part, fact: KnownFact, speaker: str) -> bool:
+def _may_end(memory: ExtractedMemory, part: MessagePart, fact: KnownFact, speaker: str) -> bool:
     """Whether a statement that an LLM ends is shown as earlier: it is of nobody else, and not of health.
 
     Of health it is if the user's message names that very thing, other than whom it is about.
@@ -336,16 +344,16 @@ def _may_end(memory: ExtractedMemory, part: Part, fact: KnownFact, speaker: str)
     return True
 
 
-def _named(fact: KnownFact, said: str) -> frozenset[str]:
+def _named(fact: KnownFact, text: str) -> frozenset[str]:
     """What a message names of a known statement, other than whom it is about."""
-    return shared_words(said_of(fact.content), said) - words_of(fact.subject or "")
+    return shared_words(said_of(fact.content), text) - words_of(fact.subject or "")
 
 
 def _experience(entry: Lived, messages: Sequence[Message], since: int) -> ExtractedExperience | None:
     """None if no message says so, or none of them is new."""
     lines = [line for line in dict.fromkeys(entry.lines) if 0 <= line < len(messages)]
-    said = "\n".join(messages[line].text for line in lines if messages[line].role == "user")
-    if not any(line >= since for line in lines) or not shared_words(entry.problem, said):
+    user_text = "\n".join(messages[line].text for line in lines if messages[line].role == "user")
+    if not any(line >= since for line in lines) or not shared_words(entry.problem, user_text):
         return None
     return ExtractedExperience(
         pain_pattern=entry.problem,

@@ -36,7 +36,7 @@ MOST_BAD, BAD_AT_FIRST = 16, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class TokenRoom:
     """Tokens of the data of a question, and of its answer."""
 
     data: int
@@ -44,7 +44,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MessageLine:
     """A message, or a part of one; ``turn`` is the message's number in the conversation."""
 
     turn: int
@@ -64,15 +64,15 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Lines that are asked about, and those before them; ``known``: what is known is shown with it."""
+class ConversationPiece:
+    """Lines that are asked about, and those before them; ``with_facts``: known facts are shown with them."""
 
-    before: tuple[Line, ...]
-    new: tuple[Line, ...]
-    known: bool = False
+    before: tuple[MessageLine, ...]
+    new: tuple[MessageLine, ...]
+    with_facts: bool = False
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[MessageLine, ...]:
         return (*self.before, *self.new)
 
     @property
@@ -88,46 +88,48 @@ class Piece:
     def tokens(self) -> int:
         return sum(line.tokens for line in self.new)
 
-    def halves(self) -> list[Piece]:
+    def halves(self) -> list[ConversationPiece]:
         """Both halves, as far as a user says something in them; none of a single line."""
         middle = len(self.new) // 2
         if not middle:
             return []
         first, second = self.new[:middle], self.new[middle:]
-        then = Piece(_context((*self.before, *first)), second, self.known)
-        return _with_users([Piece(self.before, first, self.known), then])
+        then = ConversationPiece(_context((*self.before, *first)), second, self.with_facts)
+        return _with_users([ConversationPiece(self.before, first, self.with_facts), then])
 
-    def apart(self) -> list[Piece]:
+    def apart(self) -> list[ConversationPiece]:
         """It, or its halves, without what else is shown, which may be refused. None of one line."""
-        if self.before or self.known:
-            return [Piece((), self.new)]
-        return [Piece((), half.new) for half in self.halves()]
+        if self.before or self.with_facts:
+            return [ConversationPiece((), self.new)]
+        return [ConversationPiece((), half.new) for half in self.halves()]
 
 
-def in_pieces(messages: Sequence[Message], since: int, room: Room, *, known: bool = False) -> list[Piece]:
+def in_pieces(
+    messages: Sequence[Message], since: int, room: TokenRoom, *, with_facts: bool = False
+) -> list[ConversationPiece]:
     """The messages from number ``since`` on in pieces that fit, in order; none without a user's message.
 
-    ``known``: whether something that is known is shown with them, for which there is room.
+    ``with_facts``: whether known facts are shown with them, for which there is room.
     """
-    before = _context([Line(number, message) for number, message in enumerate(messages[:since])])
-    shown = min(room.data // 2, CONTEXT_LINES * (LINE_TOKENS + CONTEXT_CHARS // TOKEN_CHARS))
-    free = max(room.data - shown, 2 * LINE_TOKENS)
+    before = _context([MessageLine(number, message) for number, message in enumerate(messages[:since])])
+    context_tokens = min(room.data // 2, CONTEXT_LINES * (LINE_TOKENS + CONTEXT_CHARS // TOKEN_CHARS))
+    free = max(room.data - context_tokens, 2 * LINE_TOKENS)
     numbers = range(since, len(messages))
     every = [line for number in numbers for line in _lines(number, messages[number], free)]
-    pieces: list[Piece] = []
-    new: list[Line] = []
+    pieces: list[ConversationPiece] = []
+    new: list[MessageLine] = []
     for line in every:
         tokens = sum(one.tokens for one in (*new, line))
         answer_tokens = sum(one.answer_tokens for one in (*new, line))
         if new and (tokens > free or answer_tokens > PLANNED * room.answer):
-            pieces.append(Piece(before, tuple(new), known))
+            pieces.append(ConversationPiece(before, tuple(new), with_facts))
             before, new = _context((*before, *new)), []
         new.append(line)
-    pieces += [Piece(before, tuple(new), known)] if new else []
+    pieces += [ConversationPiece(before, tuple(new), with_facts)] if new else []
     return _with_users(pieces)
 
 
-def _with_users(pieces: Iterable[Piece]) -> list[Piece]:
+def _with_users(pieces: Iterable[ConversationPiece]) -> list[ConversationPiece]:
     return [piece for piece in pieces if any(line.message.role == "user" for line in piece.new)]
 
 
@@ -146,9 +148,11 @@ def in_chunks(utterances: Iterable[tuple[str, str]], most: int) -> list[list[tup
     return chunks
 
 
-def _lines(number: int, message: Message, most: int) -> list[Line]:
+def _lines(number: int, message: Message, most: int) -> list[MessageLine]:
     """A message as one line, or in parts that each fit."""
-    return [Line(number, message.model_copy(update={"text": part})) for part in _parts(message.text, most)]
+    return [
+        MessageLine(number, message.model_copy(update={"text": part})) for part in _parts(message.text, most)
+    ]
 
 
 def _parts(text: str, most: int) -> list[str]:
@@ -165,10 +169,12 @@ def line_tokens(text: str) -> int:
     return LINE_TOKENS + max(estimate_tokens(text), -(-shown_chars(text) // TOKEN_CHARS))
 
 
-def _context(lines: Sequence[Line]) -> tuple[Line, ...]:
+def _context(lines: Sequence[MessageLine]) -> tuple[MessageLine, ...]:
     """The last lines, each cut to the length that is shown."""
     return tuple(
-        Line(line.turn, line.message.model_copy(update={"text": f"{line.message.text[:CONTEXT_CHARS]}…"}))
+        MessageLine(
+            line.turn, line.message.model_copy(update={"text": f"{line.message.text[:CONTEXT_CHARS]}…"})
+        )
         if len(line.message.text) > CONTEXT_CHARS + 1
         else line
         for line in lines[-CONTEXT_LINES:]
@@ -176,17 +182,17 @@ def _context(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Generic[T]):
+class PieceAnswer(Generic[T]):
     """What a piece came to, by the rules or not; ``refusal``: why the LLM has no answer to this message."""
 
-    piece: Piece
+    piece: ConversationPiece
     answer: T
     by_rules: bool = False
     refusal: BadReply | None = None
 
 
 @dataclass(slots=True)
-class Patience:
+class RunPatience:
     """How often an LLM answered in one run; ``refused`` questions say nothing of others."""
 
     good: int = 0
@@ -206,12 +212,12 @@ class Patience:
 
 
 def ask_about(
-    pieces: Iterable[Piece],
-    ask: Callable[[Piece], T],
-    rules: Callable[[Piece], T],
-    patience: Patience,
+    pieces: Iterable[ConversationPiece],
+    ask: Callable[[ConversationPiece], T],
+    rules: Callable[[ConversationPiece], T],
+    patience: RunPatience,
     alone: bool = False,
-) -> list[Answered[T]]:
+) -> list[PieceAnswer[T]]:
     """What each piece came to, in order; ``rules`` answer in the place of an LLM that cannot.
 
     Args:
@@ -225,14 +231,14 @@ def ask_about(
         LLMUnavailable: the LLM is away.
         BadReply: ``alone``, and there is no usable answer.
     """
-    waiting, results = deque(pieces), list[Answered[T]]()
+    waiting, results = deque(pieces), list[PieceAnswer[T]]()
     while waiting:
         piece = waiting.popleft()
         if patience.is_over:
-            results.append(Answered(piece, rules(piece), by_rules=True))
+            results.append(PieceAnswer(piece, rules(piece), by_rules=True))
             continue
         try:
-            results.append(Answered(piece, ask(piece)))
+            results.append(PieceAnswer(piece, ask(piece)))
             patience.good += 1
         except LLMUnavailable as error:
             halves = piece.halves() if error.timed_out else []
@@ -242,13 +248,13 @@ def ask_about(
         except LeftToRules:
             if alone:
                 raise
-            results.append(Answered(piece, rules(piece), by_rules=True))
+            results.append(PieceAnswer(piece, rules(piece), by_rules=True))
         except BadReply as error:
             patience.note(error)
             parts = piece.halves() if error.too_long else piece.apart()
             if not parts and alone:
                 raise
             if not parts:
-                results.append(Answered(piece, rules(piece), by_rules=True, refusal=error))
+                results.append(PieceAnswer(piece, rules(piece), by_rules=True, refusal=error))
             waiting.extendleft(reversed(parts))
     return results

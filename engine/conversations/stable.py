@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from engine.conversations.attributes import attribute_of
-from engine.conversations.injection import Candidate
+from engine.conversations.injection import MemoryCandidate
 from engine.conversations.memories import LABELS
 from engine.heads.judgements import concerns_health, stated
 from jiyi.protocol.conversations import Profile
@@ -20,7 +20,7 @@ from jiyi.text.prompt import Line, Prompt, Section, joined
 from jiyi.text.words import Language, text_digest
 
 #: Shares of the budget that the stable part may have, and what is recalled for a message that asks nothing.
-STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 24
+STABLE_SHARE, STATEMENT_SHARE = 0.5, 1 / 24
 #: Budgets that all of a session's prompt may have; then what was recalled earlier makes room.
 MOST_BUDGETS = 3
 #: Up to so many tokens a session begins with what matters most, which a cache then has.
@@ -70,11 +70,11 @@ def stable_of(prompt: Prompt) -> Stable:
     return Stable(prompt.opening, prompt.body, list(facts), list(nodes))
 
 
-def vital_section(known: Iterable[Candidate], language: Language) -> Section:
+def vital_section(memories: Iterable[MemoryCandidate], language: Language) -> Section:
     """What is vital of what is known, the newest first, whatever the message is about."""
     lines = [
         Line(memory.text, item=Basis((), (memory.node_id, *memory.turn_ids)))
-        for memory in known
+        for memory in memories
         if is_vital_fact(memory.text)
     ]
     return Section(f"## {VITAL[language]}", lines, max_tokens=VITAL_TOKENS, priority=-1)
@@ -107,13 +107,13 @@ def profile_lines(profile: Profile, language: Language) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def recall_room(budget: int, stable: int, earlier: int, *, tells: bool) -> int:
+def recall_room(budget: int, stable: int, earlier: int, *, is_statement: bool) -> int:
     """Tokens that may be recalled for a message: what the budget leaves; for a statement a small share."""
     return max(
         0,
         min(
             budget - stable,
-            int(budget * TOLD_SHARE) if tells else budget,
+            int(budget * STATEMENT_SHARE) if is_statement else budget,
             MOST_BUDGETS * budget - stable - earlier,
         ),
     )

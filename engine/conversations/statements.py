@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import attribute_of
-from engine.conversations.whose import played
+from engine.conversations.whose import played_turns
 from engine.heads.judgements import FACTS, LASTING, MOST_TAKEN_BACK, Heads, Judged, is_vital, retires
 from jiyi.protocol.conversations import Message
 from jiyi.text.splitting import sentences
@@ -54,7 +54,7 @@ _OF_OTHERS = re.compile(r"(?:my|the|it|he|she|we|they)\b|[他她它]", re.IGNORE
 class Statement:
     """Sentences of one message that belong together.
 
-    ``asked``: the question without which it cannot be understood; ``lasting``: a preference for how to be
+    ``question``: the one without which it cannot be understood; ``lasting``: a preference for how to be
     answered; ``trouble``: a problem with a tool or task, no fact of the user; ``vital``: of somebody's health
     for long.
     """
@@ -63,21 +63,21 @@ class Statement:
     text: str
     language: Language
     strength: float
-    asked: str = ""
+    question: str = ""
     lasting: bool = False
     trouble: bool = False
     vital: bool = False
 
 
 def statements(
-    messages: Sequence[Message], since: int = 0, heads: Heads | None = None, known: Sequence[str] = ()
+    messages: Sequence[Message], since: int = 0, heads: Heads | None = None, facts: Sequence[str] = ()
 ) -> list[list[Statement]]:
     """Of each message of the user from ``since`` on, what it states that is worth keeping; none without.
 
-    With ``heads`` these judge that; without, the strength of each sentence does. ``known`` was kept of
+    With ``heads`` these judge that; without, the strength of each sentence does. ``facts`` were kept of
     earlier messages: what takes back any of it is worth keeping, too.
     """
-    acting = played(messages)
+    acting = played_turns(messages)
     called = _called({message.name for message in messages if message.name})
     by_message = [
         group
@@ -86,7 +86,7 @@ def statements(
         if (group := list(_of_message(turn, message, _question_before(messages, turn), called)))
     ]
     if heads is not None:
-        return _worth_keeping(by_message, messages, heads, known, called)
+        return _worth_keeping(by_message, messages, heads, facts, called)
     strong = [[statement for statement in group if statement.strength > 0] for group in by_message]
     return [
         group
@@ -99,7 +99,7 @@ def _worth_keeping(
     by_message: list[list[Statement]],
     messages: Sequence[Message],
     heads: Heads,
-    known: Sequence[str],
+    facts: Sequence[str],
     called: re.Pattern[str] | None,
 ) -> list[list[Statement]]:
     """Of each message its lasting statements; if it is lasting only as a whole, the likeliest one of them.
@@ -107,42 +107,46 @@ def _worth_keeping(
     And those that take back a statement that is kept: "I gave up Spanish".
     """
     before = [_said_before(messages, group[0].turn) for group in by_message]
-    said = [[_without_address(statement.text, called) for statement in group] for group in by_message]
-    asked_said = list(zip(before, said, strict=True))
-    whole = heads.facts([(asked, " ".join(texts)) for asked, texts in asked_said])
-    alone = iter(heads.facts([(asked, text) for asked, texts in asked_said for text in texts]))
+    statement_texts = [
+        [_without_address(statement.text, called) for statement in group] for group in by_message
+    ]
+    in_context = list(zip(before, statement_texts, strict=True))
+    whole = heads.facts([(context, " ".join(texts)) for context, texts in in_context])
+    alone = iter(heads.facts([(context, text) for context, texts in in_context for text in texts]))
     least, of_attribute = heads.least(FACTS, LASTING), heads.least(FACTS, LASTING, OF_ATTRIBUTE)
-    kept, left = [], list[Statement]()
+    chosen_groups, rest = [], list[Statement]()
     for group, message in zip(by_message, whole, strict=True):
         chances = [_chance(next(alone), statement, of_attribute) for statement in group]
         chosen = [statement for statement, chance in zip(group, chances, strict=True) if chance >= least]
         if not chosen and message is not None and message.probabilities[LASTING] >= least and any(chances):
             chosen = [group[chances.index(max(chances))]]
-        kept.append(chosen)
+        chosen_groups.append(chosen)
         judged = zip(group, chances, strict=True)
-        left += [one for one, chance in judged if one not in chosen and chance >= LEAST_LASTING]
-    news = _taking_back(left, [statement for chosen in kept for statement in chosen], heads, known)
+        rest += [one for one, chance in judged if one not in chosen and chance >= LEAST_LASTING]
+    retractions = _taking_back(
+        rest, [statement for chosen in chosen_groups for statement in chosen], heads, facts
+    )
     result = [
-        [news.get(id(one), one) for one in group if one in first or id(one) in news]
-        for group, first in zip(by_message, kept, strict=True)
+        [retractions.get(id(one), one) for one in group if one in first or id(one) in retractions]
+        for group, first in zip(by_message, chosen_groups, strict=True)
     ]
     return [chosen for chosen in result if chosen]
 
 
 def _taking_back(
-    left: Sequence[Statement], kept: Sequence[Statement], heads: Heads, known: Sequence[str]
+    candidates: Sequence[Statement], chosen: Sequence[Statement], heads: Heads, facts: Sequence[str]
 ) -> dict[int, Statement]:
     """The statements, by their ``id()``, that take back something known, or kept of an earlier message.
 
     What does so is no problem with a tool: "I gave up Spanish".
     """
     pairs, whose = [], []
-    for place, statement in enumerate(left):
-        earlier = [*known, *(other.text for other in kept if other.turn < statement.turn)]
+    for place, statement in enumerate(candidates):
+        earlier = [*facts, *(other.text for other in chosen if other.turn < statement.turn)]
         pairs += [(older, statement.text) for older in earlier]
         whose += [place] * len(earlier)
     counted = Counter(place for place, is_so in zip(whose, retires(heads, pairs), strict=True) if is_so)
-    taking = [left[place] for place, count in counted.items() if count <= MOST_TAKEN_BACK]
+    taking = [candidates[place] for place, count in counted.items() if count <= MOST_TAKEN_BACK]
     return {id(statement): replace(statement, trouble=False) for statement in taking}
 
 
@@ -156,8 +160,8 @@ def _chance(judged: Judged | None, statement: Statement, of_attribute: float) ->
         return 1.0
     if statement.strength < TELLING:
         return 0.0
-    known = statement.strength >= STRONG or chance >= of_attribute
-    return 1.0 if known and attribute_of(statement.text) is not None else chance
+    is_strong = statement.strength >= STRONG or chance >= of_attribute
+    return 1.0 if is_strong and attribute_of(statement.text) is not None else chance
 
 
 def _said_before(messages: Sequence[Message], turn: int) -> str:
@@ -192,7 +196,7 @@ def _question_before(messages: Sequence[Message], turn: int) -> str:
 
 
 def _of_message(
-    turn: int, message: Message, asked: str, called: re.Pattern[str] | None
+    turn: int, message: Message, question_before: str, called: re.Pattern[str] | None
 ) -> Iterator[Statement]:
     if cue.HANDED_OVER.search(message.text[:READ_CHARS]):
         return
@@ -200,21 +204,21 @@ def _of_message(
     first = True
     for sentence in _lines(text):
         language = language_of(sentence)
-        for said in _stated(sentence):
-            trouble = cue.TROUBLE.search(said) is not None or cue.FAILED.search(said) is not None
-            lasting = _is_lasting(said)
-            if not lasting and cue.REQUEST.search(said):
+        for part in _stated(sentence):
+            trouble = cue.TROUBLE.search(part) is not None or cue.FAILED.search(part) is not None
+            lasting = _is_lasting(part)
+            if not lasting and cue.REQUEST.search(part):
                 continue
-            strength = STRONG if lasting else strength_of(_without_address(said, called), language)
+            strength = STRONG if lasting else strength_of(_without_address(part, called), language)
             question = ""
-            if first and asked and not cue.UNSURE.search(said):
-                words = _count(said, language)
-                if _answers(said, words):
-                    least = STRONG if words or cue.YES.search(said) else 0.0
-                    strength, question = max(strength + ANSWER, least), asked
+            if first and question_before and not cue.UNSURE.search(part):
+                words = _count(part, language)
+                if _answers(part, words):
+                    least = STRONG if words or cue.YES.search(part) else 0.0
+                    strength, question = max(strength + ANSWER, least), question_before
             first = False
-            vital = is_vital(said)
-            yield Statement(turn, said, language, strength, question, lasting, trouble and not vital, vital)
+            vital = is_vital(part)
+            yield Statement(turn, part, language, strength, question, lasting, trouble and not vital, vital)
         first = False
 
 
@@ -279,8 +283,8 @@ def strength_of(text: str, language: Language) -> float:
         (NUMBER, number),
         (TO_YOU, cue.SECOND_PERSON.search(text)),
     ]
-    told = count + sum(weight for weight, there in adds if there)
-    return max(told, STRONG) if number and cue.MOVED_TO.search(text) else told
+    strength = count + sum(weight for weight, there in adds if there)
+    return max(strength, STRONG) if number and cue.MOVED_TO.search(text) else strength
 
 
 def _count(text: str, language: Language) -> float:
@@ -296,8 +300,8 @@ def _count(text: str, language: Language) -> float:
 
 def _others_words(sentence: str, masked: str) -> bool:
     """Whether it is hardly more than somebody's words of themselves ("she texted me 'I'm moving'")."""
-    told = any(cue.FIRST_PERSON.search(quoted) for quoted in cue.QUOTED.findall(sentence))
-    return told and _count(masked, language_of(masked)) < ANSWER_WORDS
+    in_first_person = any(cue.FIRST_PERSON.search(quoted) for quoted in cue.QUOTED.findall(sentence))
+    return in_first_person and _count(masked, language_of(masked)) < ANSWER_WORDS
 
 
 def _without_quotations(sentence: str) -> str:

@@ -65,7 +65,7 @@ def temporary(text: str, said_at: datetime) -> list[Temporary]:
     read = text[:READ_CHARS]
     if not (_EXCEPTION.search(read) or _USUAL.search(read)):
         return []
-    found: list[Temporary] = []
+    result: list[Temporary] = []
     until: date | None = None
     for start, end in sentences(read):
         sentence = read[start:end]
@@ -77,8 +77,8 @@ def temporary(text: str, said_at: datetime) -> list[Temporary]:
             continue
         usual = _USUAL.search(sentence)
         last = start + usual.start() if usual and usual.start() > len(sentence) // 3 else end
-        found.append(Temporary((start, last), until))
-    return found
+        result.append(Temporary((start, last), until))
+    return result
 
 
 def _end(cue: str, sentence: str, said_at: datetime) -> date:
@@ -90,7 +90,7 @@ def _end(cue: str, sentence: str, said_at: datetime) -> date:
         _unit_end(cue, sentence, day),
         _length_end(cue, day),
     )
-    return next((found for found in readings if found is not None), day + VAGUE)
+    return next((reading for reading in readings if reading is not None), day + VAGUE)
 
 
 def _named_day(cue: str, said_at: datetime) -> date | None:
@@ -109,7 +109,7 @@ def _numbered_day(cue: str, day: date) -> date | None:
     if (numbered := _DAY.search(cue)) is None:
         return None
     ahead = (day + timedelta(days=days) for days in range(DAYS_AHEAD))
-    return next((found for found in ahead if found.day == int(numbered[1])), None)
+    return next((candidate for candidate in ahead if candidate.day == int(numbered[1])), None)
 
 
 def _unit_end(cue: str, sentence: str, day: date) -> date | None:
@@ -121,11 +121,11 @@ def _unit_end(cue: str, sentence: str, day: date) -> date | None:
     if _THIS_MONTH.search(cue) is None:
         return None
     month = day.month
-    if named := _MONTH.search(sentence):
-        if named[1].isdigit():
-            month = int(named[1])
-        elif named[1] in _CHINESE_MONTHS:
-            month = _CHINESE_MONTHS.index(named[1])
+    if match := _MONTH.search(sentence):
+        if match[1].isdigit():
+            month = int(match[1])
+        elif match[1] in _CHINESE_MONTHS:
+            month = _CHINESE_MONTHS.index(match[1])
     return _month_end(date(day.year + (month < day.month), max(1, min(12, month)), 1))
 
 

@@ -43,21 +43,21 @@ def others_words(text: str) -> list[Span]:
     return united([*_quoted(read), *_handed(read), *_samples(read), *_ironic(read)])
 
 
-def played(messages: Sequence[Message]) -> set[int]:
+def played_turns(messages: Sequence[Message]) -> set[int]:
     """Numbers of messages in which the user plays somebody, and of the answers to them."""
     turns: set[int] = set()
-    left, began = 0, None
+    remaining, began = 0, None
     for number, message in enumerate(messages):
         text = message.text[:READ_CHARS]
         if message.role == "user":
             too_late = began is not None and message.at is not None and message.at - began > PLAYED_TIME
-            if left and (too_late or _PLAY_ENDS.search(text) or cue.ROLE_PLAY_END.search(text)):
-                left = 0
+            if remaining and (too_late or _PLAY_ENDS.search(text) or cue.ROLE_PLAY_END.search(text)):
+                remaining = 0
             elif _PLAYS.search(text):
-                left, began = PLAYED_MESSAGES, message.at
-        if left:
+                remaining, began = PLAYED_MESSAGES, message.at
+        if remaining:
             turns.add(number)
-            left -= message.role == "user"
+            remaining -= message.role == "user"
     return turns
 
 
@@ -79,7 +79,7 @@ def _is_long(text: str) -> bool:
 
 def _handed(text: str) -> list[Span]:
     """What follows "translate this:", "here's what Sam wrote:", to an empty line or the end."""
-    found = []
+    spans = []
     for pattern in (_HANDED, _SAID):
         match = pattern.search(text)
         if match is not None:
@@ -87,13 +87,13 @@ def _handed(text: str) -> list[Span]:
             end = len(text) if end < 0 or not text[match.end() : end].strip() else end
             handed = text[match.end() : end]
             if _is_long(handed) or _OWN.search(handed):
-                found.append((match.end(), end))
-    return found
+                spans.append((match.end(), end))
+    return spans
 
 
 def _samples(text: str) -> list[Span]:
     """Of a message that asks for made-up data, or says that it is some, the sentence with it."""
-    found = []
+    spans = []
     for match in _SAMPLE.finditer(text):
         end = _sentence_end(text, match.start())
         items = _SAMPLE_ITEMS.search(text, match.end())
@@ -101,8 +101,8 @@ def _samples(text: str) -> list[Span]:
         if items is not None and items.end() >= end:
             end = _sentence_end(text, items.end() + 1)
         if end > begin:
-            found.append((begin, end))
-    return found
+            spans.append((begin, end))
+    return spans
 
 
 def _sentence_end(text: str, place: int) -> int:

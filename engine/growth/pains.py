@@ -18,8 +18,8 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from engine.conversations import attributes as cue
-from engine.conversations.pieces import Piece
-from engine.retrieval.corpus import ALIKE_BY_WORDS, likeness_by_words
+from engine.conversations.pieces import ConversationPiece
+from engine.retrieval.corpus import SIMILAR_BY_WORDS, similarity_by_words
 from jiyi.chat.secrets import masked
 from jiyi.protocol import growth as protocol
 from jiyi.protocol.conversations import OUTCOMES, Message, Outcome
@@ -53,7 +53,7 @@ NOT_HELPED = union(__package__, _CUES, "not_helped")
 _CATEGORIES: tuple[protocol.Category, ...] = ("slow", "tedious", "unclear", "fault", "wrong")
 
 
-def tells_of_trouble(sentence: str) -> bool:
+def reports_trouble(sentence: str) -> bool:
     """Whether a user's sentence reports actual trouble: not imagined, not over, no mere question."""
     sentence = CHEER.sub(" ", sentence[:SENTENCE_CHARS])
     if not (_is_felt(cue.TROUBLE, OVER, sentence) or _is_felt(ANNOYED, DENIED, sentence)):
@@ -73,7 +73,7 @@ def says_helped(sentence: str) -> bool:
     return HELPED.search(sentence) is not None and NOT_HELPED.search(sentence) is None
 
 
-def may_tell(message: Message) -> bool:
+def may_report_trouble(message: Message) -> bool:
     """Whether an LLM is worth asking: a user has a word of trouble, or of something that helped."""
     words = (cue.TROUBLE, ANNOYED, HELPED, *(union(__package__, _CUES, name) for name in _CATEGORIES))
     return message.role == "user" and any(pattern.search(message.text[:MESSAGE_CHARS]) for pattern in words)
@@ -83,14 +83,14 @@ def may_tell(message: Message) -> bool:
 SHOWN_BEFORE = 2
 
 
-def of_trouble(piece: Piece) -> Piece | None:
+def of_trouble(piece: ConversationPiece) -> ConversationPiece | None:
     """The new lines of a piece that may report trouble, and those right before them; None without any."""
-    places = [place for place, line in enumerate(piece.new) if may_tell(line.message)]
-    kept = {near for place in places for near in range(max(0, place - SHOWN_BEFORE), place + 1)}
-    if not kept:
+    places = [place for place, line in enumerate(piece.new) if may_report_trouble(line.message)]
+    included = {near for place in places for near in range(max(0, place - SHOWN_BEFORE), place + 1)}
+    if not included:
         return None
     before = piece.before[-SHOWN_BEFORE:] if places[0] < SHOWN_BEFORE else ()
-    return replace(piece, before=before, new=tuple(piece.new[place] for place in sorted(kept)))
+    return replace(piece, before=before, new=tuple(piece.new[place] for place in sorted(included)))
 
 
 class FoundPain(BaseModel):
@@ -148,13 +148,13 @@ def topic_of(sentence: str) -> str:
     return bare if any(len(token) >= LEAST_CHARS for token in telling(bare)) else sentence
 
 
-def most_alike(summary: str, known: Sequence[str]) -> int | None:
+def most_similar(summary: str, others: Sequence[str]) -> int | None:
     """The index of the most similar known one; None if none is similar (``engine.retrieval.corpus``)."""
-    if not known:
+    if not others:
         return None
-    likeness = likeness_by_words([topic_of(text) for text in (summary, *known)])[0, 1:]
-    best = int(np.argmax(likeness))
-    return best if likeness[best] >= ALIKE_BY_WORDS else None
+    similarities = similarity_by_words([topic_of(text) for text in (summary, *others)])[0, 1:]
+    best = int(np.argmax(similarities))
+    return best if similarities[best] >= SIMILAR_BY_WORDS else None
 
 
 #: Characters of a message that are read.
@@ -167,7 +167,7 @@ def find_pains(messages: Sequence[Message], since: int = 0) -> FoundPains:
     for turn, sentence in _user_sentences(messages, since):
         if says_helped(sentence):
             helped.append(turn)
-        elif tells_of_trouble(sentence):
+        elif reports_trouble(sentence):
             pains.append(
                 FoundPain(
                     summary=" ".join(masked(sentence).split())[: protocol.MAX_SUMMARY_CHARS],
@@ -252,7 +252,7 @@ def propose_solution(
     """What helped in the most similar experience, else what was advised, else first steps of its kind."""
     worked = [experience for experience in experiences if experience.outcome != OUTCOMES[0]]
     usable = [experience for experience in worked if _clean(experience.steps)]
-    place = most_alike(pain, [experience.problem for experience in usable])
+    place = most_similar(pain, [experience.problem for experience in usable])
     steps = _clean(advice if place is None else usable[place].steps)
     title = _TITLES[language].format(pain=pain)[: protocol.MAX_SUMMARY_CHARS]
     return ProposedSolution(title=title, steps=steps or list(_FIRST_STEPS[language][category]))
@@ -268,7 +268,7 @@ def _clean(steps: Sequence[str]) -> list[str]:
 CONTEXT = 6
 #: Share of a step's telling words that an answer needs to count as advising it; of a pain's that the user
 #: needs to have named it.
-TOLD, NAMED = 0.6, 0.6
+ADVISED_SHARE, NAMED_SHARE = 0.6, 0.6
 #: With fewer telling words a step could match by chance.
 LEAST_WORDS = 2
 #: Characters of each message that are read.
@@ -302,10 +302,12 @@ def confirmed_proposal(messages: Sequence[Message], turn: int, offers: Sequence[
 def _score(offer: Offer, advised: Sequence[set[str]], own: set[str]) -> float:
     """The share of its steps that were advised, plus 1 if the user named the pain; 0 if neither."""
     steps = [words for step in offer.steps if len(words := set(telling(step))) >= LEAST_WORDS]
-    told = sum(any(len(words & answer) >= TOLD * len(words) for answer in advised) for words in steps)
+    advised_steps = sum(
+        any(len(words & answer) >= ADVISED_SHARE * len(words) for answer in advised) for words in steps
+    )
     pain = set(telling(topic_of(offer.pain)))
-    named = len(pain) >= LEAST_WORDS and len(pain & own) >= NAMED * len(pain)
-    return told / len(steps) + named if steps else float(named)
+    names_pain = len(pain) >= LEAST_WORDS and len(pain & own) >= NAMED_SHARE * len(pain)
+    return advised_steps / len(steps) + names_pain if steps else float(names_pain)
 
 
 #: Characters of one finding: a sentence or two.
@@ -403,7 +405,7 @@ def suggested_content(change: IdentityChange, current: str, most: int) -> str | 
 
 def is_new(change: IdentityChange, pending: Mapping[File, Sequence[str]]) -> bool:
     """Whether nobody has been asked about a line like it."""
-    return most_alike(change.addition, pending.get(change.file, ())) is None
+    return most_similar(change.addition, pending.get(change.file, ())) is None
 
 
 #: A pattern rests on so many lines at least.
@@ -411,9 +413,9 @@ LEAST = 2
 #: Characters of a line that are read, and of one that is quoted.
 READ_CHARS, QUOTED_CHARS = 2_000, 200
 #: A preference for how the agent works needs no second time: it was said for good.
-LEAST_WISHES = 1
+LEAST_PREFERENCES = 1
 PRAISE = union(__package__, "self_review.txt", "praise")
-WISH = union(__package__, "self_review.txt", "wish")
+PREFERENCE = union(__package__, "self_review.txt", "preference")
 USER = "user"
 
 _WORDS: dict[Language, dict[str, str]] = {
@@ -421,7 +423,7 @@ _WORDS: dict[Language, dict[str, str]] = {
         "positive": "Went well {count} times: “{quote}”",
         "negative": "Hurt {count} times: “{quote}”",
         "improve": "Ask about this before it is raised again, and offer what helped: “{quote}”",
-        "wish": "The user asked for it ({count} times): “{quote}”",
+        "preference": "The user asked for it ({count} times): “{quote}”",
         "praised": "{agent} was praised {count} times: “{quote}”",
         "hurt": "Users of {agent} complained {count} times: “{quote}”",
         "wished": "Users of {agent} want this from now on: “{quote}”",
@@ -430,7 +432,7 @@ _WORDS: dict[Language, dict[str, str]] = {
         "positive": "做得好，{count}次：“{quote}”",
         "negative": "让用户头疼，{count}次：“{quote}”",
         "improve": "在用户再次提起之前先问一问，并给出有用过的办法：“{quote}”",
-        "wish": "用户这样要求过（{count}次）：“{quote}”",
+        "preference": "用户这样要求过（{count}次）：“{quote}”",
         "praised": "{agent}被称赞过{count}次：“{quote}”",
         "hurt": "{agent}的用户抱怨过{count}次：“{quote}”",
         "wished": "{agent}的用户希望以后：“{quote}”",
@@ -449,12 +451,12 @@ class _Groups:
 
     def add(self, line: int, sentence: str) -> None:
         quote = " ".join(masked(sentence).split())[:QUOTED_CHARS]
-        known = most_alike(quote, self.quotes)
-        if known is None:
+        index = most_similar(quote, self.quotes)
+        if index is None:
             self.quotes.append(quote)
             self.lines.append([line])
-        elif line not in self.lines[known]:
-            self.lines[known].append(line)
+        elif line not in self.lines[index]:
+            self.lines[index].append(line)
 
     def of(self, least: int) -> list[tuple[str, list[int]]]:
         """Those of at least so many lines, the most frequent first."""
@@ -473,38 +475,38 @@ def review(agent_id: str, utterances: Sequence[tuple[str, str]]) -> SelfReflecte
         for sentence in filter(None, map(str.strip, sentences(text))):
             if cue.IMAGINED.search(sentence):
                 continue
-            if (wish := WISH.search(sentence)) is not None:
-                wished.add(line, wish[0].rstrip(_ENDS))
+            if (preference := PREFERENCE.search(sentence)) is not None:
+                wished.add(line, preference[0].rstrip(_ENDS))
             elif PRAISE.search(sentence) or says_helped(sentence):
                 praised.add(line, sentence)
-            elif tells_of_trouble(sentence):
+            elif reports_trouble(sentence):
                 hurt.add(line, sentence)
-    return _findings(agent_id, praised.of(LEAST), hurt.of(LEAST), wished.of(LEAST_WISHES))
+    return _findings(agent_id, praised.of(LEAST), hurt.of(LEAST), wished.of(LEAST_PREFERENCES))
 
 
 _Quotes = list[tuple[str, list[int]]]
 
 
 def _findings(agent_id: str, praised: _Quotes, hurt: _Quotes, wished: _Quotes) -> SelfReflected:
-    def found(form: str, quote: str, lines: list[int]) -> Mapping[str, Any]:
+    def finding(form: str, quote: str, lines: list[int]) -> Mapping[str, Any]:
         text = _WORDS[language_of(quote)][form].format(agent=agent_id, count=len(lines), quote=quote)
         return {"text": text, "evidence": lines[-MAX_EVIDENCE:]}
 
-    patterns = [Pattern(kind="negative", **found("negative", *group)) for group in hurt]
-    patterns += [Pattern(kind="positive", **found("positive", *group)) for group in praised]
+    patterns = [Pattern(kind="negative", **finding("negative", *group)) for group in hurt]
+    patterns += [Pattern(kind="positive", **finding("positive", *group)) for group in praised]
     memories = [
-        MetaMemory(importance=importance, **found(form, *group))
+        MetaMemory(importance=importance, **finding(form, *group))
         for form, importance, groups in (("wished", 7, wished), ("hurt", 6, hurt), ("praised", 5, praised))
         for group in groups
     ]
     changes = []
     for quote, lines in wished:
-        asked = found("wish", quote, lines)
-        about = {"reason": asked["text"], "evidence": asked["evidence"]}
+        fields = finding("preference", quote, lines)
+        about = {"reason": fields["text"], "evidence": fields["evidence"]}
         changes.append(IdentityChange(file="AGENTS", addition=quote, **about))
     return SelfReflected(
         patterns=patterns[:MAX_FINDINGS],
-        improvements=[Improvement(**found("improve", *group)) for group in hurt],
+        improvements=[Improvement(**finding("improve", *group)) for group in hurt],
         identity_changes=changes,
         meta_memories=memories[:MAX_FINDINGS],
     )

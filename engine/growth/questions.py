@@ -22,14 +22,14 @@ from engine.growth.pains import (
     propose_solution,
     review,
 )
-from engine.growth.skills import Pattern, SkillCandidate, draft_skill
+from engine.growth.skills import ArtifactPattern, SkillCandidate, draft_skill
 from engine.providers.questions import AboutLines, Question
 from engine.rules.provider import RULES
 from jiyi.chat.secrets import masked
 from jiyi.protocol.conversations import Profile
 from jiyi.protocol.growth import Category
 from jiyi.protocol.identity import File, tidy
-from jiyi.text.prompt import Line, Section, Style, compose
+from jiyi.text.prompt import Line, PromptStyle, Section, compose
 from jiyi.text.prompting import visible
 from jiyi.text.words import Language, language_of
 
@@ -40,7 +40,7 @@ class SkillDraft(Question[SkillCandidate]):
     prompt: ClassVar[str] = "skill"
     answer: ClassVar[type[BaseModel]] = SkillCandidate
 
-    pattern: Pattern
+    pattern: ArtifactPattern
 
     @property
     def text(self) -> str:
@@ -59,7 +59,7 @@ class SkillDraft(Question[SkillCandidate]):
         return [f"tools: {unknown} were not used; name only tools of the data"] if unknown else []
 
 
-class Pains(AboutLines[FoundPains]):
+class PainQuestion(AboutLines[FoundPains]):
     """Which trouble do the new messages of a conversation report, and which say that something helped?"""
 
     prompt: ClassVar[str] = "pains"
@@ -82,12 +82,14 @@ class Solution(Question[ProposedSolution]):
 
     @property
     def statements(self) -> list[str]:
-        said = [f"said: {quote}" for quote in self.quotes]
-        known = [f"known: {it.problem}: {'; '.join(it.steps)} ({it.outcome})" for it in self.experiences]
-        return [*said, *known, *(f"advised: {step}" for step in self.advice)]
+        quotes = [f"said: {quote}" for quote in self.quotes]
+        experiences = [
+            f"known: {it.problem}: {'; '.join(it.steps)} ({it.outcome})" for it in self.experiences
+        ]
+        return [*quotes, *experiences, *(f"advised: {step}" for step in self.advice)]
 
 
-class SelfReflection(Question[SelfReflected]):
+class SelfReflectionQuestion(Question[SelfReflected]):
     """What do an agent's conversations say about the agent itself? ``text``: its files as they are."""
 
     prompt: ClassVar[str] = "self_reflection"
@@ -98,7 +100,7 @@ class SelfReflection(Question[SelfReflected]):
     utterances: list[tuple[str, str]] = Field(min_length=1)
 
 
-def _of_lines(question: Pains, answer: FoundPains) -> FoundPains | str:
+def _of_lines(question: PainQuestion, answer: FoundPains) -> FoundPains | str:
     """The answer without pain points that no new user message mentions; if none is left, the problem."""
     new = list(enumerate(question.messages))[question.since :]
     own = {number: message.text for number, message in new if message.role == "user"}
@@ -109,20 +111,20 @@ def _of_lines(question: Pains, answer: FoundPains) -> FoundPains | str:
     return answer.model_copy(update={"pains": pains, "helped": helped})
 
 
-def _of_evidence(question: SelfReflection, answer: SelfReflected) -> SelfReflected | str:
+def _of_evidence(question: SelfReflectionQuestion, answer: SelfReflected) -> SelfReflected | str:
     """Of findings those that rest on lines that there are; an answer that has only others is none."""
     there = range(len(question.utterances))
-    kept = {
+    supported = {
         field: [one for one in getattr(answer, field) if all(line in there for line in one.evidence)]
         for field in SelfReflected.model_fields
     }
-    if answer != SelfReflected() and not any(kept.values()):
+    if answer != SelfReflected() and not any(supported.values()):
         return "no line says any of it"
-    return answer.model_copy(update=kept)
+    return answer.model_copy(update=supported)
 
 
-GATES[Pains] = _of_lines
-GATES[SelfReflection] = _of_evidence
+GATES[PainQuestion] = _of_lines
+GATES[SelfReflectionQuestion] = _of_evidence
 
 
 def _solution(question: Solution) -> ProposedSolution:
@@ -136,9 +138,9 @@ def _solution(question: Solution) -> ProposedSolution:
 
 
 RULES[SkillDraft] = lambda question: draft_skill(question.pattern)
-RULES[Pains] = lambda question: find_pains(question.messages, question.since)
+RULES[PainQuestion] = lambda question: find_pains(question.messages, question.since)
 RULES[Solution] = _solution
-RULES[SelfReflection] = lambda question: review(question.agent_id, question.utterances)
+RULES[SelfReflectionQuestion] = lambda question: review(question.agent_id, question.utterances)
 
 
 #: In this order, the first ones first where not all fit.
@@ -149,7 +151,7 @@ def compose_prompt(files: Mapping[File, str], most: int) -> str:
     """The files in at most ``most`` tokens, without those that are empty or do not fit."""
     language = language_of(files.get("USER", ""))
     sections = [replace(file_section(file, files.get(file, "")), opens=False) for file in SHOWN]
-    return compose(sections, most, Style(language, apart="\n\n")).text
+    return compose(sections, most, PromptStyle(language, apart="\n\n")).text
 
 
 def file_section(file: File, content: str, item: Any = None) -> Section:
@@ -172,8 +174,8 @@ def notes_of(content: str) -> str:
 
 def render_user_file(profile: Profile | None, notes: str, most: int) -> str:
     """The file; the profile is cut first where both do not fit into ``most`` characters."""
-    known = "\n".join(str(value) for value in (profile or Profile()).model_dump(exclude_none=True).values())
-    language = language_of(known)
+    values = "\n".join(str(value) for value in (profile or Profile()).model_dump(exclude_none=True).values())
+    language = language_of(values)
     facts = (
         []
         if profile is None

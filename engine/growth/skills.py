@@ -32,7 +32,7 @@ MIN_REUSE = 3
 MIN_CONFIDENCE = 0.7
 
 
-class Pattern(BaseModel, frozen=True):
+class ArtifactPattern(BaseModel, frozen=True):
     """What experiences of one problem, or runs of one chain of tools, have in common."""
 
     kind: protocol.ArtifactKind
@@ -94,7 +94,7 @@ class KnownArtifact:
     #: How much evidence there was when its status was decided.
     decided_evidence: int = 0
     #: Cosine of both; None if not measured.
-    likeness: float | None = None
+    similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class LivedExperience:
     user_id: str | None = None
 
 
-def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
+def aggregate(lived: Iterable[LivedExperience]) -> list[ArtifactPattern]:
     """Patterns of what worked, at least in part, the most used first. The same experiences give the same, in
     any order.
 
@@ -118,9 +118,9 @@ def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
     for item in sorted(worked, key=lambda item: (item.created_at, item.node_id)):
         problem = item.experience.pain_pattern
         words = _tokens(problem)
-        for known, members in groups:
+        for group_words, members in groups:
             first = members[0].experience.pain_pattern
-            same = alike(known, words) or pattern_hash(first) == pattern_hash(problem)
+            same = is_same_wording(group_words, words) or pattern_hash(first) == pattern_hash(problem)
             if same and members[0].user_id == item.user_id:
                 members.append(item)
                 break
@@ -130,7 +130,7 @@ def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
     return sorted(patterns, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
-def is_due(pattern: Pattern) -> bool:
+def is_due(pattern: ArtifactPattern) -> bool:
     """Whether it is worth a candidate: used often enough, sure enough, and it says what to do."""
     enough = pattern.total_reuse >= MIN_REUSE and pattern.confidence >= MIN_CONFIDENCE
     return enough and bool(pattern.common_steps)
@@ -142,8 +142,8 @@ def common_steps(experiences: Sequence[StoredExperience]) -> list[str]:
     for number, experience in enumerate(experiences):
         for step in experience.solution_steps:
             words = _tokens(step)
-            for known, _, havers in steps:
-                if alike(known, words):
+            for step_words, _, havers in steps:
+                if is_same_wording(step_words, words):
                     havers.add(number)
                     break
             else:
@@ -151,7 +151,7 @@ def common_steps(experiences: Sequence[StoredExperience]) -> list[str]:
     return [step for _, step, havers in steps if len(havers) >= SHARED_BY * len(experiences)]
 
 
-def alike(words: frozenset[str], other: frozenset[str]) -> bool:
+def is_same_wording(words: frozenset[str], other: frozenset[str]) -> bool:
     """Whether two texts say the same, by their words."""
     return bool(words) and len(words & other) >= SAME_WORDS * len(words | other)
 
@@ -160,12 +160,12 @@ def _tokens(text: str) -> frozenset[str]:
     return frozenset(tokens(text[:COMPARED_CHARS]))
 
 
-def _pattern(members: Sequence[LivedExperience]) -> Pattern:
+def _pattern(members: Sequence[LivedExperience]) -> ArtifactPattern:
     experiences, user_id = [item.experience for item in members], members[0].user_id
     problems = list(dict.fromkeys(experience.pain_pattern for experience in experiences))
     tools = dict.fromkeys(tool for experience in experiences for tool in experience.tools_used)
     contexts = (experience.industry_context for experience in experiences)
-    return Pattern(
+    return ArtifactPattern(
         kind="skill",
         user_id=user_id,
         hashes=list(dict.fromkeys(pattern_hash(problem, user_id) for problem in problems)),
@@ -205,7 +205,7 @@ _WORDS: dict[Language, dict[str, str]] = {
 }
 
 
-def draft_skill(pattern: Pattern) -> SkillCandidate:
+def draft_skill(pattern: ArtifactPattern) -> SkillCandidate:
     """The skill of a pattern, in the language of its problem; it says nothing that the experiences do not."""
     words = _WORDS[language_of(pattern.title)]
     title, wordings = one_line(pattern.title), [*map(one_line, pattern.wordings[: protocol.MAX_TRIGGERS])]
@@ -247,7 +247,7 @@ _HEADING = re.compile(r"^#{1,6} {1,9}\S", re.MULTILINE)
 
 def inspect_candidate(
     candidate: SkillCandidate,
-    known: Sequence[KnownArtifact] = (),
+    others: Sequence[KnownArtifact] = (),
     *,
     near_duplicate: float,
     heading: bool = True,
@@ -256,7 +256,7 @@ def inspect_candidate(
 
     Args:
         candidate: what is proposed.
-        known: the agent's other skills, or workflows.
+        others: the agent's other skills, or workflows.
         near_duplicate: cosine from which on two texts say the same (``engine.providers.embedder_specs``).
         heading: whether the body has to have one; YAML has none.
     """
@@ -274,29 +274,29 @@ def inspect_candidate(
         issues.append(f"confidence: {confidence:.2f} is below {MIN_CONFIDENCE:.2f}; more evidence is needed")
     texts = (candidate.name, candidate.description, candidate.body, *candidate.triggers)
     if any(map(override_in, texts)):
-        issues.append("body: gives orders to the model, such as to ignore what it was told; no skill may")
-    issues += _taken(candidate, known) + _duplicates(candidate, known, near_duplicate)
+        issues.append("body: gives orders to the model, such as to ignore its instructions; no skill may")
+    issues += _used_triggers(candidate, others) + _duplicates(candidate, others, near_duplicate)
     return GateReport(candidate, issues, confidence)
 
 
-def _taken(candidate: SkillCandidate, known: Sequence[KnownArtifact]) -> list[str]:
-    wanted = {content_digest(trigger): trigger for trigger in candidate.triggers}
+def _used_triggers(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> list[str]:
+    triggers = {content_digest(trigger): trigger for trigger in candidate.triggers}
     return [
-        f"triggers: {wanted[key]!r} is a trigger of {other.name!r} already"
-        for other in known
+        f"triggers: {triggers[key]!r} is a trigger of {other.name!r} already"
+        for other in others
         for key in map(content_digest, other.triggers)
-        if key in wanted
+        if key in triggers
     ]
 
 
 def _duplicates(
-    candidate: SkillCandidate, known: Sequence[KnownArtifact], near_duplicate: float
+    candidate: SkillCandidate, others: Sequence[KnownArtifact], near_duplicate: float
 ) -> list[str]:
     body = content_digest(candidate.body)
     return [
         f"body: says what {other.name!r} says already"
-        for other in known
-        if (other.likeness is not None and other.likeness >= near_duplicate)
+        for other in others
+        if (other.similarity is not None and other.similarity >= near_duplicate)
         or (other.body and content_digest(other.body) == body)
     ]
 
@@ -306,17 +306,17 @@ RETURNS_AT = 2
 
 
 def next_status(
-    known: KnownArtifact | None, report: GateReport, evidence_count: int, *, auto_mode: bool
+    existing: KnownArtifact | None, report: GateReport, evidence_count: int, *, auto_mode: bool
 ) -> Status:
     """The artifact's status from now on. What somebody approved or archived never changes automatically."""
-    if known is not None and known.status in ("pending", "approved", "archived"):
-        return known.status
-    doubled = known is None or evidence_count >= RETURNS_AT * max(known.decided_evidence, 1)
-    if known is not None and known.status in ("rejected", "deleted") and not doubled:
-        return known.status
+    if existing is not None and existing.status in ("pending", "approved", "archived"):
+        return existing.status
+    doubled = existing is None or evidence_count >= RETURNS_AT * max(existing.decided_evidence, 1)
+    if existing is not None and existing.status in ("rejected", "deleted") and not doubled:
+        return existing.status
     if not report.passed:
-        return "refused" if known is None else known.status
-    return "approved" if auto_mode and (known is None or known.status == "refused") else "pending"
+        return "refused" if existing is None else existing.status
+    return "approved" if auto_mode and (existing is None or existing.status == "refused") else "pending"
 
 
 #: Share of the words of a message, or of a trigger, that the other has where the message fits the trigger;
@@ -332,11 +332,11 @@ _OF_EVIDENCE = re.compile(
 
 def fit(triggers: Iterable[str], message: str) -> float:
     """How well a message fits the best of a skill's triggers: 0 where it does not, else up to 1."""
-    said = _words(message)
+    message_words = _words(message)
     best = 0.0
     for trigger in triggers:
-        wanted = _words(trigger)
-        shared, fewer = len(wanted & said), min(len(wanted), len(said))
+        trigger_words = _words(trigger)
+        shared, fewer = len(trigger_words & message_words), min(len(trigger_words), len(message_words))
         if shared >= LEAST_FITTING and shared >= FITS * fewer:
             best = max(best, shared / fewer)
     return best

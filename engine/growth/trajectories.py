@@ -17,7 +17,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from engine.appointments.parse import THANKS, asks_to_act
-from engine.growth.skills import Pattern, SkillCandidate, shorten
+from engine.growth.skills import ArtifactPattern, SkillCandidate, shorten
 from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.chat.pipelines import to_yaml
 from jiyi.protocol import artifacts as protocol
@@ -65,7 +65,7 @@ class Link(BaseModel, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TrajectoryStep:
     """One step; ``ok`` is None where nobody said whether it worked."""
 
     event_id: UUID
@@ -80,9 +80,9 @@ class Step:
     ms: int | None = None
 
 
-def in_order(steps: Iterable[Step]) -> list[Step]:
+def in_order(steps: Iterable[TrajectoryStep]) -> list[TrajectoryStep]:
     """By their numbers, whenever they came; a step that was reported twice comes once."""
-    unique: dict[tuple[object, ...], Step] = {}
+    unique: dict[tuple[object, ...], TrajectoryStep] = {}
     for step in sorted(steps, key=lambda step: (step.step_index, step.occurred_at, step.event_id)):
         unique.setdefault((step.step_index, step.step_type, step.tool, step.input, step.output), step)
     return list(unique.values())
@@ -109,18 +109,18 @@ class Trajectory(BaseModel, frozen=True):
         return self.outcome == "success" and self.satisfaction != "negative"
 
 
-def compress(steps: Iterable[Step], judge: Judge) -> Trajectory | None:
+def compress(steps: Iterable[TrajectoryStep], judge: Judge) -> Trajectory | None:
     """The trajectory of a conversation's steps, in whatever order they came; None if there are none."""
     ordered = in_order(steps)
     if not ordered:
         return None
-    asked = [step.input for step in ordered if step.step_type == "user_request" and step.input]
-    satisfaction = judge(asked[-JUDGED:])
+    requests = [step.input for step in ordered if step.step_type == "user_request" and step.input]
+    satisfaction = judge(requests[-JUDGED:])
     used = (step.tool for step in ordered if step.step_type not in BEFORE)
     tools = list(dict.fromkeys(tool for tool in used if tool is not None))
     return Trajectory(
-        request_type=classify(asked[0] if asked else "", tools=bool(tools)),
-        request=asked[0] if asked else "",
+        request_type=classify(requests[0] if requests else "", tools=bool(tools)),
+        request=requests[0] if requests else "",
         tools_used=tools,
         outcome=outcome(ordered, satisfaction),
         satisfaction=satisfaction,
@@ -142,7 +142,7 @@ def classify(request: str, *, tools: bool = False) -> RequestType:
     return "request" if _REQUEST.search(request) else "chat"
 
 
-def outcome(ordered: Sequence[Step], satisfaction: Satisfaction | None) -> Completion:
+def outcome(ordered: Sequence[TrajectoryStep], satisfaction: Satisfaction | None) -> Completion:
     """How it ended, by each tool's last result, whether there was an answer, and what the user said."""
     last = {step.tool: step.ok for step in ordered if step.step_type == "tool_result" and step.ok is not None}
     if last and not any(last.values()):
@@ -160,7 +160,7 @@ def outcome(ordered: Sequence[Step], satisfaction: Satisfaction | None) -> Compl
     return "success" if all(last.values()) else "partial"
 
 
-def _only_thanks(before: Sequence[Step], message: str) -> bool:
+def _only_thanks(before: Sequence[TrajectoryStep], message: str) -> bool:
     """Whether a message after an answer thanks for it, and neither objects nor asks for more."""
     text = normalise(message[:JUDGED_CHARS]).replace("’", "'")
     if _ASKS.search(text) or _BUT.search(text) or not any(step.step_type == "generation" for step in before):
@@ -170,7 +170,7 @@ def _only_thanks(before: Sequence[Step], message: str) -> bool:
     return len(others) < len(clauses) and not any(asks_to_act(clause) for clause in others)
 
 
-def chain(ordered: Sequence[Step]) -> list[Link]:
+def chain(ordered: Sequence[TrajectoryStep]) -> list[Link]:
     """The steps that matter, in order: requests, each use of a tool with how it ended, answers."""
     links: list[Link] = []
     for step in ordered:
@@ -187,21 +187,21 @@ def chain(ordered: Sequence[Step]) -> list[Link]:
     return links
 
 
-def skills_used(steps: Iterable[Step]) -> list[UUID]:
+def skills_used(steps: Iterable[TrajectoryStep]) -> list[UUID]:
     """The skills that were in the prompts."""
-    named = (step.tool or "" for step in steps if step.step_type == "skill")
-    return [UUID(skill_id) for skill_id in dict.fromkeys(filter(_ID.fullmatch, named))]
+    ids = (step.tool or "" for step in steps if step.step_type == "skill")
+    return [UUID(skill_id) for skill_id in dict.fromkeys(filter(_ID.fullmatch, ids))]
 
 
 def verdict(trajectory: Trajectory) -> protocol.Sentiment:
     """What a conversation says of a skill in its prompts: an answer alone says nothing."""
     if trajectory.outcome == "failed" or trajectory.satisfaction == "negative":
         return "negative"
-    shown = trajectory.tools_used or trajectory.satisfaction == "positive"
-    return "positive" if trajectory.outcome == "success" and shown else "neutral"
+    evidence = trajectory.tools_used or trajectory.satisfaction == "positive"
+    return "positive" if trajectory.outcome == "success" and evidence else "neutral"
 
 
-def _tokens(step: Step) -> int:
+def _tokens(step: TrajectoryStep) -> int:
     if step.tokens is not None:
         return step.tokens
     return estimate_tokens(step.input) + estimate_tokens(step.output)
@@ -253,9 +253,9 @@ def _of_words(message: str) -> Satisfaction:
     if _ASKS.search(text):
         return "neutral"
     for clause in reversed(_CLAUSE.findall(text)):
-        for said, words in _VERDICTS.items():
+        for label, words in _VERDICTS.items():
             if words.fullmatch(clause.strip()):
-                return said
+                return label
     return "neutral"
 
 
@@ -301,7 +301,7 @@ def _calls(trajectory: Trajectory) -> list[Link]:
     return [link for link in calls if link.ok is not False]
 
 
-def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
+def chains(runs: Iterable[TrajectoryRun]) -> list[ArtifactPattern]:
     """Chains that enough successful trajectories of enough sessions have in common, the most used first."""
     by_chain: dict[tuple[str, ...], list[TrajectoryRun]] = {}
     for run in sorted(runs, key=lambda run: (run.trajectory.started_at, run.trajectory_id)):
@@ -314,15 +314,15 @@ def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
     return sorted(enough, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
-def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCandidate:
+def draft_workflow(pattern: ArtifactPattern, runs: Sequence[TrajectoryRun]) -> SkillCandidate:
     """The workflow of a chain: each step with its usual input; a step that fails ends the run."""
     inputs = _inputs(pattern, runs)
     name = shorten(ARROW.join(pattern.common_steps), protocol.MAX_NAME_CHARS)
     wordings = pattern.wordings[: protocol.MAX_TRIGGERS]
     triggers = [shorten(wording, protocol.MAX_DESCRIPTION_CHARS) for wording in wordings]
     steps = [
-        {"tool": tool, "inputs": _as_arguments(given), "on_error": "stop"}
-        for tool, given in zip(pattern.common_steps, inputs, strict=True)
+        {"tool": tool, "inputs": _as_arguments(text), "on_error": "stop"}
+        for tool, text in zip(pattern.common_steps, inputs, strict=True)
     ]
     about = _ABOUT[language_of(pattern.title + "".join(pattern.wordings))]
     return SkillCandidate(
@@ -335,25 +335,25 @@ def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCand
     )
 
 
-def _as_arguments(given: str) -> dict[str, Any]:
+def _as_arguments(text: str) -> dict[str, Any]:
     """A step's input, given as JSON, by the names of its function's arguments; none where it was cut."""
-    if given.endswith(CUT):
+    if text.endswith(CUT):
         return {}
     with suppress(ValueError):
-        arguments = json.loads(given)
+        arguments = json.loads(text)
         if isinstance(arguments, dict):
             return arguments
-    return {"input": given} if given else {}
+    return {"input": text} if text else {}
 
 
-def runs_of(pattern: Pattern, runs: Iterable[TrajectoryRun]) -> list[TrajectoryRun]:
+def runs_of(pattern: ArtifactPattern, runs: Iterable[TrajectoryRun]) -> list[TrajectoryRun]:
     """Those that have the pattern's chain."""
     return [run for run in runs if tools_of(run.trajectory) == tuple(pattern.common_steps)]
 
 
-def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> Pattern:
+def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> ArtifactPattern:
     requests = list(dict.fromkeys(run.trajectory.request for run in runs if run.trajectory.request))
-    return Pattern(
+    return ArtifactPattern(
         kind="pipeline",
         hashes=[text_digest("\x00".join(tools))],
         title=ARROW.join(tools),
@@ -368,15 +368,15 @@ def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> Pattern:
     )
 
 
-def _inputs(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> list[str]:
+def _inputs(pattern: ArtifactPattern, runs: Sequence[TrajectoryRun]) -> list[str]:
     """Of each step what every run gave it; empty where they differ, because then the caller has to say."""
-    given: list[set[str]] = [set() for _ in pattern.common_steps]
+    inputs: list[set[str]] = [set() for _ in pattern.common_steps]
     for run in runs:
         calls = _calls(run.trajectory)
         place = -1
         for number, link in enumerate(calls):
             if number == 0 or calls[number - 1].tool != link.tool:
                 place += 1
-            if place < len(given):
-                given[place].add(link.input)
-    return [next(iter(values)) if len(values) == 1 else "" for values in given]
+            if place < len(inputs):
+                inputs[place].add(link.input)
+    return [next(iter(values)) if len(values) == 1 else "" for values in inputs]

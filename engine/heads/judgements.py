@@ -20,8 +20,8 @@ from engine.heads.model import (
     MIN_NORM,
     WIDTH,
     Features,
+    HeadWeights,
     Inputs,
-    Weights,
     grams,
     is_readable,
     normalise,
@@ -84,11 +84,11 @@ class Heads:
     head was trained for.
     """
 
-    def __init__(self, weights: Weights, embed: Embed, change_precision: float = 0.0) -> None:
+    def __init__(self, weights: HeadWeights, embed: Embed, change_precision: float = 0.0) -> None:
         self._weights, self._embed = weights, embed
         self.change_precision = change_precision
 
-    def with_weights(self, weights: Weights) -> Heads:
+    def with_weights(self, weights: HeadWeights) -> Heads:
         """Others that judge vectors of the same embedder."""
         return Heads(weights, self._embed, self.change_precision)
 
@@ -132,7 +132,7 @@ class Heads:
         probabilities = head.probabilities(Inputs(stacked(features), [()] * len(features)))
         return [float(row) for row in probabilities[:, head.classes.index(ENDED)]]
 
-    def likeness(self, text: str, others: Sequence[str]) -> list[float]:
+    def similarities(self, text: str, others: Sequence[str]) -> list[float]:
         """Similarity of a text to each of others: the cosine of centred vectors, -1 to 1."""
         vectors = self._vectors([(text, other) for other in others])
         nothing = np.zeros(2 * WIDTH, dtype=np.float32)
@@ -185,8 +185,8 @@ def in_context(texts: Sequence[Pair], vectors: Vectors) -> Inputs:
     nothing = np.zeros(2 * WIDTH, dtype=np.float32)
     mine = np.array([vectors[text] for _, text in texts])
     theirs = np.array([vectors.get(before, nothing) for before, _ in texts])
-    asked = [(float(bool(before)), float(before.rstrip()[-1:] in ("?", "？"))) for before, _ in texts]
-    form = stacked([[*plain(text), *flags] for (_, text), flags in zip(texts, asked, strict=True)])
+    before_flags = [(float(bool(before)), float(before.rstrip()[-1:] in ("?", "？"))) for before, _ in texts]
+    form = stacked([[*plain(text), *flags] for (_, text), flags in zip(texts, before_flags, strict=True)])
     return Inputs(np.hstack([mine, theirs, form]), [grams(text) for _, text in texts])
 
 

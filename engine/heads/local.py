@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from engine.heads.judgements import JUDGEMENTS, Heads
-from engine.heads.model import Features, Weights, load
+from engine.heads.model import Features, HeadWeights, load
 from engine.providers.embedders import embedder_of
 from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.once import once
@@ -31,13 +31,13 @@ KEPT = 4_096
 
 
 @once
-def learned() -> Weights:
+def learned() -> HeadWeights:
     """The weights that the settings name, by default the packaged ones. Raises :class:`HeadsError`."""
-    named = get_settings().heads_weights
-    weights = load(Path(named)) if named else load()
+    weights_path = get_settings().heads_weights
+    weights = load(Path(weights_path)) if weights_path else load()
     if missing := set(JUDGEMENTS) - set(weights.heads):
         raise HeadsError(
-            f"the heads' weights in {named} have none of {', '.join(sorted(missing))}: run python -m"
+            f"the heads' weights in {weights_path} have none of {', '.join(sorted(missing))}: run python -m"
             " tools.train"
         )
     return weights
@@ -60,20 +60,20 @@ def heads() -> Heads | None:
     except EmbeddingUnavailable as error:
         log.info("judging by rules alone: %s", error)
         return None
-    return Heads(weights, Remembered(embedder.layers), CHANGE_PRECISION)
+    return Heads(weights, VectorCache(embedder.layers), CHANGE_PRECISION)
 
 
-class Remembered:
+class VectorCache:
     """Keeps the vectors of the latest texts, until all are forgotten. Thread-safe, if ``embed`` is."""
 
-    def __init__(self, embed: Callable[[Sequence[str]], Features], kept: int = KEPT) -> None:
-        self._embed, self._latest = embed, Latest[str, Features](kept)
+    def __init__(self, embed: Callable[[Sequence[str]], Features], capacity: int = KEPT) -> None:
+        self._embed, self._latest = embed, Latest[str, Features](capacity)
 
     def __call__(self, texts: Sequence[str]) -> Features:
-        known = self._latest.of(texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        vectors = self._latest.of(texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in vectors]
         if missing:
             new = dict(zip(missing, self._embed(missing), strict=True))
             self._latest.keep(new)
-            known |= new
-        return np.array([known[text] for text in texts])
+            vectors |= new
+        return np.array([vectors[text] for text in texts])

@@ -75,10 +75,10 @@ class Head:
 
     def least(self, label: str, precision: float = 0.0) -> float:
         """From where on a label is right as often as ``precision`` (0: the default); above 1 if never."""
-        known = self.thresholds[label]
+        thresholds = self.thresholds[label]
         if not precision:
-            return next(iter(known.values()))
-        return min((least for reached, least in known.items() if reached >= precision), default=NEVER)
+            return next(iter(thresholds.values()))
+        return min((least for reached, least in thresholds.items() if reached >= precision), default=NEVER)
 
 
 def softmax(logits: Probabilities) -> Probabilities:
@@ -187,7 +187,7 @@ _ARRAYS = ("dense", "words", "bias", "idf")
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class HeadWeights:
     """Heads by name, the mean vector ``(2 * WIDTH,)``; ``about``: version, embedder, command, figures."""
 
     heads: Mapping[str, Head]
@@ -195,12 +195,12 @@ class Weights:
     about: Mapping[str, Any]
 
 
-def save(path: Path, weights: Weights) -> None:
+def save(path: Path, weights: HeadWeights) -> None:
     """The same bytes for the same weights."""
     heads = {
         name: {
             "classes": head.classes,
-            "thresholds": {label: list(known.items()) for label, known in head.thresholds.items()},
+            "thresholds": {label: list(levels.items()) for label, levels in head.thresholds.items()},
             "vocabulary": list(head.vocabulary),
         }
         for name, head in weights.heads.items()
@@ -218,7 +218,7 @@ def save(path: Path, weights: Weights) -> None:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
-def load(file: Traversable | Path = FILE) -> Weights:
+def load(file: Traversable | Path = FILE) -> HeadWeights:
     """The weights of a file. Raises :class:`HeadsError` with one sentence."""
     try:
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
@@ -233,14 +233,14 @@ def load(file: Traversable | Path = FILE) -> Weights:
             f"the heads' weights in {file} cannot be read ({type(error).__name__}): install jiyi again, or"
             " run python -m tools.train"
         ) from None
-    return Weights(heads, centre, {name: value for name, value in meta.items() if name != "heads"})
+    return HeadWeights(heads, centre, {name: value for name, value in meta.items() if name != "heads"})
 
 
 def _check(meta: Any, file: Traversable | Path) -> None:
-    for name, wanted in (("version", VERSION), ("embedder", EMBEDDER)):
-        if meta[name] != wanted:
+    for name, expected in (("version", VERSION), ("embedder", EMBEDDER)):
+        if meta[name] != expected:
             raise HeadsError(
-                f"the heads' weights in {file} are of {name} {meta[name]!r}, and this is {wanted!r}: run"
+                f"the heads' weights in {file} are of {name} {meta[name]!r}, and this is {expected!r}: run"
                 " python -m tools.train"
             )
 
@@ -252,7 +252,7 @@ def _head(name: str, meta: Any, arrays: Mapping[str, Any]) -> Head:
     shapes = (dense.shape[1:], words.shape, idf.shape)
     if shapes != (bias.shape, (len(vocabulary), len(classes)), (len(vocabulary),)):
         raise ValueError(name)
-    thresholds = {label: dict(known) for label, known in meta["thresholds"].items()}
+    thresholds = {label: dict(levels) for label, levels in meta["thresholds"].items()}
     return Head(classes, dense, words, bias, vocabulary, idf, thresholds)
 
 

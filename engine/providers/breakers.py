@@ -98,7 +98,7 @@ def hold(name: str, seconds: float) -> None:
             client.set(KEY + name + HOLD_SUFFIX, 1, px=max(1, int(seconds * 1_000)))
 
 
-def held(name: str) -> float:
+def hold_seconds(name: str) -> float:
     """Seconds that are left of a :func:`hold`; 0 if there is none."""
     client = valkey()
     if client is not None:
@@ -137,10 +137,10 @@ def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
     except redis.RedisError:
         return unknown
     last = json.loads(error) if error else {}
-    shown = state.decode() if isinstance(state, bytes) else CLOSED
-    is_open = opened is not None and shown == "open"
+    state_name = state.decode() if isinstance(state, bytes) else CLOSED
+    is_open = opened is not None and state_name == "open"
     return BreakerState(
-        state=shown,
+        state=state_name,
         failures=int(failures or 0),
         until=datetime.fromtimestamp(int(opened or 0) + reset_seconds, UTC) if is_open else None,
         last_error=last.get("error"),
@@ -160,8 +160,8 @@ def states() -> dict[str, str]:
     if client is None:
         return {}
     end = f":{pybreaker.CircuitRedisStorage.BASE_NAMESPACE}:state"
-    found = islice(client.scan_iter(match=f"{KEY}*{end}", count=1_000), MAX_BREAKERS)
-    names = sorted(cast("list[bytes]", list(found)))
+    keys = islice(client.scan_iter(match=f"{KEY}*{end}", count=1_000), MAX_BREAKERS)
+    names = sorted(cast("list[bytes]", list(keys)))
     values = cast("list[bytes | None]", client.mget(names)) if names else []
     return {
         name.decode().removeprefix(KEY).removesuffix(end): state.decode()
@@ -194,8 +194,8 @@ class _SharedStorage(pybreaker.CircuitRedisStorage):
             for key, value in (("fail_counter", 0), ("success_counter", 0), ("state", state)):
                 pipe.setnx(self._namespace(key), value)
             pipe.get(self._namespace("state"))
-            *_, stored = pipe.execute()
-        self._state = state if stored is None else stored.decode()
+            *_, current = pipe.execute()
+        self._state = state if current is None else current.decode()
 
     @property
     def state(self) -> str:

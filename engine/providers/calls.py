@@ -60,7 +60,7 @@ def calling(
     """Around one call of a model. ``request``: an OpenAI-compatible one."""
     call, began = ModelCall(operation, provider, model), time.perf_counter()
     kind: tracing.Kind = "internal" if provider == HERE else "client"
-    with tracing.part(f"{operation} {model}", kind, _asked(call, request or {})) as span:
+    with tracing.part(f"{operation} {model}", kind, _request_attributes(call, request or {})) as span:
         try:
             yield call
         except Exception as error:
@@ -69,7 +69,7 @@ def calling(
         finally:
             call.seconds = time.perf_counter() - began
             if span is not None:
-                span.set_attributes(_told(call))
+                span.set_attributes(_response_attributes(call))
             if _listener is not None:
                 _listener(call)
 
@@ -85,8 +85,8 @@ def embeds(method: F) -> F:
     return cast("F", run)
 
 
-def _asked(call: ModelCall, request: JsonMapping) -> dict[str, Any]:
-    told = {
+def _request_attributes(call: ModelCall, request: JsonMapping) -> dict[str, Any]:
+    attributes = {
         "gen_ai.operation.name": call.operation,
         "gen_ai.provider.name": call.provider,
         "gen_ai.request.model": call.model,
@@ -97,16 +97,16 @@ def _asked(call: ModelCall, request: JsonMapping) -> dict[str, Any]:
         "gen_ai.request.temperature": request.get("temperature"),
         "gen_ai.embeddings.dimension.count": request.get("dimensions"),
     }
-    return told | {name: value for name, value in options.items() if isinstance(value, int | float)}
+    return attributes | {name: value for name, value in options.items() if isinstance(value, int | float)}
 
 
-def _told(call: ModelCall) -> dict[str, Any]:
-    told = {
+def _response_attributes(call: ModelCall) -> dict[str, Any]:
+    attributes = {
         "gen_ai.response.model": call.response_model,
         "gen_ai.usage.input_tokens": call.input_tokens,
         "gen_ai.usage.output_tokens": call.output_tokens,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in attributes.items() if value}
 
 
 def tokens_used(answer: Any) -> tuple[int, int]:

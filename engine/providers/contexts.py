@@ -58,11 +58,11 @@ def context_in(models: Any, model: str) -> int:
     """What a list of models says of one of them, or of the only one there is; 0 if nothing."""
     rows = models.get("data") if isinstance(models, dict) else None
     rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    named = [row for row in rows if row.get("id") == model] or (rows if len(rows) == 1 else [])
-    for row in named:
+    matches = [row for row in rows if row.get("id") == model] or (rows if len(rows) == 1 else [])
+    for row in matches:
         for values in (row, row.get("meta")):
-            found = [values.get(field) for field in FIELDS] if isinstance(values, dict) else []
-            numbers = [value for value in found if isinstance(value, int) and value >= LEAST]
+            sizes = [values.get(field) for field in FIELDS] if isinstance(values, dict) else []
+            numbers = [value for value in sizes if isinstance(value, int) and value >= LEAST]
             if numbers:
                 return min(numbers)
     return 0

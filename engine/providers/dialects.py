@@ -57,12 +57,12 @@ _WORD = re.compile(r"[A-Za-z]+")
 def cause_of(refusal: str, status: int | None = None) -> Cause:
     """What a refusal in these words (code included) is about; empty if it names nothing known here."""
     words = refusal.lower()
-    found: Cause = next((cause for cause, pattern in _CAUSES.items() if pattern.search(words)), "")
-    return found or ("length" if status == TOO_LARGE else "")
+    match: Cause = next((cause for cause, pattern in _CAUSES.items() if pattern.search(words)), "")
+    return match or ("length" if status == TOO_LARGE else "")
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ServerDialect:
     """How requests are put."""
 
     structured: Structured
@@ -78,13 +78,13 @@ class Dialect:
         if self.temperature:
             body["temperature"] = TEMPERATURE
         if self.structured == "schema":
-            named = {"name": name, "strict": True, "schema": strict_schema(schema, self.without_keywords)}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
+            form = {"name": name, "strict": True, "schema": strict_schema(schema, self.without_keywords)}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
         elif self.structured == "object":
             body["response_format"] = {"type": "json_object"}
         return body
 
-    def without(self, refusal: str, *, pinned: bool = False) -> Dialect | None:
+    def without(self, refusal: str, *, pinned: bool = False) -> ServerDialect | None:
         """What to try after a refusal in these words: without what it names; None if it names nothing of
         this.
 
@@ -97,10 +97,10 @@ class Dialect:
         if cause_of(refusal) != "form" or self.structured == "words":
             return None
         if self.structured == "schema":
-            left = LIMITS - self.without_keywords
-            named = left & set(_WORD.findall(refusal))
-            if named or (left and not _KIND.search(refusal.lower())):
-                return replace(self, without_keywords=self.without_keywords | (named or left))
+            remaining = LIMITS - self.without_keywords
+            keywords = remaining & set(_WORD.findall(refusal))
+            if keywords or (remaining and not _KIND.search(refusal.lower())):
+                return replace(self, without_keywords=self.without_keywords | (keywords or remaining))
         return None if pinned else replace(self, structured=FORMS[FORMS.index(self.structured) + 1])
 
 
@@ -133,13 +133,13 @@ def strict_schema(schema: Any, without: frozenset[str] = frozenset()) -> Any:
 DIALECT = "dialect"
 
 
-def recall(endpoint: Endpoint, pinned: Structured | None) -> Dialect:
+def recall(endpoint: Endpoint, pinned: Structured | None) -> ServerDialect:
     """Learned in the last day, or the vendor's usual. ``pinned``: the form to ask for."""
-    dialect = _of(known.read(endpoint).get(DIALECT)) or Dialect(endpoint.preset.structured)
+    dialect = _of(known.read(endpoint).get(DIALECT)) or ServerDialect(endpoint.preset.structured)
     return dialect if pinned is None else replace(dialect, structured=pinned)
 
 
-def remember(endpoint: Endpoint, dialect: Dialect, pinned: Structured | None) -> None:
+def remember(endpoint: Endpoint, dialect: ServerDialect, pinned: Structured | None) -> None:
     """Keep what has helped, for a day; a form that was ``pinned`` was not learned."""
     structured = dialect.structured if pinned is None else endpoint.preset.structured
     content = asdict(dialect) | {"structured": structured}
@@ -147,8 +147,8 @@ def remember(endpoint: Endpoint, dialect: Dialect, pinned: Structured | None) ->
     known.write(endpoint, DIALECT, content, LEARNED_SECONDS)
 
 
-def _of(content: Any) -> Dialect | None:
+def _of(content: Any) -> ServerDialect | None:
     try:
-        return Dialect(**{**content, "without_keywords": frozenset(content["without_keywords"])})
+        return ServerDialect(**{**content, "without_keywords": frozenset(content["without_keywords"])})
     except (TypeError, KeyError):  # not learned, or another version's
         return None

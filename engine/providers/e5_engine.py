@@ -143,8 +143,10 @@ class _Network:
 
     def layer(self, values: str, name: str, output: str) -> str:
         parts = [self.linear(values, name + part) for part in ("q", "k", "v")]
-        seen = self.add("MultiHeadAttention", [*parts, "", MASK], name + "seen", num_heads=self._model.heads)
-        middle = self.normal(values, self.linear(seen, name + "ao"), name + "aln", name + "middle")
+        attention = self.add(
+            "MultiHeadAttention", [*parts, "", MASK], name + "seen", num_heads=self._model.heads
+        )
+        middle = self.normal(values, self.linear(attention, name + "ao"), name + "aln", name + "middle")
         wide = self.add("Gelu", [self.linear(middle, name + "fi")], name + "wide")
         return self.normal(middle, self.linear(wide, name + "fo"), name + "oln", output)
 
@@ -181,7 +183,7 @@ class Steps:
     """
 
     def __init__(self) -> None:
-        self._turn, self._taken = Condition(), False
+        self._turn, self._busy = Condition(), False
         self.waiting: list[tuple[int, int]] = []
         self._numbers = count()
 
@@ -191,15 +193,15 @@ class Steps:
         own = (before, next(self._numbers))
         with self._turn:
             heapq.heappush(self.waiting, own)
-            while self._taken or self.waiting[0] != own:
+            while self._busy or self.waiting[0] != own:
                 self._turn.wait()
             heapq.heappop(self.waiting)
-            self._taken = True
+            self._busy = True
         try:
             yield
         finally:
             with self._turn:
-                self._taken = False
+                self._busy = False
                 self._turn.notify_all()
 
 
@@ -289,9 +291,9 @@ def _together(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, 
 
 def thread_count() -> int:
     """``OMP_NUM_THREADS``, as for other engines; else one for each core that this process may use."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    if wanted.isdecimal() and int(wanted) > 0:
-        return int(wanted)
+    setting = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if setting.isdecimal() and int(setting) > 0:
+        return int(setting)
     # Said in so many words: left to itself ONNX Runtime binds threads to cores that a container may not have.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

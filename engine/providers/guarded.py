@@ -59,7 +59,7 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryLimits:
     """How long to try. ``call``: seconds of one try. ``total``: seconds after which no new try begins.
 
     ``answered`` is called when an answer has come, before it is parsed: the vendor has nothing more to do for
@@ -73,7 +73,7 @@ class Patience:
     answered: Callable[[], None] = lambda: None
 
 
-class Provider:
+class ProviderClient:
     """One vendor's endpoint. Thread-safe."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Provider:
         self._unavailable = unavailable
         self._reset_seconds = reset_seconds
 
-    def embeddings(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
+    def embeddings(self, body: Mapping[str, Any], patience: RetryLimits) -> JsonObject:
         """The JSON object that ``POST …/embeddings`` answers.
 
         Raises:
@@ -94,22 +94,22 @@ class Provider:
         """
         return cast("JsonObject", self._post(EMBEDDINGS, body, patience))
 
-    def chat(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
+    def chat(self, body: Mapping[str, Any], patience: RetryLimits) -> JsonObject:
         """The JSON object that ``POST …/chat/completions`` answers. Raises as :meth:`embeddings`."""
         return cast("JsonObject", self._post(CHAT, body, patience))
 
-    def rerank(self, body: Mapping[str, Any], patience: Patience) -> Any:
+    def rerank(self, body: Mapping[str, Any], patience: RetryLimits) -> Any:
         """The JSON that ``POST …/rerank`` answers: an object or a list. Raises as :meth:`embeddings`."""
         return self._post(RERANK, body, patience)
 
-    def _post(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
+    def _post(self, path: str, body: Mapping[str, Any], patience: RetryLimits) -> Any:
         endpoint = self.endpoint
         if endpoint.api_key is None and endpoint.preset.needs_key:
             raise self._unavailable(f"{endpoint.spec.vendor} needs a key: set {endpoint.key_names}")
-        if left := breakers.held(endpoint.breaker):
-            asked = f"has asked to be left alone for another {left:.0f} s"
-            failure = self._unavailable(f"{endpoint.spec.vendor} {asked}")
-            failure.retry_after = left
+        if remaining := breakers.hold_seconds(endpoint.breaker):
+            reason = f"has asked to be left alone for another {remaining:.0f} s"
+            failure = self._unavailable(f"{endpoint.spec.vendor} {reason}")
+            failure.retry_after = remaining
             raise failure
 
         def helps(error: BaseException) -> bool:
@@ -129,7 +129,7 @@ class Provider:
                 return answer
         except breakers.Open:
             raise self._unavailable(self._why_open()) from None
-        except (openai.OpenAIError, Unusable) as error:
+        except (openai.OpenAIError, UnusableResponse) as error:
             failure = self._unavailable(explain(error, endpoint, patience.call))
             failure.timed_out = _is_late(error)
             if isinstance(error, openai.APIStatusError):
@@ -140,7 +140,7 @@ class Provider:
         breakers.note_error(endpoint.breaker, str(failure), late=failure.timed_out)
         raise failure
 
-    def _try(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
+    def _try(self, path: str, body: Mapping[str, Any], patience: RetryLimits) -> Any:
         return breakers.call(
             self.endpoint.breaker,
             lambda: self._ask(path, body, patience),
@@ -148,7 +148,7 @@ class Provider:
             reset_seconds=self._reset_seconds,
         )
 
-    def _ask(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
+    def _ask(self, path: str, body: Mapping[str, Any], patience: RetryLimits) -> Any:
         endpoint = self.endpoint
         key = NO_KEY if endpoint.api_key is None else endpoint.api_key.get_secret_value()
         client = _client(endpoint.base_url, key, bool(endpoint.tenant))
@@ -161,7 +161,7 @@ class Provider:
             for chunk in response.iter_bytes():
                 content += chunk
                 if len(content) > MAX_BODY_BYTES:
-                    raise Unusable(f"more than {MAX_BODY_BYTES:,} bytes")
+                    raise UnusableResponse(f"more than {MAX_BODY_BYTES:,} bytes")
                 if time.monotonic() > until:  # the SDK's time-out is between two pieces, which may be small
                     raise openai.APITimeoutError(request=response.request)
         except httpx2.TimeoutException as error:
@@ -174,8 +174,8 @@ class Provider:
         return _json(bytes(content), path)
 
     def _why_open(self) -> str:
-        seen = breakers.read_state(self.endpoint.breaker, self._reset_seconds)
-        last = f"; the last: {seen.last_error}" if seen.last_error else ""
+        state = breakers.read_state(self.endpoint.breaker, self._reset_seconds)
+        last = f"; the last: {state.last_error}" if state.last_error else ""
         return (
             f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after"
             f" {breakers.FAIL_MAX} failures in a row{last}"
@@ -209,20 +209,20 @@ def _json(content: bytes, path: str) -> Any:
     except (ValueError, RecursionError):  # includes bytes that are no text, and brackets by the thousand
         if content.lstrip().startswith(STREAM):
             fix = "it has to answer requests without `stream` in one piece"
-            raise Unusable("a stream of events", fix) from None
-        raise Unusable("something that is not JSON") from None
+            raise UnusableResponse("a stream of events", fix) from None
+        raise UnusableResponse("something that is not JSON") from None
     if not isinstance(answer, dict | list if path == RERANK else dict):
-        raise Unusable("JSON that is no object")
+        raise UnusableResponse("JSON that is no object")
     return answer
 
 
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
-    asked = retry_after(error)
-    if asked is None:
+    seconds = retry_after(error)
+    if seconds is None:
         return BACKOFF(state)
     # Longer than we wait: no further try (``stop_before_delay``).
-    return asked if asked <= MAX_RETRY_AFTER else float("inf")
+    return seconds if seconds <= MAX_RETRY_AFTER else float("inf")
 
 
 #: The request is at fault, not the vendor: no use to ask again. A wrong model (404) is everybody's.
@@ -232,7 +232,7 @@ TIMEOUT, TOO_MANY = 408, 429
 MAX_QUOTE, MAX_WORDS = 200, 4_000
 
 
-class Unusable(Exception):  # noqa: N818 – its name says what happened
+class UnusableResponse(Exception):  # noqa: N818 – its name says what happened
     """What came back is no answer in this protocol. ``fix``: what to do, unless the address is wrong."""
 
     def __init__(self, what: str, fix: str = "") -> None:
@@ -284,7 +284,7 @@ def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
         return f"{at} did not answer within {seconds:g} s: check it, or raise {endpoint.setting}_TIMEOUT"
     if isinstance(error, openai.APIConnectionError):
         return f"{at} cannot be reached ({_root_of(error)}): check the address, the network and that it runs"
-    if isinstance(error, Unusable):
+    if isinstance(error, UnusableResponse):
         what = "an address for /rerank" if endpoint.purpose == "rerank" else "an OpenAI-compatible address"
         return f"{at} answered {error}: {error.fix or f'check that {endpoint.address_setting} is {what}'}"
     return f"{at} failed: {type(error).__name__}"

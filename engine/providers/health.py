@@ -13,7 +13,14 @@ from importlib.util import find_spec
 from typing import Literal
 
 from engine.providers import breakers, llms, web_search
-from engine.providers.embedder_specs import LOCAL, chosen, complete, dimensions_of, endpoint, model_of
+from engine.providers.embedder_specs import (
+    LOCAL,
+    complete,
+    configured_spec,
+    dimensions_of,
+    endpoint,
+    model_of,
+)
 from engine.providers.spec import Endpoint, Spec
 from engine.providers.verdicts import verdict
 from jiyi.errors import SearchUnavailable, SettingsError
@@ -43,14 +50,14 @@ class ProviderHealth:
 def providers(settings: Settings, embedder: str | None = None) -> list[ProviderHealth]:
     """All four. ``embedder`` is the spec of the one in use, where another one than the settings' is."""
     return [
-        _told("embedder", lambda: _embedder(settings, embedder)),
-        _told("llm", lambda: _llm(settings)),
-        _told("reranker", lambda: _reranker(settings)),
-        _told("search", lambda: _search(settings)),
+        _provider_health("embedder", lambda: _embedder(settings, embedder)),
+        _provider_health("llm", lambda: _llm(settings)),
+        _provider_health("reranker", lambda: _reranker(settings)),
+        _provider_health("search", lambda: _search(settings)),
     ]
 
 
-def _told(name: ProviderName, ask: Callable[[], tuple[ProviderState, str]]) -> ProviderHealth:
+def _provider_health(name: ProviderName, ask: Callable[[], tuple[ProviderState, str]]) -> ProviderHealth:
     try:
         return ProviderHealth(name, *ask())
     except (SettingsError, SearchUnavailable) as error:
@@ -58,7 +65,7 @@ def _told(name: ProviderName, ask: Callable[[], tuple[ProviderState, str]]) -> P
 
 
 def _embedder(settings: Settings, in_use: str | None) -> tuple[ProviderState, str]:
-    spec = chosen(settings) if in_use is None else complete(in_use, settings)
+    spec = configured_spec(settings) if in_use is None else complete(in_use, settings)
     if spec.vendor in LOCAL and is_installed(spec.vendor):
         return "ok", str(spec)
     if spec.vendor in LOCAL:
@@ -71,10 +78,10 @@ def _llm(settings: Settings) -> tuple[ProviderState, str]:
         return "ok", llms.RULES
     endpoint = llms.llm_endpoint(settings)
     state, detail = _at(endpoint)
-    left = verdict(endpoint).left() if state == "ok" else []
-    if not left:
+    by_rules = verdict(endpoint).prompts_by_rules() if state == "ok" else []
+    if not by_rules:
         return state, detail
-    names = ", ".join(f"{row.prompt} ({row.language})" if row.language else row.prompt for row in left)
+    names = ", ".join(f"{row.prompt} ({row.language})" if row.language else row.prompt for row in by_rules)
     return "limited", f"{detail}: rules answer {names}; `jiyi llms show` says why"
 
 
@@ -87,7 +94,7 @@ def _reranker(settings: Settings) -> tuple[ProviderState, str]:
 def _search(settings: Settings) -> tuple[ProviderState, str]:
     if settings.web_search == "off":
         return "off", f"{web_search.SETTING} is off"
-    engine, why_none = web_search.chosen(settings)
+    engine, why_none = web_search.configured_engine(settings)
     if engine is None:
         return "not_configured", why_none
     return _by(web_search.breaker_name(engine.provider), engine.provider)
@@ -100,16 +107,16 @@ def _at(endpoint: Endpoint) -> tuple[ProviderState, str]:
 
 
 def _by(breaker: str, who: str) -> tuple[ProviderState, str]:
-    known = breakers.read_state(breaker)
-    if known.state == "unknown":
+    status = breakers.read_state(breaker)
+    if status.state == "unknown":
         return "unknown", f"{who}: Valkey is away"
-    error, success, closed = known.last_error_at, known.last_success_at, known.state == breakers.CLOSED
+    error, success, closed = status.last_error_at, status.last_success_at, status.state == breakers.CLOSED
     failed = error is not None and (success is None or error > success)
     answers = success is not None and datetime.now(UTC) - success < ANSWERS
-    if closed and failed and known.last_error_late and answers:
-        return "ok", f"{who}: slow, {known.last_error}"
-    if not closed or known.failures or failed:
-        return "failing", f"{who}: {known.last_error or 'the last call failed'}"
+    if closed and failed and status.last_error_late and answers:
+        return "ok", f"{who}: slow, {status.last_error}"
+    if not closed or status.failures or failed:
+        return "failing", f"{who}: {status.last_error or 'the last call failed'}"
     return "ok", who
 
 
@@ -152,5 +159,5 @@ def is_installed(name: str) -> bool:
 
 def _installed(name: str) -> str:
     if name not in PACKAGES:
-        return "events bring vectors" if name == "precomputed" else "for tests only"
+        return "events come with vectors" if name == "precomputed" else "for tests only"
     return "installed" if is_installed(name) else f"not installed: pip install {PACKAGES[name]}"

@@ -34,8 +34,8 @@ def read(endpoint: Endpoint) -> dict[str, Any]:
     key, client = _key(endpoint), valkey()
     if client is not None:
         with suppress(redis.RedisError):
-            found = cast("dict[bytes, bytes]", client.hgetall(key))
-            return _valid({name.decode(): text.decode() for name, text in found.items()})
+            fields = cast("dict[bytes, bytes]", client.hgetall(key))
+            return _valid({name.decode(): text.decode() for name, text in fields.items()})
     with _lock:
         return _valid(in_process.get(key, {}))
 
@@ -86,13 +86,13 @@ def release(endpoint: Endpoint) -> None:
 
 
 def _key(endpoint: Endpoint) -> str:
-    named = json.dumps([endpoint.base_url, endpoint.spec.vendor, endpoint.spec.model])
-    return KEY + hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
+    identity = json.dumps([endpoint.base_url, endpoint.spec.vendor, endpoint.spec.model])
+    return KEY + hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _valid(found: Mapping[str, str]) -> dict[str, Any]:
+def _valid(fields: Mapping[str, str]) -> dict[str, Any]:
     values = {}
-    for name, text in found.items():
+    for name, text in fields.items():
         with suppress(ValueError, TypeError):  # another version's
             until, value = json.loads(text)
             if time.time() < until:

@@ -45,7 +45,7 @@ _FILE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptFile:
     """A prompt file."""
 
     name: str
@@ -59,7 +59,7 @@ def signature(question: type[Question[Any]] | Question[Any], language: Language 
     return f"{file.name}@{file.version}"
 
 
-def prompt(name: str, language: Language) -> Prompt:
+def prompt(name: str, language: Language) -> PromptFile:
     """The prompt ``<name>.<language>.md``: from the folder ``prompts`` below ``JIYI_HOME`` if it is there,
     else Jiyi's own.
 
@@ -70,14 +70,14 @@ def prompt(name: str, language: Language) -> Prompt:
 
 
 @lru_cache(maxsize=64)
-def _load(folder: Path, file: str, name: str) -> Prompt:
+def _load(folder: Path, file: str, name: str) -> PromptFile:
     own = folder / file
     ours = files(__package__).joinpath("prompts", file)
     text = (own if own.is_file() else ours).read_text("utf-8")
     match = _FILE.match(text.replace("\r\n", "\n"))
     if match is None or match["name"] != name:
         raise SettingsError(f"{own} must begin with ---, name: {name}, version: …, --- (docs/deployment.md)")
-    return Prompt(match["name"], match["version"], match["body"].strip())
+    return PromptFile(match["name"], match["version"], match["body"].strip())
 
 
 def data_tokens() -> int:
@@ -120,8 +120,8 @@ def messages(question: Question[Any], example: str = "") -> list[dict[str, str]]
     ``example``: the answer's form (:func:`example_of`), for servers that are sent no schema.
     """
     task, frame = prompt(question.prompt, question.language).body, prompt(FRAME, question.language).body
-    data, asked = block_of(question, most_chars(question)).text, form(question.language, example)
-    user = {"role": "user", "content": f"{data}\n\n{asked}"}
+    data, instruction = block_of(question, most_chars(question)).text, form(question.language, example)
+    user = {"role": "user", "content": f"{data}\n\n{instruction}"}
     return [{"role": "system", "content": f"{task}\n\n{frame}"}, user]
 
 
@@ -206,13 +206,13 @@ def block_of(question: Question[Any], limit: int) -> Block:
     sizes = [len(quoted(text)) - QUOTES for _, text in rows]
     around = [len(label) + ROW_CHARS for label, _ in rows]
     least = accumulate(length + min(size, LEAST_CHARS) for length, size in zip(around, sizes, strict=True))
-    kept = sum(total <= room for total in least)
-    share = _share(sizes[:kept], room - sum(around[:kept]))
-    lines = [f"{label}: {quoted(text, share)}" for label, text in rows[:kept]]
-    if kept < len(rows):
-        lines.append(f"({len(rows) - kept:,} more were left out for lack of room)")
-    shortened = sum(size > share for size in sizes[:kept])
-    return Block("\n".join([BEGIN, *head, *lines, END]), shortened, len(rows) - kept)
+    row_count = sum(total <= room for total in least)
+    share = _share(sizes[:row_count], room - sum(around[:row_count]))
+    lines = [f"{label}: {quoted(text, share)}" for label, text in rows[:row_count]]
+    if row_count < len(rows):
+        lines.append(f"({len(rows) - row_count:,} more were left out for lack of room)")
+    shortened = sum(size > share for size in sizes[:row_count])
+    return Block("\n".join([BEGIN, *head, *lines, END]), shortened, len(rows) - row_count)
 
 
 def shown_chars(text: str) -> int:

@@ -13,10 +13,10 @@ from engine.providers import breakers
 from engine.providers import llm_prompts as prompts
 from engine.providers.calls import tokens_used
 from engine.providers.dialects import REFUSED, cause_of, recall, remember
-from engine.providers.guarded import Patience, Provider
+from engine.providers.guarded import ProviderClient, RetryLimits
 from engine.providers.llm_prompts import Usage, allow, cost_of, report
 from engine.providers.questions import A, Question
-from engine.providers.replies import Unusable, answer_in, text_of
+from engine.providers.replies import UnusableReply, answer_in, text_of
 from engine.providers.spec import Endpoint
 from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.protocol.base import JsonObject
@@ -62,7 +62,7 @@ class _Tally(Counter[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Reply:
     """A reply. ``problem``: why there is nothing to read in it."""
 
     text: str
@@ -70,9 +70,9 @@ class _Said:
     problem: str = ""
 
     def answer(self, question: Question[A]) -> A:
-        """The answer in it. Raises :class:`Unusable`."""
+        """The answer in it. Raises :class:`UnusableReply`."""
         if self.problem:
-            raise Unusable(self.problem, "它是空的")
+            raise UnusableReply(self.problem, "它是空的")
         return answer_in(self.text, question, cut_off=self.cut_off)
 
 
@@ -82,7 +82,7 @@ class OpenAICompatible:
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self.model, self.endpoint = str(endpoint.spec), endpoint
         self._settings = settings
-        self._provider = Provider(endpoint, LLMUnavailable)
+        self._provider = ProviderClient(endpoint, LLMUnavailable)
         self._turns = BoundedSemaphore(settings.llm_questions)
         pinned = settings.llm_structured
         self._pinned: Structured | None = None if pinned == "auto" else pinned
@@ -130,7 +130,7 @@ class OpenAICompatible:
     def _until_it_fits(self, question: Question[A], tally: _Tally) -> A:
         deadline = time.monotonic() + QUESTION_TIMEOUTS * self._settings.llm_timeout
         correction: list[dict[str, str]] = []
-        problem, reply, cut = "", _Said(""), 0
+        problem, reply, cut = "", _Reply(""), 0
         for number in range(TRIES):
             if number and deadline - time.monotonic() < LEAST_SECONDS:
                 problem += "; no time is left to ask again"
@@ -139,13 +139,13 @@ class OpenAICompatible:
             cut += reply.cut_off
             try:
                 answer = reply.answer(question)
-            except Unusable as error:
+            except UnusableReply as error:
                 tally["failures"] += 1
                 cut_off = f"it was cut off at {prompts.answer_tokens():,} tokens (JIYI_LLM_MAX_TOKENS)"
                 problem = cut_off if reply.cut_off else str(error)
-                wish = (_SHORTER if reply.cut_off else _AGAIN)[question.language]
-                wish = wish.format(problem=error.localized(question.language))
-                correction = _correction(reply.text, wish)
+                instruction = (_SHORTER if reply.cut_off else _AGAIN)[question.language]
+                instruction = instruction.format(problem=error.localized(question.language))
+                correction = _correction(reply.text, instruction)
             else:
                 tally["repaired"] = int(number > 0)
                 return answer
@@ -160,7 +160,7 @@ class OpenAICompatible:
 
     def _say(
         self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally
-    ) -> _Said:
+    ) -> _Reply:
         try:
             completion = self._request(question, correction, deadline, tally)
         except LLMUnavailable:
@@ -172,7 +172,7 @@ class OpenAICompatible:
             finish, message = choice.get("finish_reason"), choice["message"]
             text, refusal = text_of(message), message.get("refusal")
         except (LookupError, TypeError, AttributeError):
-            return _Said("", problem="it holds no message")
+            return _Reply("", problem="it holds no message")
         if finish == "content_filter":
             name = prompts.signature(question, question.language)
             tally["failures"] += 1
@@ -180,19 +180,19 @@ class OpenAICompatible:
             failure.refused = True
             raise failure
         refused = f", refused with {str(refusal)[:QUOTED]!r}" if refusal else ""
-        return _Said(text, finish == "length", "" if text else f"it is empty{refused}")
+        return _Reply(text, finish == "length", "" if text else f"it is empty{refused}")
 
     def _request(
         self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally
     ) -> JsonObject:
         endpoint, schema = self.endpoint, question.answer.model_json_schema()
-        known = dialect = recall(endpoint, self._pinned)
+        initial = dialect = recall(endpoint, self._pinned)
         while True:
             remaining = max(deadline - time.monotonic(), LEAST_SECONDS)
-            patience = Patience(min(self._settings.llm_timeout, remaining), REQUEST_TRIES, remaining)
+            patience = RetryLimits(min(self._settings.llm_timeout, remaining), REQUEST_TRIES, remaining)
             # A model that did not keep to a schema is shown the form as well.
-            shown = correction or dialect.structured != "schema"
-            example = prompts.example_of(schema, question.language) if shown else ""
+            with_example = correction or dialect.structured != "schema"
+            example = prompts.example_of(schema, question.language) if with_example else ""
             messages = _corrected(prompts.messages(question, example), correction)
             form = dialect.body(question.prompt, schema, prompts.answer_tokens())
             tally["calls"] += 1
@@ -206,7 +206,7 @@ class OpenAICompatible:
                 tally["failures"] += 1
                 dialect = other
             else:
-                if dialect != known:  # only what has helped is remembered
+                if dialect != initial:  # only what has helped is remembered
                     remember(endpoint, dialect, self._pinned)
                 return completion
 
@@ -230,7 +230,7 @@ class OpenAICompatible:
         body = {**self._body([{"role": "user", "content": "Say OK."}]), **self._settings.llm_extras, **limit}
         tally["calls"] += 1
         try:
-            tally.add(self._provider.chat(body, Patience(self._settings.llm_timeout, 1)))
+            tally.add(self._provider.chat(body, RetryLimits(self._settings.llm_timeout, 1)))
         except LLMUnavailable:
             tally["failures"] += 1
             raise
@@ -257,6 +257,6 @@ def _corrected(messages: list[dict[str, str]], correction: list[dict[str, str]])
     return [*before, {**last, "content": f"{last['content']}\n\n{correction[0]['content']}"}]
 
 
-def _correction(reply: str, wish: str) -> list[dict[str, str]]:
-    said = [{"role": "assistant", "content": reply[:SHOWN_AGAIN]}] if reply.strip() else []
-    return [*said, {"role": "user", "content": wish}]
+def _correction(reply: str, instruction: str) -> list[dict[str, str]]:
+    turns = [{"role": "assistant", "content": reply[:SHOWN_AGAIN]}] if reply.strip() else []
+    return [*turns, {"role": "user", "content": instruction}]

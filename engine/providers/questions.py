@@ -55,14 +55,14 @@ class OneSentence(BaseModel):
     sentence: Sentence
 
 
-def too_many(field: str, given: int, wanted: int) -> list[str]:
+def too_many(field: str, count: int, limit: int) -> list[str]:
     """What is wrong with so many entries of an answer's field."""
-    return [f"{field}: {given} given, {wanted} asked for"] if given > wanted else []
+    return [f"{field}: {count} given, {limit} asked for"] if count > limit else []
 
 
-def no_numbers(field: str, given: list[int], count: int) -> list[str]:
+def no_numbers(field: str, numbers: list[int], count: int) -> list[str]:
     """What is wrong with numbers of statements that are not from 0 to below ``count``."""
-    wrong = [number for number in given if not 0 <= number < count]
+    wrong = [number for number in numbers if not 0 <= number < count]
     return [f"{field}: {wrong} are no numbers of the statements 0 … {count - 1}"] if wrong else []
 
 

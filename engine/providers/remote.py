@@ -21,7 +21,7 @@ import numpy as np
 
 from engine.providers.breakers import note_error
 from engine.providers.embedder_specs import CALLS, dimensions_of, unit_rows
-from engine.providers.guarded import Patience, Provider
+from engine.providers.guarded import ProviderClient, RetryLimits
 from engine.providers.spec import Endpoint
 from jiyi.errors import EmbeddingUnavailable, RerankerUnavailable, TextRefused
 from jiyi.protocol.wire.vectors import Float32
@@ -59,7 +59,7 @@ class RemoteEmbedder:
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self.model = endpoint.spec.model_name
         self._endpoint = endpoint
-        self._provider = Provider(endpoint, EmbeddingUnavailable)
+        self._provider = ProviderClient(endpoint, EmbeddingUnavailable)
         #: As declared; otherwise what is stored says which size is right (``embedder_of``), never an answer.
         self._size = dimensions_of(endpoint.spec)
         self._who = f"{endpoint.spec.vendor}'s {endpoint.spec.model_name}"
@@ -80,15 +80,17 @@ class RemoteEmbedder:
 
     def _in_time(self, texts: list[str], until: float, count: int) -> list[Float32]:
         """Their vectors; where a call takes longer than it may, of half as many at a time."""
-        left, alone = 0.0, len(texts) == 1
+        remaining, alone = 0.0, len(texts) == 1
         try:
             with ExitStack() as turn:
                 turn.enter_context(self._turn(until, count))
-                left = max(until - time.monotonic(), SHORTEST_EMBEDDING)
-                patience = Patience(min(CALL_SECONDS, left), total=left, answered=turn.close, again=alone)
+                remaining = max(until - time.monotonic(), SHORTEST_EMBEDDING)
+                patience = RetryLimits(
+                    min(CALL_SECONDS, remaining), total=remaining, answered=turn.close, again=alone
+                )
                 return [self._embed(texts, patience)]
         except EmbeddingUnavailable as error:
-            if alone or not error.timed_out or left < CALL_SECONDS:
+            if alone or not error.timed_out or remaining < CALL_SECONDS:
                 raise
         self._fewer, self._fewer_until = len(texts) // 2, time.monotonic() + FEWER_SECONDS
         return [part for some in self._chunks(texts) for part in self._in_time(some, until, count)]
@@ -102,8 +104,8 @@ class RemoteEmbedder:
     @contextmanager
     def _turn(self, until: float, count: int) -> Iterator[None]:
         """One of the calls that may be open at once, before ``until``, by ``time.monotonic``."""
-        left = until - time.monotonic()
-        if left <= 0 or not self._calls.acquire(timeout=left):
+        remaining = until - time.monotonic()
+        if remaining <= 0 or not self._calls.acquire(timeout=remaining):
             raise EmbeddingUnavailable(
                 f"{self._endpoint.spec.vendor} took more than {BATCH_SECONDS:g} s for {count} texts: lower"
                 " JIYI_EMBED_BATCH"
@@ -119,7 +121,7 @@ class RemoteEmbedder:
 
     def queries(self, texts: Sequence[str]) -> Float32:
         """One try only: somebody waits, and retrieval can do without."""
-        patience = Patience(QUERY_SECONDS, tries=1, total=QUERY_SECONDS)
+        patience = RetryLimits(QUERY_SECONDS, tries=1, total=QUERY_SECONDS)
         return self._joined([self._ask(chunk, patience) for chunk in self._chunks(texts)])
 
     def _joined(self, parts: Sequence[Float32]) -> Float32:
@@ -141,7 +143,7 @@ class RemoteEmbedder:
         if chunk:
             yield chunk
 
-    def _embed(self, texts: list[str], patience: Patience) -> Float32:
+    def _embed(self, texts: list[str], patience: RetryLimits) -> Float32:
         try:
             return self._ask(texts, patience)
         except EmbeddingUnavailable as error:
@@ -151,12 +153,12 @@ class RemoteEmbedder:
 
     def _works(self) -> bool:
         try:
-            self._ask([HARMLESS], Patience(QUERY_SECONDS, tries=1))
+            self._ask([HARMLESS], RetryLimits(QUERY_SECONDS, tries=1))
         except EmbeddingUnavailable:
             return False
         return True
 
-    def _ask(self, texts: list[str], patience: Patience) -> Float32:
+    def _ask(self, texts: list[str], patience: RetryLimits) -> Float32:
         spec = self._endpoint.spec
         # As numbers: DashScope knows no base64, which the SDK would ask for.
         body: dict[str, Any] = {"model": spec.model, "input": texts, "encoding_format": "float"}
@@ -218,14 +220,14 @@ class RemoteReranker:
     def __init__(self, endpoint: Endpoint) -> None:
         self.model = str(endpoint.spec)
         self._endpoint = endpoint
-        self._provider = Provider(endpoint, RerankerUnavailable)
+        self._provider = ProviderClient(endpoint, RerankerUnavailable)
         #: Which form the server takes; None before it has answered.
         self._form: str | None = None
 
     def relevance(self, query: str, documents: Sequence[str], seconds: float) -> list[float]:
         """As :class:`engine.providers.llms.Reranker` has it."""
-        asked, texts = query[-MOST_QUERY_CHARS:], [text[:MOST_DOCUMENT_CHARS] for text in documents]
-        answer = self._ask(asked, texts, time.monotonic() + seconds)
+        query_end, texts = query[-MOST_QUERY_CHARS:], [text[:MOST_DOCUMENT_CHARS] for text in documents]
+        answer = self._ask(query_end, texts, time.monotonic() + seconds)
         try:
             return _scores(answer, len(texts), self.model)
         except RerankerUnavailable as error:
@@ -253,9 +255,9 @@ class RemoteReranker:
         return answer
 
 
-def _once_before(until: float) -> Patience:
+def _once_before(until: float) -> RetryLimits:
     seconds = max(until - time.monotonic(), SHORTEST_RERANKING)
-    return Patience(seconds, tries=1, total=seconds)
+    return RetryLimits(seconds, tries=1, total=seconds)
 
 
 def _scores(answer: Any, count: int, who: str) -> list[float]:

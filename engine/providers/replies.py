@@ -46,7 +46,7 @@ _BEGINS = re.compile(r"\{\s*[\"']")
 _TWO = re.compile(r"\}[^{},\]\"']*\{")
 
 
-class Unusable(Exception):  # noqa: N818 – its name says what happened
+class UnusableReply(Exception):  # noqa: N818 – its name says what happened
     """A reply that is no answer; :meth:`localized` says why in a prompt's language."""
 
     def __init__(self, problem: str, zh: str) -> None:
@@ -85,32 +85,32 @@ def answer_in(reply: str, question: Question[A], *, cut_off: bool = False) -> A:
     one.
 
     Raises:
-        Unusable: it is too long, holds no JSON, or not what was asked for, or two answers, or cannot be
+        UnusableReply: it is too long, holds no JSON, or not what was asked for, or two answers, or cannot be
         stored.
     """
     if len(reply) > MAX_REPLY_CHARS:
         size, most = f"{len(reply):,}", f"{MAX_REPLY_CHARS:,}"
-        raise Unusable(f"it has {size} characters, more than {most}", f"它有 {size} 个字符，超过 {most}")
+        raise UnusableReply(f"it has {size} characters, more than {most}", f"它有 {size} 个字符，超过 {most}")
     whole = reply.strip(BOM).strip()
-    said = _said(whole)
+    answer_text = _without_thoughts(whole)
     answers: list[A] = []
-    problem = Unusable("it is not one JSON object and nothing else", "它不是单独的一个 JSON 对象")
+    problem = UnusableReply("it is not one JSON object and nothing else", "它不是单独的一个 JSON 对象")
     for find in (_strict, *(() if cut_off else (_repaired,))):
-        for value in [*_whole(whole), *find(said)]:
+        for value in [*_whole(whole), *find(answer_text)]:
             try:
                 answer = _checked(value, question)
-            except Unusable as error:
+            except UnusableReply as error:
                 problem = error
             else:
                 answers += [answer] if answer not in answers else []
         if len(answers) > 1:
-            raise Unusable("it holds several different answers", "它包含几个不同的答案")
+            raise UnusableReply("it holds several different answers", "它包含几个不同的答案")
         if answers:
             return answers[0]
     raise problem
 
 
-def _said(text: str) -> str:
+def _without_thoughts(text: str) -> str:
     """Without thoughts, which may be about other answers."""
     if CHANNEL in text:
         _, final, text = text.rpartition(FINAL)
@@ -167,7 +167,7 @@ def _repaired(text: str) -> list[Any]:
 
 
 def _checked(value: Any, question: Question[A]) -> A:
-    """``value`` as the answer, also wrapped once or as its only field. Raises :class:`Unusable`."""
+    """``value`` as the answer, also wrapped once or as its only field. Raises :class:`UnusableReply`."""
     names = question.answer.model_fields.keys()
     inner = value[0] if isinstance(value, list) and len(value) == 1 else value
     fits = isinstance(inner, dict) and bool(inner.keys() & names)
@@ -177,7 +177,7 @@ def _checked(value: Any, question: Question[A]) -> A:
     elif not fits and len(names) == 1 and not isinstance(value, dict | bool):
         inner = {next(iter(names)): value}
     if not isinstance(inner, dict):
-        raise Unusable("it is not one JSON object and nothing else", "它不是单独的一个 JSON 对象")
+        raise UnusableReply("it is not one JSON object and nothing else", "它不是单独的一个 JSON 对象")
     return _validated(inner, question)
 
 
@@ -185,18 +185,20 @@ def _validated(content: JsonMapping, question: Question[A]) -> A:
     fields = question.answer.model_fields
     if content and content.keys().isdisjoint(fields):
         names = ", ".join(fields)
-        raise Unusable(f"it has none of the fields {names}: required, but missing", f"它缺少字段 {names}")
+        raise UnusableReply(
+            f"it has none of the fields {names}: required, but missing", f"它缺少字段 {names}"
+        )
     try:
         answer = cast("A", question.answer.model_validate(content))
     except ValidationError as error:
         problem = _short(join_problems(problems_of(error)))
-        raise Unusable(problem, f"这些字段不符合要求：{problem}") from None
+        raise UnusableReply(problem, f"这些字段不符合要求：{problem}") from None
     problems = [*unstorable(answer.model_dump()), *question.problems(answer)]
     if PLACEHOLDER in _texts(answer.model_dump()):
         problems.append(f"{PLACEHOLDER} stands for a text of your own")
     if problems:
         problem = _short(join_problems(problems))
-        raise Unusable(problem, f"这些内容不符合要求：{problem}")
+        raise UnusableReply(problem, f"这些内容不符合要求：{problem}")
     return answer
 
 

@@ -94,8 +94,8 @@ def parse(text: str, setting: str, local: Collection[str] = ()) -> Spec:
     name, _, model = text.strip().partition(":")
     vendor = ALIASES.get(name.lower(), name.lower())
     if vendor not in PRESETS and vendor not in local:
-        known = ", ".join(sorted({*local, *PRESETS}))
-        raise SettingsError(f"{setting}: unknown provider {name[:60]!r}; known are {known}")
+        names = ", ".join(sorted({*local, *PRESETS}))
+        raise SettingsError(f"{setting}: unknown provider {name[:60]!r}; known are {names}")
     base, at, size = model.rpartition("@")
     if not at:
         return Spec(vendor, model)
@@ -131,7 +131,9 @@ def resolve(
         raise SettingsError(
             f"{setting}_BASE_URL {what}, and {spec.vendor} needs one: like http://host:8000/v1"
         )
-    return Endpoint(purpose, preset, spec, address, _given(api_key) or _key_from_environment(preset), setting)
+    return Endpoint(
+        purpose, preset, spec, address, _as_secret(api_key) or _key_from_environment(preset), setting
+    )
 
 
 def has_key(preset: Preset) -> bool:
@@ -139,13 +141,13 @@ def has_key(preset: Preset) -> bool:
     return _key_from_environment(preset) is not None
 
 
-def _given(key: SecretStr | str) -> SecretStr | None:
+def _as_secret(key: SecretStr | str) -> SecretStr | None:
     text = key.get_secret_value() if isinstance(key, SecretStr) else key
     return SecretStr(text.strip()) if text.strip() else None
 
 
 def _key_from_environment(preset: Preset) -> SecretStr | None:
-    return next(filter(None, (_given(os.environ.get(name, "")) for name in preset.key_variables)), None)
+    return next(filter(None, (_as_secret(os.environ.get(name, "")) for name in preset.key_variables)), None)
 
 
 #: Characters of addresses in a message.
@@ -177,8 +179,8 @@ def public_address(host: str, port: int) -> str:
         OSError: it cannot be looked up.
     """
     addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    named = {name.strip().lower() for name in get_settings().private_hosts.split(",")}
-    allowed = named & {host.lower(), f"{host}:{port}".lower()}
+    private_hosts = {name.strip().lower() for name in get_settings().private_hosts.split(",")}
+    allowed = private_hosts & {host.lower(), f"{host}:{port}".lower()}
     if not addresses or not (allowed or all(map(is_public, addresses))):
         raise PrivateAddress(
             f"{host} is not a public address here ({', '.join(addresses)[:MAX_QUOTE]}); an operator may name"

@@ -78,14 +78,14 @@ def _needs(name: str, language: Language) -> frozenset[Ability]:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a model can do, as far as it was asked. ``found``: ability → why it does not have it, empty if it
-    has it.
+class ModelVerdict:
+    """What a model can do, as far as it was asked. ``results``: ability → why it does not have it, empty
+    if it has it.
 
     ``paused``: prompt → until when rules have it, in epoch seconds.
     """
 
-    found: Mapping[Ability, str]
+    results: Mapping[Ability, str]
     paused: Mapping[str, float]
 
     def why_rules(self, question: Question[Any]) -> str:
@@ -97,9 +97,11 @@ class Verdict:
 
     def untried(self, question: Question[Any]) -> list[Ability]:
         """What the question needs and the model has not been asked yet."""
-        return [ability for ability in ABILITIES if ability in needs(question) and ability not in self.found]
+        return [
+            ability for ability in ABILITIES if ability in needs(question) and ability not in self.results
+        ]
 
-    def left(self) -> list[PromptByRules]:
+    def prompts_by_rules(self) -> list[PromptByRules]:
         """Prompts that rules answer, with the reasons."""
         rows = []
         for name in NEEDS:
@@ -114,20 +116,20 @@ class Verdict:
         return rows
 
     def _failed(self, needed: frozenset[Ability]) -> str:
-        missing = {one: self.found.get(one) for one in ABILITIES if one in needed}
+        missing = {one: self.results.get(one) for one in ABILITIES if one in needed}
         return "; ".join(f"{ability}: {why}" for ability, why in missing.items() if why)
 
 
-def verdict(endpoint: Endpoint) -> Verdict:
+def verdict(endpoint: Endpoint) -> ModelVerdict:
     """What a model can do, asked with today's prompts, and which prompts rules have for a while."""
     values = known.read(endpoint)
-    found: dict[Ability, str] = {}
+    results: dict[Ability, str] = {}
     for ability in ABILITIES if get_settings().llm_trial_days else ():
         match values.get(CAN + ability):
             case [str() as version, str() as why] if version == _version(ability):
-                found[ability] = why
+                results[ability] = why
     paused = {name.removeprefix(PAUSE): until for name, until in values.items() if name.startswith(PAUSE)}
-    return Verdict(found, paused)
+    return ModelVerdict(results, paused)
 
 
 def note_ability(endpoint: Endpoint, ability: Ability, why: str) -> None:

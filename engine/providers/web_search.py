@@ -38,7 +38,7 @@ MAX_QUERY_CHARS = 400
 MAX_TITLE_CHARS, MAX_URL_CHARS, MAX_CONTENT_CHARS = 300, 2_000, 2_000
 
 
-class SearchOptions(BaseModel, frozen=True, extra="forbid"):
+class WebSearchOptions(BaseModel, frozen=True, extra="forbid"):
     """The three that a workflow may name."""
 
     max_results: int = Field(DEFAULT_RESULTS, ge=1, le=MAX_WEB_RESULTS)
@@ -78,12 +78,12 @@ class WebSearch(Protocol):
         """Its name, as in the setting."""
         ...
 
-    def search(self, query: str, options: SearchOptions) -> SearchResult:
+    def search(self, query: str, options: WebSearchOptions) -> SearchResult:
         """Raises :class:`jiyi.errors.SearchUnavailable` with a sentence that says what to do."""
         ...
 
 
-def hits_of(items: Any, options: SearchOptions) -> list[SearchHit]:
+def hits_of(items: Any, options: WebSearchOptions) -> list[SearchHit]:
     """The usable ones among ``found``, best first, each address once; anything else is left out."""
     hits: dict[str, SearchHit] = {}
     for item in items if isinstance(items, list) else ():
@@ -106,8 +106,8 @@ def words(value: Any, limit: int = MAX_CONTENT_CHARS) -> str:
 def within(url: str, domains: Iterable[str]) -> bool:
     """Whether an address is one of the domains', or below; any is, without domains."""
     host = (urlsplit(url).hostname or "").lower()
-    wanted = list(domains)
-    return not wanted or any(host == domain or host.endswith(f".{domain}") for domain in wanted)
+    allowed = list(domains)
+    return not allowed or any(host == domain or host.endswith(f".{domain}") for domain in allowed)
 
 
 def _hit(item: Any) -> SearchHit | None:
@@ -163,7 +163,7 @@ class Address:
             raise SearchUnavailable(f"{self.setting} is no http:// or https:// address")
 
     @property
-    def shown(self) -> str:
+    def safe_url(self) -> str:
         """Without what it may hold beside the address."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
@@ -199,14 +199,14 @@ def fetch_json(
                 if status == 303:
                     method, body = "GET", None
     except httpx2.TimeoutException:
-        raise SearchUnavailable(f"{address.shown} did not answer within {seconds:g} s") from None
+        raise SearchUnavailable(f"{address.safe_url} did not answer within {seconds:g} s") from None
     except PrivateAddress as error:
         raise SearchUnavailable(f"{error}, or set {address.setting} if it is meant") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise SearchUnavailable(
-            f"{address.shown} cannot be reached: {str(error)[:MAX_QUOTE] or type(error).__name__}"
+            f"{address.safe_url} cannot be reached: {str(error)[:MAX_QUOTE] or type(error).__name__}"
         ) from None
-    raise SearchUnavailable(f"{address.shown} redirects more than {MAX_REDIRECTS} times")
+    raise SearchUnavailable(f"{address.safe_url} redirects more than {MAX_REDIRECTS} times")
 
 
 def _once(
@@ -218,19 +218,19 @@ def _once(
     until: float,
 ) -> tuple[int, bytes, str | None]:
     """Status, body, and where it redirects to."""
-    left = until - time.monotonic()
-    if left <= 0:
+    remaining = until - time.monotonic()
+    if remaining <= 0:
         raise httpx2.ReadTimeout("the time is up")
-    with client.stream(method, url, json=body, timeout=left) as response:
+    with client.stream(method, url, json=body, timeout=remaining) as response:
         if response.status_code in _REDIRECTS and "location" in response.headers:
             return response.status_code, b"", response.headers["location"]
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise SearchUnavailable(f"{address.shown} answered compressed, which was not asked for")
+            raise SearchUnavailable(f"{address.safe_url} answered compressed, which was not asked for")
         content = bytearray()
         for chunk in response.iter_raw():
             content += chunk
             if len(content) > MAX_BODY_BYTES:
-                raise SearchUnavailable(f"{address.shown} answered more than {MAX_BODY_BYTES:,} bytes")
+                raise SearchUnavailable(f"{address.safe_url} answered more than {MAX_BODY_BYTES:,} bytes")
             if time.monotonic() > until:  # the client's time-out is between two pieces, which may be small
                 raise httpx2.ReadTimeout("the time is up")
         return response.status_code, bytes(content), None
@@ -246,7 +246,7 @@ def _same_host(url: httpx2.URL, target: str, address: Address) -> httpx2.URL:
     new = url.join(target)
     if (new.scheme, new.host, new.port) != (url.scheme, url.host, url.port):
         raise SearchUnavailable(
-            f"{address.shown} redirects to another host, {new.host[:MAX_QUOTE]}: it is not followed"
+            f"{address.safe_url} redirects to another host, {new.host[:MAX_QUOTE]}: it is not followed"
         )
     return new
 
@@ -257,7 +257,7 @@ def _json(content: bytes, status: int, address: Address) -> Any:
     except (ValueError, RecursionError):
         if status >= 400:
             return None
-        raise SearchUnavailable(f"{address.shown} answered no JSON: check {address.setting}") from None
+        raise SearchUnavailable(f"{address.safe_url} answered no JSON: check {address.setting}") from None
 
 
 class SearXNG:
@@ -268,15 +268,15 @@ class SearXNG:
     def __init__(self, address: Address, seconds: float) -> None:
         self._address, self._seconds = address, seconds
 
-    def search(self, query: str, options: SearchOptions) -> SearchResult:
+    def search(self, query: str, options: WebSearchOptions) -> SearchResult:
         """One page of results, those of other domains left out here. Raises :class:`SearchUnavailable`."""
-        asked = query[:MAX_QUERY_CHARS]
+        search_text = query[:MAX_QUERY_CHARS]
         if len(options.domains) == 1:  # most of the engines behind it understand this
-            asked = f"site:{options.domains[0]} {asked}"
-        params = {"q": asked, "format": "json", "categories": options.search_type}
+            search_text = f"site:{options.domains[0]} {search_text}"
+        params = {"q": search_text, "format": "json", "categories": options.search_type}
         status, answer = fetch_json(self._address, "GET", "/search", seconds=self._seconds, params=params)
         if status != 200 or not isinstance(answer, dict):
-            raise SearchUnavailable(f"SearXNG ({self._address.shown}) {_searxng_problem(status)}")
+            raise SearchUnavailable(f"SearXNG ({self._address.safe_url}) {_searxng_problem(status)}")
         return SearchResult(
             query=query,
             provider=self.provider,
@@ -313,7 +313,7 @@ class Tavily:
     def __init__(self, address: Address, api_key: SecretStr, seconds: float) -> None:
         self._address, self._key, self._seconds = address, api_key, seconds
 
-    def search(self, query: str, options: SearchOptions) -> SearchResult:
+    def search(self, query: str, options: WebSearchOptions) -> SearchResult:
         """An advanced search with its answer, as the original asks for. Raises :class:`SearchUnavailable`."""
         body: dict[str, Any] = {
             "query": query[:MAX_QUERY_CHARS],
@@ -330,7 +330,9 @@ class Tavily:
             self._address, "POST", "/search", seconds=self._seconds, body=body, headers=headers
         )
         if status != 200 or not isinstance(answer, dict):
-            raise SearchUnavailable(f"Tavily ({self._address.shown}) {_tavily_problem(status, answer, key)}")
+            raise SearchUnavailable(
+                f"Tavily ({self._address.safe_url}) {_tavily_problem(status, answer, key)}"
+            )
         return SearchResult(
             query=query,
             provider=self.provider,
@@ -353,7 +355,7 @@ def _tavily_problem(status: int, answer: Any, key: str) -> str:
 TAVILY_KEY = "TAVILY_API_KEY"
 
 
-def chosen(settings: Settings) -> tuple[WebSearch | None, str]:
+def configured_engine(settings: Settings) -> tuple[WebSearch | None, str]:
     """The engine, or None and what to set to have one.
 
     Raises:

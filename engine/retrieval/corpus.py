@@ -85,9 +85,9 @@ def similarity_matrix(
     lengths = np.sqrt(np.maximum(mine * with_u + other * with_v - every * with_whole - own * with_spoken, 0))
     products = mine.T * with_v + other.T * with_u - every.T * with_whole - own.T * with_others
     scale = lengths * lengths.T
-    likeness: Floats = np.zeros(uv.shape)
-    np.divide(products, scale, out=likeness, where=scale > MIN_NORM)
-    return likeness
+    similarity: Floats = np.zeros(uv.shape)
+    np.divide(products, scale, out=similarity, where=scale > MIN_NORM)
+    return similarity
 
 
 #: Share of a neighbour's score, by how far away it is in the session.
@@ -184,8 +184,8 @@ class Corpus:
     #: Which rows say what is usual; None for all. Others are measured by these, so that asking a question
     #: changes no answer.
     counted: Counted = None
-    #: What was worked out from the rows alone (:meth:`kept`).
-    _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+    #: What was worked out from the rows alone (:meth:`cached`).
+    _cache: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -230,19 +230,19 @@ class Corpus:
     def __len__(self) -> int:
         return int(self.created.size)
 
-    def kept(self, name: Hashable, make: Callable[[], T]) -> T:
+    def cached(self, name: Hashable, make: Callable[[], T]) -> T:
         """What is the same for every question, made by the first that needs it. Nobody writes into it."""
-        if name not in self._kept:
-            self._kept[name] = make()
-        return cast("T", self._kept[name])
+        if name not in self._cache:
+            self._cache[name] = make()
+        return cast("T", self._cache[name])
 
     @property
     def has_vector(self) -> NDArray[np.bool_]:
-        return self.kept("has_vector", lambda: self.lengths > MIN_NORM)
+        return self.cached("has_vector", lambda: self.lengths > MIN_NORM)
 
     @property
     def all_have_vectors(self) -> bool:
-        return self.kept("all_have_vectors", lambda: bool(self.has_vector.all()))
+        return self.cached("all_have_vectors", lambda: bool(self.has_vector.all()))
 
     def of_counted(self, values: NDArray[V]) -> NDArray[V]:
         return values if self.counted is None else values[self.counted]
@@ -251,8 +251,8 @@ class Corpus:
         """Similarity of each of some rows with each, see :func:`similarity_matrix`; 0 without a vector."""
         has, lengths = self.lengths[rows] > MIN_NORM, np.maximum(self.lengths[rows], MIN_NORM)
         unit = np.where(has[:, None], self.vectors[rows] / lengths[:, None], 0).astype(np.float64)
-        likeness = similarity_matrix(unit, self.languages[rows], self.sums.astype(np.float64), self.counts)
-        return np.where(has[:, None] & has, likeness, 0)
+        similarity = similarity_matrix(unit, self.languages[rows], self.sums.astype(np.float64), self.counts)
+        return np.where(has[:, None] & has, similarity, 0)
 
 
 def centre_of(sums: Float32, count: int) -> Float32:
@@ -298,14 +298,14 @@ def language_codes(texts: Sequence[str]) -> NDArray[np.int8]:
 #: Characters of a text that its words are taken from: each is compared with each.
 MAX_READ = 1_000
 #: From here on two texts are similar by the weight of shared words.
-ALIKE_BY_WORDS = 0.15
+SIMILAR_BY_WORDS = 0.15
 
 
-def likeness_by_words(texts: Sequence[str]) -> Floats:
+def similarity_by_words(texts: Sequence[str]) -> Floats:
     """BM25 of each text for another's words, over what it has for its own; the mean of both ways."""
     lexicon = Lexicon()
     lexicon.extend(" ".join(tokens(text[:MAX_READ])) for text in texts)
-    scores = np.array([lexicon.likeness(row) for row in range(len(texts))]).reshape(len(texts), len(texts))
+    scores = np.array([lexicon.similarity(row) for row in range(len(texts))]).reshape(len(texts), len(texts))
     own = np.maximum(np.diagonal(scores), MIN_NORM)
     shares = scores / own[:, None]
     return np.asarray((shares + shares.T) / 2, dtype=np.float64)

@@ -131,7 +131,7 @@ class Postings:
         return codes, rows, counts
 
 
-class Keywords:
+class KeywordLists:
     """Lists of keywords in lower case, each known by its position. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -162,8 +162,8 @@ class Keywords:
     def having_any(self, keywords: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each list has any of the keywords, in whatever case."""
         self._unpack()
-        wanted = [self._codes.get(keyword.lower(), -1) for keyword in keywords]
-        return self._lists.having_any(np.array(wanted, np.int32))
+        codes = [self._codes.get(keyword.lower(), -1) for keyword in keywords]
+        return self._lists.having_any(np.array(codes, np.int32))
 
     def _unpack(self) -> None:
         packed, self._packed, self._packed_bytes = self._packed, [], 0
@@ -240,7 +240,7 @@ class Lexicon:
     def bytes_used(self) -> int:
         """About what it takes, with some for each token's string."""
         arrays = self._postings.nbytes + self._texts.nbytes + 8 * len(self._lengths)
-        return arrays + 250 * len(self._tokens) + 12 * self._kept_size
+        return arrays + 250 * len(self._tokens) + 12 * self._cache_size
 
     def extend(self, texts: Iterable[str]) -> None:
         """Append texts, each as its tokens with spaces between."""
@@ -296,11 +296,11 @@ class Lexicon:
 
         A mapping says what each token counts.
         """
-        asked = dict(tokens) if isinstance(tokens, Mapping) else dict.fromkeys(tokens, 1.0)
-        scored = self._scored(asked)
+        weights = dict(tokens) if isinstance(tokens, Mapping) else dict.fromkeys(tokens, 1.0)
+        scored = self._scored(weights)
         return sum(
             weight * (scored[token][2] if token in scored else self._rarity(0))
-            for token, weight in asked.items()
+            for token, weight in weights.items()
         )
 
     def text(self, position: int) -> tuple[str, ...]:
@@ -310,14 +310,14 @@ class Lexicon:
         """How many telling tokens each text has."""
         return np.array(self._contents, dtype=np.int32)
 
-    def likeness(self, position: int) -> Floats:
+    def similarity(self, position: int) -> Floats:
         """BM25 of each text for the tokens of one of them."""
         return self.bm25(self.text(position))
 
     def _forget(self) -> None:
         """Of the tokens' scores, and how much a text's length counts."""
-        self._kept: dict[str, Scored] = {}
-        self._kept_size = 0
+        self._cache: dict[str, Scored] = {}
+        self._cache_size = 0
         self._discounts: Floats | None = None
 
     def _learn(self) -> None:
@@ -337,22 +337,22 @@ class Lexicon:
 
     def _scored(self, tokens: Iterable[str]) -> dict[str, Scored]:
         """Each token that occurs, with its part of the scores. A single Chinese character occurs in pairs."""
-        wanted = dict.fromkeys(tokens)
-        if self._kept_size > max(KEPT, KEPT_TIMES * len(self._lengths)):
+        distinct = dict.fromkeys(tokens)
+        if self._cache_size > max(KEPT, KEPT_TIMES * len(self._lengths)):
             self._forget()
         new = {
             token: where
-            for token in wanted
-            if token not in self._kept and (where := self._where(token)) is not None
+            for token in distinct
+            if token not in self._cache and (where := self._where(token)) is not None
         }
         containing = {} if self._statistics is None else self._statistics.containing(list(new))
         for token, (positions, counts) in new.items():
             among = positions if self._counted is None else np.flatnonzero(self._counted[positions])
             rarity = self._rarity(max(containing.get(token, 0), among.size))
             discount = self._length_discounts()[positions]
-            self._kept[token] = positions, rarity * counts * (K1 + 1) / (counts + discount), rarity
-            self._kept_size += positions.size
-        return {token: self._kept[token] for token in wanted if token in self._kept}
+            self._cache[token] = positions, rarity * counts * (K1 + 1) / (counts + discount), rarity
+            self._cache_size += positions.size
+        return {token: self._cache[token] for token in distinct if token in self._cache}
 
     def _where(self, token: str) -> tuple[Ints, Floats] | None:
         parts = [
@@ -376,9 +376,9 @@ class Lexicon:
     def _length_discounts(self) -> NDArray[np.float64]:
         if self._discounts is None:
             lengths = np.array(self._lengths, dtype=np.int32).astype(np.float64)
-            known = self._statistics
+            statistics = self._statistics
             counted = lengths if self._counted is None else lengths[self._counted]
-            average = counted.mean() if known is None else known.tokens / max(known.texts, 1)
+            average = counted.mean() if statistics is None else statistics.tokens / max(statistics.texts, 1)
             self._discounts = K1 * (1 - B + B * lengths / max(average, 1.0))
         return self._discounts
 

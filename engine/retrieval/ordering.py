@@ -44,7 +44,7 @@ from jiyi.text.words import language_of, telling
 
 #: At least so many of the best are looked at, however few are asked for.
 LOOKED_AT = 30
-#: At most so many of the best are compared with each other: their likenesses are a square of numbers.
+#: At most so many of the best are compared with each other: their similarities are a square of numbers.
 MOST_COMPARED = 1_000
 #: A newer memory updates an older one if its similarity to it
 #: (:func:`engine.retrieval.corpus.similarity_matrix`) and its relevance to the question, as a share of the
@@ -53,7 +53,7 @@ MOST_COMPARED = 1_000
 #: is, when it is) are very similar, too, and must not replace each other.
 SAYS_SO, MAY_SAY_SO, SAYS_NOTHING = 0.8, 1.3, 1.7
 #: And each of the two has to be at least so much.
-LEAST_ALIKE, LEAST_RELEVANT = 0.25, 0.3
+LEAST_SIMILARITY, LEAST_RELEVANT = 0.25, 0.3
 #: The ordinary is what the memories beyond those looked at have; as many as this are trusted as much as that
 #: nothing is ordinary.
 ORDINARY_PRIOR = 5
@@ -76,7 +76,7 @@ _PAST = re.compile(
 
 
 @dataclass(frozen=True)
-class Shown:
+class MemoryView:
     """What is looked at of each memory; what its text says is worked out once."""
 
     node_id: UUID
@@ -136,26 +136,26 @@ def ordinary(others: Floats) -> float:
     return (others.size * float(np.median(others)) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
 
 
-def replaces(shown: Sequence[Shown], similarity: Floats, relevance: Floats) -> NDArray[np.bool_]:
+def replaces(memories: Sequence[MemoryView], similarity: Floats, relevance: Floats) -> NDArray[np.bool_]:
     """Which memory (row) replaces which (column), ``(k, k)``: one about the same that was said some time
     before and is not much more relevant.
 
     Args:
-        shown: the memories, best first.
+        memories: the memories, best first.
         similarity: similarity of each with each, ``(k, k)``.
         relevance: theirs, see :func:`above_ordinary`, ``(k,)``.
     """
     share = share_of(relevance)
-    near = (similarity >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & told_later(shown)
+    near = (similarity >= LEAST_SIMILARITY) & (share >= LEAST_RELEVANT) & later_statements(memories)
     matters: list[bool] = np.asarray(near.any(axis=1)).tolist()  # only of these is read what they say
     enough = np.array(
-        [memory.needed if is_near else math.inf for memory, is_near in zip(shown, matters, strict=True)]
+        [memory.needed if is_near else math.inf for memory, is_near in zip(memories, matters, strict=True)]
     )
     return np.asarray(near & (similarity + np.minimum(share, 1) >= enough[:, None]), dtype=bool)
 
 
-def oldest_first(shown: Sequence[Shown]) -> list[int]:
-    return sorted(range(len(shown)), key=lambda place: shown[place].created)
+def oldest_first(memories: Sequence[MemoryView]) -> list[int]:
+    return sorted(range(len(memories)), key=lambda place: memories[place].created)
 
 
 def share_of(relevance: Floats) -> Floats:
@@ -163,71 +163,77 @@ def share_of(relevance: Floats) -> Floats:
     return np.asarray(relevance[:, None] / np.maximum(relevance, MIN_NORM), dtype=np.float64)
 
 
-def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
+def later_statements(memories: Sequence[MemoryView]) -> NDArray[np.bool_]:
     """Which memory (row) was said some time after which (column), of the same subject and user, ``(k, k)``.
 
     Not a thought, nor what is trusted less than the other.
     """
-    created = np.array([memory.created for memory in shown])
+    created = np.array([memory.created for memory in memories])
     codes: dict[tuple[str, str | None], int] = {}
     subjects = np.array(
-        [codes.setdefault((memory.subject or "", memory.user_id), len(codes)) for memory in shown]
+        [codes.setdefault((memory.subject or "", memory.user_id), len(codes)) for memory in memories]
     )
-    told = np.array([not memory.evidence for memory in shown], dtype=bool)
+    is_statement = np.array([not memory.evidence for memory in memories], dtype=bool)
     later = created[:, None] - created >= APART
-    trusted = np.array([memory.trusted for memory in shown], dtype=bool)
+    trusted = np.array([memory.trusted for memory in memories], dtype=bool)
     return np.asarray(
-        later & (subjects[:, None] == subjects) & told[:, None] & told & (trusted[:, None] >= trusted),
+        later
+        & (subjects[:, None] == subjects)
+        & is_statement[:, None]
+        & is_statement
+        & (trusted[:, None] >= trusted),
         dtype=bool,
     )
 
 
-def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, dict[int, int]]:
+def in_order(memories: Sequence[MemoryView], pairs: NDArray[np.bool_]) -> tuple[Order, dict[int, int]]:
     """Positions in their new order, and for each that is replaced the position of what replaces it.
 
     A newer memory goes directly before the best of the older ones that it (row) replaces (column).
     """
-    if not found.any():
-        return np.arange(len(shown)), {}
-    place: Floats = np.arange(len(shown), dtype=np.float64)
+    if not pairs.any():
+        return np.arange(len(memories)), {}
+    place: Floats = np.arange(len(memories), dtype=np.float64)
     by: dict[int, int] = {}
-    for newer in oldest_first(shown):
-        older = np.flatnonzero(found[newer])
+    for newer in oldest_first(memories):
+        older = np.flatnonzero(pairs[newer])
         if older.size:
             place[newer] = min(place[newer], np.nextafter(place[older].min(), -np.inf))
             by.update(dict.fromkeys(older.tolist(), newer))
     return np.argsort(place, kind="stable"), by
 
 
-def behind_evidence(shown: Sequence[Shown]) -> Order:
+def behind_evidence(memories: Sequence[MemoryView]) -> Order:
     """Positions in their new order: each thought behind its evidence that is there; without any, behind
     everything.
     """
-    if not any(memory.evidence for memory in shown):
-        return np.arange(len(shown))
-    there = {memory.node_id for memory in shown}
+    if not any(memory.evidence for memory in memories):
+        return np.arange(len(memories))
+    there = {memory.node_id for memory in memories}
     #: What each thought still waits for, and who waits for what.
-    missing = {place: memory.evidence & there for place, memory in enumerate(shown) if memory.evidence}
+    missing = {place: memory.evidence & there for place, memory in enumerate(memories) if memory.evidence}
     waits_for = {place: len(evidence) for place, evidence in missing.items()}
     waiting: defaultdict[UUID, list[int]] = defaultdict(list)
     for place, evidence in missing.items():
         for node_id in evidence:
             waiting[node_id].append(place)
     order: list[int] = []
-    done: set[int] = set()
-    for place in range(len(shown)):
-        if waits_for.get(place, 0) or (place in missing and not missing[place]) or place in done:
+    visited: set[int] = set()
+    for place in range(len(memories)):
+        if waits_for.get(place, 0) or (place in missing and not missing[place]) or place in visited:
             continue
         ready = [place]
         while ready:  # the earliest of those whose evidence is before them
             now = heappop(ready)
             order.append(now)
-            done.add(now)
-            for late in waiting[shown[now].node_id]:
+            visited.add(now)
+            for late in waiting[memories[now].node_id]:
                 waits_for[late] -= 1
                 if not waits_for[late] and late < place:  # a later one has its turn
                     heappush(ready, late)
-    return np.array([*order, *(place for place in range(len(shown)) if place not in done)], dtype=np.intp)
+    return np.array(
+        [*order, *(place for place in range(len(memories)) if place not in visited)], dtype=np.intp
+    )
 
 
 #: The least sum of similarity and a share of relevance where both are of a topic of the question: with a word
@@ -236,7 +242,7 @@ ENOUGH_CHANGED, ENOUGH = 0.3, 0.43
 #: What as much relevance as the older one's counts beside similarity.
 RELEVANCE_SHARE = 0.25
 #: And the least of each: of similarity, and of relevance above the ordinary.
-TOPIC_ALIKE, TOPIC_RELEVANT = 0.15, 0.15
+TOPIC_SIMILARITY, TOPIC_RELEVANT = 0.15, 0.15
 #: Share of the older one's relevance that the newer one has to have: what hardly answers does not go before
 #: what does. A newer one of the same topic that says outright that something is no longer as it was needs
 #: none: it names what is new rather than what was asked about.
@@ -305,18 +311,18 @@ def _same_attribute(older: str, newer: str) -> bool:
     )
 
 
-def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
+def may_be_renewed(question: str, memories: Sequence[MemoryView]) -> bool:
     """Whether any memory may update another one, before their similarity is known: most often all were said
     together.
     """
-    times = [memory.created for memory in shown]
+    times = [memory.created for memory in memories]
     if not times or max(times) - min(times) < APART:
         return False
     return not _ASKS_PAST.search(question) or _ASKS_LATEST.search(question) is not None
 
 
 def renewed(
-    question: str, shown: Sequence[Shown], similarity: Floats, relevance: Floats
+    question: str, memories: Sequence[MemoryView], similarity: Floats, relevance: Floats
 ) -> NDArray[np.bool_]:
     """Which memory (row), the newest of several, updates which (column), ``(k, k)``.
 
@@ -325,112 +331,116 @@ def renewed(
 
     Args:
         question: the text that was asked.
-        shown: the memories.
+        memories: the memories.
         similarity: similarity of each with each, ``(k, k)``.
         relevance: theirs above the ordinary, ``(k,)``.
     """
-    if not may_be_renewed(question, shown):
-        return np.zeros((len(shown), len(shown)), dtype=bool)
-    pairs = replaces(shown, similarity, relevance)
+    if not may_be_renewed(question, memories):
+        return np.zeros((len(memories), len(memories)), dtype=bool)
+    pairs = replaces(memories, similarity, relevance)
     topics = topics_of(question) - LISTS
     if topics:
-        of_topic = np.array([[_is_of(memory, topic) for memory in shown] for topic in sorted(topics)])
-        pairs = (pairs & _same_subject(question, of_topic, shown)) | _on_topic(
-            shown, of_topic, similarity, relevance
+        of_topic = np.array([[_is_of(memory, topic) for memory in memories] for topic in sorted(topics)])
+        pairs = (pairs & _same_subject(question, of_topic, memories)) | _on_topic(
+            memories, of_topic, similarity, relevance
         )
     by = np.zeros_like(pairs)
     if not pairs.any():  # as most often: what follows only takes pairs away
         return by
-    _drop(pairs, shown, _may_answer(question))
+    _drop(pairs, memories, _may_answer(question))
     if topics and topics <= OF_EACH:
-        _drop(pairs, shown, _names_thing(question, topics))
-    pairs &= ~_stand_beside(shown, pairs)
-    news = set(np.flatnonzero(pairs.any(axis=1)).tolist())
+        _drop(pairs, memories, _names_thing(question, topics))
+    pairs &= ~_stand_beside(memories, pairs)
+    updates = set(np.flatnonzero(pairs.any(axis=1)).tolist())
     newest = {
         older: newer
-        for newer in oldest_first(shown)
-        if newer in news
+        for newer in oldest_first(memories)
+        if newer in updates
         for older in np.flatnonzero(pairs[newer]).tolist()
     }
     by[list(newest.values()), list(newest)] = True
     return by
 
 
-def _drop(found: NDArray[np.bool_], shown: Sequence[Shown], fits: Callable[[str], bool]) -> None:
+def _drop(pairs: NDArray[np.bool_], memories: Sequence[MemoryView], fits: Callable[[str], bool]) -> None:
     """Take away the pairs whose newer memory does not fit. Only those that are in a pair are read."""
-    for newer in np.flatnonzero(found.any(axis=1)).tolist():
-        found[newer] &= fits(shown[newer].text)
+    for newer in np.flatnonzero(pairs.any(axis=1)).tolist():
+        pairs[newer] &= fits(memories[newer].text)
 
 
-def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Shown]) -> NDArray[np.bool_]:
+def _same_subject(
+    question: str, of_topic: NDArray[np.bool_], memories: Sequence[MemoryView]
+) -> NDArray[np.bool_]:
     """Which (row) may be about what an older one (column) is about: of the question's topic, or of none, but
     with a word of the question; beside the question, of the same topic.
     """
-    asked = np.asarray(of_topic.any(axis=0), dtype=bool)
-    topics = [narrowest(memory.topics) for memory in shown]
+    is_on_topic = np.asarray(of_topic.any(axis=0), dtype=bool)
+    topics = [narrowest(memory.topics) for memory in memories]
     unknown = np.array([not of for of in topics])
     names = frozenset[str]().union(*topics)
     has = np.array([[name in of for name in names] for of in topics], dtype=np.float64)
     related = (has @ has.T > 0) | (unknown[:, None] & unknown)
     words = words_of(question)
-    named = np.array(
+    names_word = np.array(
         [
             not of and any(word in memory.text.lower() for word in words)
-            for of, memory in zip(topics, shown, strict=True)
+            for of, memory in zip(topics, memories, strict=True)
         ]
     )
-    return np.asarray(asked[:, None] | (asked & named[:, None]) | (~asked & related), dtype=bool)
+    return np.asarray(
+        is_on_topic[:, None] | (is_on_topic & names_word[:, None]) | (~is_on_topic & related), dtype=bool
+    )
 
 
 def _on_topic(
-    shown: Sequence[Shown], of_topic: NDArray[np.bool_], similarity: Floats, relevance: Floats
+    memories: Sequence[MemoryView], of_topic: NDArray[np.bool_], similarity: Floats, relevance: Floats
 ) -> NDArray[np.bool_]:
     """Which (row) updates which (column), both of the same topic of the question."""
-    needed = np.array([memory.needed for memory in shown])
+    needed = np.array([memory.needed for memory in memories])
     enough = np.where(needed <= MAY_SAY_SO, ENOUGH_CHANGED, ENOUGH)
     both = np.einsum("ti,tj->ij", of_topic, of_topic)
-    news = np.isfinite(needed)[:, None] & ((needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :])
-    near = (similarity >= TOPIC_ALIKE) & (
+    is_change = np.isfinite(needed)[:, None] & ((needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :])
+    near = (similarity >= TOPIC_SIMILARITY) & (
         similarity + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None]
     )
     enough_of_it = (relevance[:, None] >= LEAST_SHARE * relevance) | (needed <= SAYS_SO)[:, None]
     answers = (relevance >= TOPIC_RELEVANT)[:, None] & enough_of_it
-    return np.asarray(both & news & near & answers & told_later(shown), dtype=bool)
+    return np.asarray(both & is_change & near & answers & later_statements(memories), dtype=bool)
 
 
-def _is_of(one: Shown, topic: str) -> bool:
+def _is_of(one: MemoryView, topic: str) -> bool:
     """Whether a memory is of a topic; of what many things have each, not by that of another thing."""
     return topic in (narrowest(one.topics_now) if topic in OF_EACH else one.topics_now)
 
 
-def _stand_beside(shown: Sequence[Shown], found: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of the pairs found are statements of different things, and the newer has no word of change."""
-    beside = np.zeros_like(found)
-    for newer, older in np.argwhere(found).tolist():
-        beside[newer, older] = shown[newer].needed > MAY_SAY_SO and stand_beside(
-            shown[newer].text, shown[older].text
+def _stand_beside(memories: Sequence[MemoryView], pairs: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the pairs are statements of different things, and the newer has no word of change."""
+    beside = np.zeros_like(pairs)
+    for newer, older in np.argwhere(pairs).tolist():
+        beside[newer, older] = memories[newer].needed > MAY_SAY_SO and stand_beside(
+            memories[newer].text, memories[older].text
         )
     return beside
 
 
 def _may_answer(question: str) -> Callable[[str], bool]:
     """Whether a text may speak of those who are asked about, and of an amount where one is asked for."""
-    asked, amount = people_in(question), _ASKS_AMOUNT.search(question) is not None
-    return lambda text: may_be_of(asked, text) and (not amount or _AMOUNT.search(text) is not None)
+    people, amount = people_in(question), _ASKS_AMOUNT.search(question) is not None
+    return lambda text: may_be_of(people, text) and (not amount or _AMOUNT.search(text) is not None)
 
 
 def _names_thing(question: str, topics: AbstractSet[str]) -> Callable[[str], bool]:
     """Whether a text names, beside the topic, anything that the question does, if it is in its language."""
     language = language_of(question)
-    named = [word for word in words_of(question) if not any(is_of(word, topic) for topic in topics)]
+    names = [word for word in words_of(question) if not any(is_of(word, topic) for topic in topics)]
     return lambda text: (
-        not named or language_of(text) != language or any(word in text.lower() for word in named)
+        not names or language_of(text) != language or any(word in text.lower() for word in names)
     )
 
 
 def order(
     question: str,
-    shown: Sequence[Shown],
+    memories: Sequence[MemoryView],
     similarity: Callable[[], Floats],
     relevance: Callable[[], Floats],
     judge: Callable[[], Heads | None],
@@ -440,25 +450,25 @@ def order(
 
     Args:
         question: the text that was asked.
-        shown: the memories, best first.
+        memories: the memories, best first.
         similarity: gives the similarity of each with each, ``(k, k)``; called only where it matters.
         relevance: gives theirs above the ordinary, ``(k,)``.
         judge: gives the heads that have to agree, or None.
         probability: that each memory answers, ``(k,)``; None where it is not known.
     """
-    positions, replaced_by = np.arange(len(shown)), dict[int, int]()
-    if may_be_renewed(question, shown):
-        pairs = renewed(question, shown, similarity(), relevance())
+    positions, replaced_by = np.arange(len(memories)), dict[int, int]()
+    if may_be_renewed(question, memories):
+        pairs = renewed(question, memories, similarity(), relevance())
         if probability is not None:
             pairs &= (probability >= LEAST_PROBABILITY)[:, None]
-        likely, sure = _judged(shown, pairs, judge)
-        positions, _ = in_order(shown, likely)
-        _, replaced_by = in_order(shown, sure)
-    return positions[behind_evidence([shown[place] for place in positions.tolist()])], replaced_by
+        likely, sure = _judged(memories, pairs, judge)
+        positions, _ = in_order(memories, likely)
+        _, replaced_by = in_order(memories, sure)
+    return positions[behind_evidence([memories[place] for place in positions.tolist()])], replaced_by
 
 
 def _judged(
-    shown: Sequence[Shown], pairs: NDArray[np.bool_], judge: Callable[[], Heads | None]
+    memories: Sequence[MemoryView], pairs: NDArray[np.bool_], judge: Callable[[], Heads | None]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """The pairs (newer, older) that are likely for the heads, which decides the order, and those that are
     sure, which are marked; without heads the rule decides both.
@@ -466,7 +476,7 @@ def _judged(
     places = np.argwhere(pairs)
     if not len(places):
         return pairs, pairs
-    texts = [(stated(shown[older].text), stated(shown[newer].text)) for newer, older in places.tolist()]
+    texts = [(stated(memories[older].text), stated(memories[newer].text)) for newer, older in places.tolist()]
     heads, by_rule = judge(), said_so(texts)
     if heads is None:
         ruled = _among(pairs, places[by_rule])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.retrieval.ranking import MIN_NORM, Floats, length_of
-from engine.text.keywords import asked_tokens
+from engine.text.keywords import query_tokens
 from jiyi.protocol.limits import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.retrieval import DialogueMessage
 from jiyi.protocol.wire.vectors import Float32
@@ -107,14 +107,14 @@ LEAST_WEIGHT = 0.08
 ASSISTANT = "Assistant"
 
 
-class Part(NamedTuple):
+class WeightedMessage(NamedTuple):
     """A message that counts, and how much: 1 for the leading one."""
 
     text: str
     weight: float
 
 
-def parts_of(messages: Sequence[DialogueMessage]) -> tuple[Part, ...]:
+def parts_of(messages: Sequence[DialogueMessage]) -> tuple[WeightedMessage, ...]:
     """The messages that count, the leading one first; several that say the same count once."""
     weights: dict[str, float] = {}
     weight = 1.0
@@ -126,7 +126,9 @@ def parts_of(messages: Sequence[DialogueMessage]) -> tuple[Part, ...]:
         counts = weight if by_user else weight * ASSISTANT_SHARE
         if counts >= LEAST_WEIGHT:
             weights[message.text] = max(counts, weights.get(message.text, 0.0))
-    return tuple(Part(text, counts) for text, counts in sorted(weights.items(), key=lambda item: -item[1]))
+    return tuple(
+        WeightedMessage(text, counts) for text, counts in sorted(weights.items(), key=lambda item: -item[1])
+    )
 
 
 def texts_of(messages: Sequence[DialogueMessage]) -> tuple[str, str]:
@@ -151,10 +153,10 @@ def vector_of(texts: Sequence[str], vectors: Mapping[str, Float32]) -> Float32:
     return np.asarray(total / max(length_of(total), MIN_NORM), dtype=np.float32)
 
 
-def words_of(parts: Sequence[Part]) -> dict[str, float]:
+def words_of(parts: Sequence[WeightedMessage]) -> dict[str, float]:
     """The words that are looked for, each with what the weightiest message that has it counts."""
     weights: dict[str, float] = {}
     for part in parts:
-        for token in asked_tokens(part.text):
+        for token in query_tokens(part.text):
             weights[token] = max(part.weight, weights.get(token, 0.0))
     return weights

@@ -197,7 +197,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Weights:
+class RankingWeights:
     """How to rank: an agent's settings with the request's on top."""
 
     mode: Mode
@@ -208,12 +208,12 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """Positions of the best candidates, best first, among the ``kept`` ones, and the scores of those."""
+class RankedCandidates:
+    """Positions of the best candidates, best first, among the ``retained`` ones, and the scores of those."""
 
     #: Positions in the candidate set of what passed ``min_similarity``; ``scores`` is over these.
-    kept: Order
-    #: Positions in ``kept``.
+    retained: Order
+    #: Positions in ``retained``.
     best: Order
     scores: Scores
 
@@ -221,12 +221,12 @@ class Ranked:
 def rank(
     candidates: Candidates,
     query: Float32,
-    weights: Weights,
+    weights: RankingWeights,
     *,
     top_k: int,
     now: float,
     min_similarity: float | None = None,
-) -> Ranked:
+) -> RankedCandidates:
     """The ``top_k`` best of ``candidates`` for one focal vector of shape ``(d,)``.
 
     Raises:
@@ -236,37 +236,37 @@ def rank(
         similarity = cosine(candidates.vectors, query)
     except ValueError as error:
         raise ModelMismatch(str(error)) from None
-    kept: Order = np.arange(len(candidates))
+    retained: Order = np.arange(len(candidates))
     if min_similarity is not None:
-        kept = np.flatnonzero(similarity >= min_similarity)
-    return rank_by(candidates, similarity, kept, weights, top_k=top_k, now=now)
+        retained = np.flatnonzero(similarity >= min_similarity)
+    return rank_by(candidates, similarity, retained, weights, top_k=top_k, now=now)
 
 
 def rank_by(
     candidates: Candidates,
     relevance: Floats,
-    kept: Order,
-    weights: Weights,
+    retained: Order,
+    weights: RankingWeights,
     *,
     top_k: int,
     now: float,
     order: Order | None = None,
-) -> Ranked:
-    """The ``top_k`` best of the ``kept`` candidates by a relevance of any kind, shape ``(m,)``.
+) -> RankedCandidates:
+    """The ``top_k`` best of the ``retained`` candidates by a relevance of any kind, shape ``(m,)``.
 
     ``order`` has the positions of all candidates, the least recently accessed first, where that is known.
     """
-    everyone = kept.size == len(candidates)
-    last_accessed = candidates.last_accessed if everyone else candidates.last_accessed[kept]
+    everyone = retained.size == len(candidates)
+    last_accessed = candidates.last_accessed if everyone else candidates.last_accessed[retained]
     if order is not None and everyone:
         pass
     elif weights.mode == "stanford":
-        order = access_order(last_accessed, candidates.is_thought[kept], candidates.node_count[kept])
+        order = access_order(last_accessed, candidates.is_thought[retained], candidates.node_count[retained])
     else:
-        order = np.lexsort((candidates.node_count[kept], last_accessed))
-    relevant = component(relevance if everyone else relevance[kept], weights.relevance * RELEVANCE_GAIN)
+        order = np.lexsort((candidates.node_count[retained], last_accessed))
+    relevant = component(relevance if everyone else relevance[retained], weights.relevance * RELEVANCE_GAIN)
     recent = _recency(last_accessed, order, weights, now)
-    important = candidates.poignancy if everyone else candidates.poignancy[kept]
+    important = candidates.poignancy if everyone else candidates.poignancy[retained]
     gains = RECENCY_GAIN, IMPORTANCE_GAIN
     if weights.mode != "stanford":
         gains = nudges(relevant.normalised, recent, important)
@@ -276,7 +276,7 @@ def rank_by(
     scores = Scores(recency=recency, relevance=relevant, importance=importance, total=total)
     # On ties the original keeps its order, least recently accessed first; the other modes the newest first.
     ties = order if weights.mode == "stanford" else order[::-1]
-    return Ranked(kept, best(scores.total, ties, top_k), scores)
+    return RankedCandidates(retained, best(scores.total, ties, top_k), scores)
 
 
 def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> Order:
@@ -295,18 +295,20 @@ def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> O
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.maximum(lengths, MIN_NORM)
     worth = (1 - diversity) * normalise(scores)
-    likeness = np.zeros(scores.size)
-    left = np.ones(scores.size, dtype=bool)
-    taken: list[int] = []
+    similarity = np.zeros(scores.size)
+    remaining = np.ones(scores.size, dtype=bool)
+    picks: list[int] = []
     for _ in range(min(top_k, scores.size)):
-        best = int(np.argmax(np.where(left, worth - diversity * likeness, -np.inf)))
-        taken.append(best)
-        left[best] = False
-        likeness = np.maximum(likeness, unit @ unit[best])
-    return np.array(taken, dtype=np.intp)
+        best = int(np.argmax(np.where(remaining, worth - diversity * similarity, -np.inf)))
+        picks.append(best)
+        remaining[best] = False
+        similarity = np.maximum(similarity, unit @ unit[best])
+    return np.array(picks, dtype=np.intp)
 
 
-def only_likely(ranked: Ranked, probability: Mapping[int, float], rows: Order, least: float | None) -> Ranked:
+def only_likely(
+    ranked: RankedCandidates, probability: Mapping[int, float], rows: Order, least: float | None
+) -> RankedCandidates:
     """Without those that are less likely to answer than ``least``.
 
     Args:
@@ -319,30 +321,32 @@ def only_likely(ranked: Ranked, probability: Mapping[int, float], rows: Order, l
         return ranked
     return replace(
         ranked,
-        best=ranked.best[[probability[row] >= least for row in rows[ranked.kept[ranked.best]].tolist()]],
+        best=ranked.best[[probability[row] >= least for row in rows[ranked.retained[ranked.best]].tolist()]],
     )
 
 
-def only_diverse(ranked: Ranked, vectors: Float32, rows: Order, top_k: int, diversity: float) -> Ranked:
+def only_diverse(
+    ranked: RankedCandidates, vectors: Float32, rows: Order, top_k: int, diversity: float
+) -> RankedCandidates:
     """The ``top_k`` of the best that say different things, see :func:`diverse`; ``rows`` are the
     candidates'.
     """
     best = ranked.best
     return replace(
         ranked,
-        best=best[diverse(ranked.scores.total[best], vectors[rows[ranked.kept[best]]], top_k, diversity)],
+        best=best[diverse(ranked.scores.total[best], vectors[rows[ranked.retained[best]]], top_k, diversity)],
     )
 
 
 def rank_in_turn(
     candidates: Candidates,
     queries: Sequence[Float32],
-    weights: Weights,
+    weights: RankingWeights,
     *,
     top_k: int,
     now: float,
     min_similarity: float | None = None,
-) -> list[Ranked]:
+) -> list[RankedCandidates]:
     """Several focal vectors; in ``stanford`` mode each sees what the ones before it touched, as the original
     does.
     """
@@ -352,12 +356,12 @@ def rank_in_turn(
         results.append(ranked)
         if weights.mode == "stanford":
             touched = candidates.last_accessed.copy()
-            touched[ranked.kept[ranked.best]] = now
+            touched[ranked.retained[ranked.best]] = now
             candidates = replace(candidates, last_accessed=touched)
     return results
 
 
-def _recency(last_accessed: Floats, order: Order, weights: Weights, now: float) -> Floats:
+def _recency(last_accessed: Floats, order: Order, weights: RankingWeights, now: float) -> Floats:
     if weights.mode == "elapsed":
         return recency_by_time(last_accessed, now, weights.decay)
     return recency_by_rank(order, weights.decay, newest_highest=weights.mode == "recent")

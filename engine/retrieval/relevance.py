@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 from engine.providers.embedder_specs import ADAPTED_MODELS
 from engine.retrieval.corpus import LANGUAGE_PRIOR, Corpus, Counted, Rows, dense, language_code
 from engine.retrieval.lexicon import Lexicon
-from engine.retrieval.query import Part, best_of, describes, marked_sentences, weights_of, words_of
+from engine.retrieval.query import WeightedMessage, best_of, describes, marked_sentences, weights_of, words_of
 from engine.retrieval.ranking import MIN_NORM, Floats, deviation, length_of, mean, quotient
-from engine.text.keywords import asked_tokens
+from engine.text.keywords import query_tokens
 from engine.times.past import Span, named_spans, spans_over
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import RelevanceMode
@@ -125,7 +125,7 @@ def measure(
     embed: Callable[[str], Float32] | None,
     now: datetime,
     *,
-    dialogue: Sequence[Part] = (),
+    dialogue: Sequence[WeightedMessage] = (),
     with_neighbours: bool = True,
 ) -> tuple[Relevance, Floats | None]:
     """Relevance of every row, measured as ``kind`` says, and their cosines with the question, None without
@@ -153,7 +153,7 @@ def hybrid(
     embed: Callable[[str], Float32] | None,
     now: datetime,
     *,
-    dialogue: Sequence[Part] = (),
+    dialogue: Sequence[WeightedMessage] = (),
     with_neighbours: bool = True,
 ) -> Relevance:
     """Relevance of every row to a question.
@@ -168,11 +168,14 @@ def hybrid(
         with_neighbours: whether what was said right before and after counts.
     """
     whole_dense = None if query is None else dense(corpus, query)
-    whole_tokens = words_of(dialogue) if dialogue else asked_tokens(text)
+    whole_tokens = words_of(dialogue) if dialogue else query_tokens(text)
     whole_lexical = corpus.lexicon.bm25(whole_tokens)
     score, hop = _scored(corpus, whole_dense, query, whole_lexical, whole_tokens)
     hop *= _hop_gain(text)
-    named, less = _named_by(corpus, dialogue or (Part(text, 1.0),), now), penalty(corpus, text)
+    name_scores, less = (
+        _weighted_name_score(corpus, dialogue or (WeightedMessage(text, 1.0),), now),
+        penalty(corpus, text),
+    )
     alone, score = score, score + hop
     sentences = marked_sentences(text) if not dialogue and (query is None or embed is not None) else ()
     if len(sentences) > 1:
@@ -180,7 +183,10 @@ def hybrid(
             *(_sentence(corpus, sentence.text, None if query is None else embed) for sentence in sentences),
             strict=True,
         )
-        weights, names = weights_of(sentences), [_named(corpus, sentence.text, now) for sentence in sentences]
+        weights, names = (
+            weights_of(sentences),
+            [_name_score(corpus, sentence.text, now) for sentence in sentences],
+        )
         alone = alone + SENTENCE_WEIGHT * best_of(np.array(parts), weights)
         score = score + SENTENCE_WEIGHT * (
             best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less
@@ -189,9 +195,9 @@ def hybrid(
     # neighbour.
     near = neighbours(corpus, alone) if with_neighbours else np.zeros(len(corpus))
     total = score + near
-    total += named
+    total += name_scores
     total -= less
-    return Relevance(total, whole_dense, whole_lexical, hop, near, named)
+    return Relevance(total, whole_dense, whole_lexical, hop, near, name_scores)
 
 
 def standard(values: Floats, counted: Counted = None) -> Floats:
@@ -239,7 +245,7 @@ def neighbours(corpus: Corpus, score: Floats) -> Floats:
 def penalty(corpus: Corpus, text: str) -> Floats:
     """What replies of an assistant lose, unless the question asks for them."""
     weight = 0.0 if _ADDRESSED.search(text) is not None else ASSISTANT_PENALTY
-    return corpus.kept(("penalty", weight), lambda: weight * _by_assistants(corpus))
+    return corpus.cached(("penalty", weight), lambda: weight * _by_assistants(corpus))
 
 
 def _by_assistants(corpus: Corpus) -> Floats:
@@ -247,9 +253,9 @@ def _by_assistants(corpus: Corpus) -> Floats:
     return np.isin(corpus.subjects, codes).astype(np.float64)
 
 
-def _named_by(corpus: Corpus, parts: Sequence[Part], now: datetime) -> Floats:
+def _weighted_name_score(corpus: Corpus, parts: Sequence[WeightedMessage], now: datetime) -> Floats:
     """What each row gains by the names and days of the part that gives it most."""
-    gains = [_named(corpus, part.text, now) for part in parts]
+    gains = [_name_score(corpus, part.text, now) for part in parts]
     if len(gains) == 1:
         return gains[0]
     return np.asarray(
@@ -258,13 +264,13 @@ def _named_by(corpus: Corpus, parts: Sequence[Part], now: datetime) -> Floats:
     )
 
 
-def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
+def _name_score(corpus: Corpus, text: str, now: datetime) -> Floats:
     subjects, days = _subjects_in(corpus, text), spans_over(text, now)
     if not subjects and not days:
-        return corpus.kept("nothing named", lambda: np.zeros(len(corpus)))
-    return SUBJECT_BONUS * np.isin(corpus.subjects, subjects).astype(np.float64) + DAY_WEIGHT * _told_by(
-        corpus, days
-    )
+        return corpus.cached("nothing named", lambda: np.zeros(len(corpus)))
+    return SUBJECT_BONUS * np.isin(corpus.subjects, subjects).astype(
+        np.float64
+    ) + DAY_WEIGHT * _date_information(corpus, days)
 
 
 def _subjects_in(corpus: Corpus, text: str) -> list[int]:
@@ -281,22 +287,22 @@ def _subjects_in(corpus: Corpus, text: str) -> list[int]:
 
 def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
     """1 for rows from a day, month or year that the question names, else 0."""
-    named = np.zeros(len(corpus), dtype=bool)
+    in_span = np.zeros(len(corpus), dtype=bool)
     for span in named_spans(text, now):
-        named |= _within(corpus, span)
-    return named.astype(np.float64)
+        in_span |= _within(corpus, span)
+    return in_span.astype(np.float64)
 
 
-def _told_by(corpus: Corpus, days: Mapping[Span, bool]) -> Floats:
+def _date_information(corpus: Corpus, days: Mapping[Span, bool]) -> Floats:
     """Information of each row's date, in nats: the fewer memories are of the named days, the more."""
-    told = np.zeros(len(corpus))
+    scores = np.zeros(len(corpus))
     for span, over in days.items():
         within = _within(corpus, span)
         nats = np.log(
             (corpus.of_counted(within).size + 1) / (np.count_nonzero(corpus.of_counted(within)) + 1)
         )
-        told[within] = np.maximum(told[within], nats if over else min(nats, MOST_OF_TODAY))
-    return told
+        scores[within] = np.maximum(scores[within], nats if over else min(nats, MOST_OF_TODAY))
+    return scores
 
 
 def _within(corpus: Corpus, span: Span) -> NDArray[np.bool_]:
@@ -305,40 +311,40 @@ def _within(corpus: Corpus, span: Span) -> NDArray[np.bool_]:
 
 
 def _scored(
-    corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Words
+    corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, words: Words
 ) -> tuple[Floats, Floats]:
     """The weighted sum without query expansion, and the score of the expansion alone."""
-    most = information(corpus, asked)
+    most = information(corpus, words)
     by_words = LEXICAL_SCALE * lexical / most
     first = by_words
     if cosine is not None and query is not None:
         by_meaning = _dense_score(corpus, cosine, query, lexical / most)
-        first = _dense_share(corpus, language_code(" ".join(asked))) * by_meaning + LEXICAL_SHARE * by_words
+        first = _dense_share(corpus, language_code(" ".join(words))) * by_meaning + LEXICAL_SHARE * by_words
     return first, HOP_WEIGHT * _second_hop(
-        corpus, first, asked, lexical / most, with_vectors=query is not None
+        corpus, first, words, lexical / most, with_vectors=query is not None
     )
 
 
-def information(corpus: Corpus, asked: Words) -> float:
+def information(corpus: Corpus, words: Words) -> float:
     """The information of a question's words: the BM25 of a memory that says enough of them."""
-    return float(np.clip(corpus.lexicon.information(asked), MIN_NORM, MOST_INFORMATION))
+    return float(np.clip(corpus.lexicon.information(words), MIN_NORM, MOST_INFORMATION))
 
 
 def _dense_share(corpus: Corpus, language: int) -> Floats:
     """What cosine counts in the sum, beside words of the question's language."""
     shares = 1 - LEXICAL_SHARE, OTHER_LANGUAGE_SHARE
-    return corpus.kept(
+    return corpus.cached(
         ("dense share", language, shares), lambda: np.where(corpus.languages == language, *shares)
     )
 
 
-def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -> Floats:
-    """Standard scores of the cosines; without a vector what the share of the question that is ``said``
+def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, coverage: Floats) -> Floats:
+    """Standard scores of the cosines; without a vector what the share of the question that is ``coverage``
     suggests.
     """
     centred = _centred(corpus, cosine, query)
     if not corpus.all_have_vectors:
-        has, scores = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(said)
+        has, scores = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(coverage)
         scores[has] = standard_within(
             centred[has], corpus.languages[has], None if corpus.counted is None else corpus.counted[has]
         )
@@ -349,9 +355,9 @@ def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -
 def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats]:
     query = None if embed is None else embed(sentence)
     cosine = None if query is None else dense(corpus, query)
-    asked = asked_tokens(sentence)
-    lexical = corpus.lexicon.bm25(asked)
-    first, hop = _scored(corpus, cosine, query, lexical, asked)
+    words = query_tokens(sentence)
+    lexical = corpus.lexicon.bm25(words)
+    first, hop = _scored(corpus, cosine, query, lexical, words)
     return first, hop * _hop_gain(sentence)
 
 
@@ -374,14 +380,16 @@ def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
     return centred
 
 
-def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, with_vectors: bool) -> Floats:
+def _second_hop(
+    corpus: Corpus, first: Floats, words: Words, coverage: Floats, *, with_vectors: bool
+) -> Floats:
     """How well each of the better memories goes on from the best ones, in standard scores; the best counts
     most.
 
     By words: what one of the best adds to the question, and what of the question it leaves open. What is
-    answered already leaves little to go on to; ``said`` is how much of the question each memory says, 0 … 1.
-    A memory does not go on from itself, nor from what says the same: they get as much as the one that does so
-    best.
+    answered already leaves little to go on to; ``coverage`` is how much of the question each memory says,
+    from 0 to 1. A memory does not go on from itself, nor from what says the same: they get as much as the one
+    that does so best.
     """
     everyone = len(corpus) <= HOP_POOL
     counted = corpus.counted
@@ -390,7 +398,7 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, wi
     start = _highest(leading, HOP_FROM, corpus.created) if everyone else pool[:HOP_FROM]
     start = start if counted is None else start[counted[start]]
     onward = np.zeros(pool.size, dtype=np.float64)
-    by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
+    by_vector = _centred_similarity(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start.tolist()):
         others = np.ones(pool.size, dtype=bool)
         others[row if everyone else place] = False
@@ -399,12 +407,12 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, wi
             for at in near.tolist():
                 others[at] = not _says_same(corpus.lexicon, row, int(pool[at]))
         usual = None if counted is None else counted[pool][others]
-        by_words = _goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)
+        by_words = _goes_on(corpus.lexicon, row, words, slice(None) if everyone else pool)
         goes_on = standard(by_words[others], usual)
         if by_vector is not None:
             by_meaning = standard(by_vector[place][others], usual)
             goes_on = (1 - HOP_LEXICAL_SHARE) * by_meaning + HOP_LEXICAL_SHARE * goes_on
-        gained = standard(goes_on, usual) * max(0.0, 1 - float(said[row])) / (place + 1)
+        gained = standard(goes_on, usual) * max(0.0, 1 - float(coverage[row])) / (place + 1)
         onward[others] += gained
         onward[~others] += (gained if usual is None else gained[usual]).max(initial=0)
     if everyone:
@@ -420,19 +428,19 @@ def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
     return len(first & second) >= SAME * max(len(first), len(second))
 
 
-def _goes_on(lexicon: Lexicon, row: int, asked: Words, pool: Rows | slice) -> Floats:
+def _goes_on(lexicon: Lexicon, row: int, words: Words, pool: Rows | slice) -> Floats:
     """BM25 of what the row adds to the question, and of what it leaves open of it; twice the lesser for
     both.
     """
     text = lexicon.text(row)
-    known, told = set(asked), set(text)
-    added = lexicon.bm25([token for token in text if token not in known])[pool]
-    left = lexicon.bm25([token for token in asked if token not in told])[pool]
-    both: Floats = np.minimum(added, left)
-    return added + left + 2 * both
+    query_words, text_words = set(words), set(text)
+    added = lexicon.bm25([token for token in text if token not in query_words])[pool]
+    remaining = lexicon.bm25([token for token in words if token not in text_words])[pool]
+    both: Floats = np.minimum(added, remaining)
+    return added + remaining + 2 * both
 
 
-def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
+def _centred_similarity(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
     """Centred cosine of each of ``start`` with each of ``pool``: ``(len(start), len(pool))``; 0 without a
     vector.
     """
@@ -499,15 +507,15 @@ WEIGHTS: Mapping[str, tuple[float, ...]] = {
 WITHOUT_COSINE = (0.0, 2.173, -1.304, 0.822, -0.519, -0.826)
 
 
-def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floats:
+def measures(corpus: Corpus, relevance: Relevance, words: Words, rows: Rows) -> Floats:
     """The measures of some rows, ``(len(rows), len(MEASURES))``; a cosine that is not known counts as 0."""
-    total, usual = found.total, corpus.of_counted(found.total)
+    total, usual = relevance.total, corpus.of_counted(relevance.total)
     spread = max(float(deviation(usual - mean(usual))), MIN_NORM)
     best = float(usual.max())
     zeros = np.zeros(rows.size)
     columns = (
-        zeros if found.dense is None else found.dense[rows],
-        zeros if found.lexical is None else found.lexical[rows] / information(corpus, asked),
+        zeros if relevance.dense is None else relevance.dense[rows],
+        zeros if relevance.lexical is None else relevance.lexical[rows] / information(corpus, words),
         (best - total[rows]) / spread,
         zeros + (best - float(mean(usual))) / spread,
         zeros + np.log(usual.size),
@@ -515,21 +523,21 @@ def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floa
     return np.stack(columns, axis=1)
 
 
-def probabilities(corpus: Corpus, found: Relevance, asked: Words, rows: Rows, model: str) -> Floats:
+def probabilities(corpus: Corpus, relevance: Relevance, words: Words, rows: Rows, model: str) -> Floats:
     """Of some rows, the probability that each answers, 0 … 1, ``(len(rows),)``.
 
     Args:
         corpus: the agent's memories, at least one.
-        found: what :func:`hybrid` made of the question.
-        asked: its tokens.
+        relevance: what :func:`hybrid` made of the question.
+        words: its tokens.
         rows: whose probability is wanted.
         model: what embedded question and memories.
     """
-    weights = WITHOUT_COSINE if found.dense is None else WEIGHTS.get(model, WITHOUT_COSINE)
-    odds = measures(corpus, found, asked, rows) @ np.array(weights[:-1]) + weights[-1]
-    if found.dense is not None:  # what has no vector is judged by the rest
+    weights = WITHOUT_COSINE if relevance.dense is None else WEIGHTS.get(model, WITHOUT_COSINE)
+    odds = measures(corpus, relevance, words, rows) @ np.array(weights[:-1]) + weights[-1]
+    if relevance.dense is not None:  # what has no vector is judged by the rest
         without = ~corpus.has_vector[rows]
         if without.any():
-            rest = measures(corpus, found, asked, rows[without])
+            rest = measures(corpus, relevance, words, rows[without])
             odds[without] = rest @ np.array(WITHOUT_COSINE[:-1]) + WITHOUT_COSINE[-1]
     return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)

@@ -44,18 +44,18 @@ def focal_points(question: FocalPoints) -> Points:
     """What has figures in several statements, then the most salient topics; else the statements."""
     statements = [statement[:MAX_READ] for statement in question.statements[:MAX_STATEMENTS]]
     measured = (name for name in _measured(statements) if normalise(name) != normalise(question.agent_id))
-    named = [topic.name for topic in topics(statements, question.count, question.agent_id)]
-    names = list(dict.fromkeys([*measured, *named]))
+    topic_names = [topic.name for topic in topics(statements, question.count, question.agent_id)]
+    names = list(dict.fromkeys([*measured, *topic_names]))
     names = names or [line for statement in statements if (line := shortened(statement, MAX_QUOTED))]
     names = names or [shortened(question.agent_id, MAX_QUOTED) or "…"]
     form = QUESTIONS[question.language]
-    asked = [form.format(shortened(name, MAX_QUOTED)) for name in names[: question.count]]
-    return Points(questions=list(dict.fromkeys(asked)))
+    questions = [form.format(shortened(name, MAX_QUOTED)) for name in names[: question.count]]
+    return Points(questions=list(dict.fromkeys(questions)))
 
 
 def _measured(statements: list[str]) -> list[str]:
     """What several statements have figures of, the most first: one name each for who it is and what."""
-    measured: dict[object, list[Reading]] = {}
+    measured: dict[object, list[FigureReading]] = {}
     for number, statement in enumerate(statements):
         for reading in readings(number, statement):
             measured.setdefault(reading.attribute, []).append(reading)
@@ -63,10 +63,10 @@ def _measured(statements: list[str]) -> list[str]:
     names: list[str] = []
     several = [whose for whose, where in numbers.items() if len(where) > 1]
     several.sort(key=lambda whose: -len(numbers[whose]))
-    taken: list[set[int]] = []
+    previous: list[set[int]] = []
     for whose in several:
-        if not any(numbers[whose] <= other for other in taken):
-            taken.append(numbers[whose])
+        if not any(numbers[whose] <= other for other in previous):
+            previous.append(numbers[whose])
             names.append(name_of(measured[whose]))
     return names
 
@@ -84,19 +84,19 @@ def insights(question: Insights) -> InsightList:
     times: list[datetime] = question.times
     thoughts = set(question.thoughts)
     in_order = sorted(enumerate(texts), key=lambda item: times[item[0]])
-    told = {number: text for number, text in in_order if number not in thoughts}
-    known = [text for number, text in enumerate(texts) if number in thoughts]
-    asked = set(telling(question.focal_point))
-    candidates = courses(told, times)
+    statements = {number: text for number, text in in_order if number not in thoughts}
+    thought_texts = [text for number, text in enumerate(texts) if number in thoughts]
+    focus = set(telling(question.focal_point))
+    candidates = courses(statements, times)
     in_courses = {number for candidate in candidates for number in candidate.covers}
-    others = {number: text for number, text in told.items() if number not in in_courses}
+    others = {number: text for number, text in statements.items() if number not in in_courses}
     candidates += recurring(others, times)
-    candidates.sort(key=lambda each: asked.isdisjoint(telling(each.about)))  # stable: else as they are
-    kept: dict[str, Insight] = {}
+    candidates.sort(key=lambda each: focus.isdisjoint(telling(each.about)))  # stable: else as they are
+    result: dict[str, Insight] = {}
     for candidate in candidates:
-        if not is_said(candidate, known):
-            kept.setdefault(candidate.text, Insight(text=candidate.text, evidence=candidate.evidence))
-    return InsightList(insights=list(kept.values())[: question.count])
+        if not is_repeated(candidate, thought_texts):
+            result.setdefault(candidate.text, Insight(text=candidate.text, evidence=candidate.evidence))
+    return InsightList(insights=list(result.values())[: question.count])
 
 
 #: A course has at least so many readings, each of a day of its own, and shows the last ones.
@@ -120,7 +120,7 @@ WEEKDAYS: dict[Language, list[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DerivedThought:
     """A thought, what it is about, and the numbers of the statements that it rests on."""
 
     text: str
@@ -130,16 +130,16 @@ class Found:
     covers: frozenset[int]
 
 
-def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Found]:
+def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[DerivedThought]:
     """How figures went, the most readings first; each statement is used for one course of a person."""
-    groups: dict[tuple[object, ...], list[Reading]] = {}
+    groups: dict[tuple[object, ...], list[FigureReading]] = {}
     for number, statement in statements.items():
         for reading in readings(number, statement):
             groups.setdefault((*reading.attribute, reading.unit, reading.language), []).append(reading)
-    result: list[Found] = []
+    result: list[DerivedThought] = []
     used: set[int] = set()
 
-    def size(group: list[Reading]) -> tuple[int, int]:
+    def size(group: list[FigureReading]) -> tuple[int, int]:
         return len(group), max(len(reading.name) for reading in group)
 
     for group in sorted(groups.values(), key=size, reverse=True):
@@ -149,41 +149,41 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
         amounts = [reading.amount for reading in each]
         if len(each) < LEAST_READINGS or len(set(amounts)) < 2:
             continue
-        shown = each[-MOST_READINGS:]
+        latest = each[-MOST_READINGS:]
         measured, language = name_of(each), each[-1].language
-        values = " → ".join(reading.value for reading in shown)
-        span = period(times[shown[0].statement], times[shown[-1].statement], language)
+        values = " → ".join(reading.value for reading in latest)
+        span = period(times[latest[0].statement], times[latest[-1].statement], language)
         zh, en = f"{measured}：{values}，{span}", f"{measured[:1].upper()}{measured[1:]}: {values}, {span}"
         covers = frozenset(reading.statement for reading in group)
-        evidence = sorted(reading.statement for reading in shown)
-        result.append(Found(zh if language == "zh" else en, measured, evidence, covers))
+        evidence = sorted(reading.statement for reading in latest)
+        result.append(DerivedThought(zh if language == "zh" else en, measured, evidence, covers))
         used |= covers
     return result
 
 
-def _is_one_thing(group: Sequence[Reading]) -> bool:
+def _is_one_thing(group: Sequence[FigureReading]) -> bool:
     """Of the blood pressure and the pressure, not of that and the tyre pressure."""
     names = sorted({reading.nouns for reading in group}, key=len)
     return all(shorter <= longer for shorter, longer in pairwise(names))
 
 
-def _one_a_day(group: Sequence[Reading], times: Sequence[datetime]) -> list[Reading]:
+def _one_a_day(group: Sequence[FigureReading], times: Sequence[datetime]) -> list[FigureReading]:
     """The last reading of each day, in order of time."""
     in_order = sorted(group, key=lambda reading: times[reading.statement])
     by_day = {times[reading.statement].date(): reading for reading in in_order}
     return [by_day[day] for day in sorted(by_day)]
 
 
-def name_of(group: Sequence[Reading]) -> str:
+def name_of(group: Sequence[FigureReading]) -> str:
     """The most frequent name of what is measured; of equals the longer."""
     names = Counter(reading.name for reading in group)
     return max(names, key=lambda name: (names[name], len(name)))
 
 
-def recurring(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Found]:
+def recurring(statements: Mapping[int, str], times: Sequence[datetime]) -> list[DerivedThought]:
     """What happens again and again, on which weekdays or on how many days; the most frequent first."""
-    result: list[Found] = []
-    for group in sorted(_alike(statements), key=len, reverse=True):
+    result: list[DerivedThought] = []
+    for group in sorted(_similar_groups(statements), key=len, reverse=True):
         days = sorted({times[number].date() for number in group})
         step = max((step for step in STEPS if step <= len(days)), default=0)
         if not step:
@@ -202,11 +202,11 @@ def recurring(statements: Mapping[int, str], times: Sequence[datetime]) -> list[
         else:
             names = " and ".join(WEEKDAYS["en"][day] for day in sorted(weekdays))
             text = f"On {names}: {shortest}" if habit else f"On at least {step} days, {span}: {shortest}"
-        result.append(Found(text, shortest, sorted(group[-MOST_EVIDENCE:]), frozenset(group)))
+        result.append(DerivedThought(text, shortest, sorted(group[-MOST_EVIDENCE:]), frozenset(group)))
     return result
 
 
-def _alike(statements: Mapping[int, str]) -> Iterator[list[int]]:
+def _similar_groups(statements: Mapping[int, str]) -> Iterator[list[int]]:
     """Groups of statements that say the same, with the same figures, each in its order."""
     groups: list[tuple[frozenset[str], frozenset[str], list[int]]] = []
     for number, statement in statements.items():
@@ -214,8 +214,8 @@ def _alike(statements: Mapping[int, str]) -> Iterator[list[int]]:
         if not LEAST_WORDS <= len(words) <= MOST_WORDS or not states(statement):
             continue
         figures = frozenset(word for word in words if any(char.isdigit() for char in word))
-        for first, shown, group in groups:
-            if shown == figures and len(first & words) >= SAME_WORDS * len(first | words):
+        for first, group_figures, group in groups:
+            if group_figures == figures and len(first & words) >= SAME_WORDS * len(first | words):
                 group.append(number)
                 break
         else:
@@ -235,9 +235,9 @@ def period(first: datetime, last: datetime, language: Language) -> str:
     return f"{begin if months else first.day} to {end}" if begin != end else begin
 
 
-def is_said(thought: Found, known: Sequence[str]) -> bool:
+def is_repeated(thought: DerivedThought, texts: Sequence[str]) -> bool:
     """Whether one of the texts says it already."""
-    return any(normalise(thought.text) == normalise(text) for text in known)
+    return any(normalise(thought.text) == normalise(text) for text in texts)
 
 
 #: Words before a figure that are looked at: what is measured stands close to it.
@@ -318,7 +318,7 @@ MEASURING = frozenset("weigh cost rent score price weight count run".split())
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FigureReading:
     """A figure as written, with its unit; ``who`` and ``key``: whose and what, ``name``: in its own words."""
 
     statement: int
@@ -347,11 +347,11 @@ class Reading:
         return normalise(_NUMBER.sub("", self.value)).strip(" /")
 
 
-def readings(number: int, statement: str) -> list[Reading]:
+def readings(number: int, statement: str) -> list[FigureReading]:
     """One for each noun of what a clause's only figure is of; nothing where a clause has several."""
     speaker, text = _speaker(statement[:MAX_CHARS])
     language = language_of(text)
-    result: list[Reading] = []
+    result: list[FigureReading] = []
     if len(telling(text)) > MOST_WORDS or not states(text):
         return result
     clauses = _clauses(_NUMERAL.sub(lambda numeral: str(_number(numeral.group())), text))
@@ -374,7 +374,7 @@ def readings(number: int, statement: str) -> list[Reading]:
             what, says = (SAME[key], SAME[key]) if key in SAME else (key, name)
             of = measured.of - {normalise(called), normalise(who)}
             whose = _whose(called, says, language)
-            result.append(Reading(number, who, what, of, nouns, whose, value, language))
+            result.append(FigureReading(number, who, what, of, nouns, whose, value, language))
     return result
 
 
@@ -435,11 +435,11 @@ def _person(clause: str, language: Language) -> tuple[str, str] | None:
         words = tagged_words(clause)
         people = (word for word, tag in words if word in KIN or (tag == "nr" and len(word) > 1))
         return next(((KIN.get(word, word), word) for word in people), None)
-    said = _WORD.findall(clause)
-    plain = [_POSSESSIVE.sub("", word) for word in said]
-    known = next(((KIN[word.lower()], word) for word in plain if word.lower() in KIN), None)
-    owners = (name for word, name in zip(said, plain, strict=True) if word != name and word[:1].isupper())
-    return known or next(((name, name) for name in owners if name.lower() not in _NO_OWNERS), None)
+    tokens = _WORD.findall(clause)
+    plain = [_POSSESSIVE.sub("", word) for word in tokens]
+    relative = next(((KIN[word.lower()], word) for word in plain if word.lower() in KIN), None)
+    owners = (name for word, name in zip(tokens, plain, strict=True) if word != name and word[:1].isupper())
+    return relative or next(((name, name) for name in owners if name.lower() not in _NO_OWNERS), None)
 
 
 def _whose(called: str, name: str, language: Language) -> str:
@@ -476,12 +476,12 @@ def _measured_en(before: str) -> _Measured | None:
     of = {stem(normalise(plain[place])) for run in runs[head + 1 :] for place in run}
     owners = [place for place in runs[head] if words[place] != plain[place]]
     of |= {stem(normalise(plain[place])) for place in owners}
-    named = [plain[place] for place in runs[head] if place not in owners]
+    nouns = [plain[place] for place in runs[head] if place not in owners]
     before_it = normalise(words[runs[head][0] - 1]) if runs[head][0] else ""
-    if not named:
+    if not nouns:
         return None
     name = " ".join(words[runs[head][0] : last])
-    return _Measured([(name, stem(normalise(word))) for word in named], frozenset(of), before_it in _ELSES)
+    return _Measured([(name, stem(normalise(word))) for word in nouns], frozenset(of), before_it in _ELSES)
 
 
 def _is_attached(between: Sequence[str]) -> bool:
@@ -508,8 +508,8 @@ def _measured_zh(before: str) -> _Measured | None:
     whose = {owner} - _CHINESE_OWN if owner and tag != "nr" and owner not in KIN else set()
     run = [word for word, _ in words[first:last]]
     name = "".join(word for word, _ in words[first - 2 if whose - _CHINESE_ELSES else first : last])
-    named = [(name, stem(normalise(word))) for word in run]
-    return _Measured(named, frozenset(whose - _CHINESE_ELSES), bool(whose & _CHINESE_ELSES))
+    nouns = [(name, stem(normalise(word))) for word in run]
+    return _Measured(nouns, frozenset(whose - _CHINESE_ELSES), bool(whose & _CHINESE_ELSES))
 
 
 def _is_english_noun(word: str) -> bool:

@@ -67,7 +67,7 @@ def _keywords(question: ask.Keywords) -> ask.KeywordList:
 
 def _consistency(question: ask.Consistency) -> ask.Checked:
     """Words do not show whether a text is right: no rule pretends to know (fail-open)."""
-    zh, en = "没有配置大语言模型，无法检查。", "There is no LLM that could tell."
+    zh, en = "没有配置大语言模型，无法检查。", "There is no LLM that could check it."
     why = zh if question.language == "zh" else en
     return ask.Checked(verdict="unknown", why=why)
 
@@ -90,8 +90,8 @@ def _summary(question: ask.Summary) -> ask.Summarised:
 def _compaction(question: ask.Compaction) -> ask.Condensed:
     """The first sentence of each utterance, the latest if there is not room for all."""
     lines = [f"{speaker}: {(sentences(text) or [text])[0]}".strip() for speaker, text in question.utterances]
-    told = "\n".join([question.text, *lines]).strip()[-ask.MAX_ANSWER_CHARS :].strip()
-    return ask.Condensed(summary=told or "…")
+    summary = "\n".join([question.text, *lines]).strip()[-ask.MAX_ANSWER_CHARS :].strip()
+    return ask.Condensed(summary=summary or "…")
 
 
 #: Characters of an utterance that are quoted.
@@ -154,8 +154,8 @@ OVERLAP = 0.5
 def digest(question: Digest) -> Digested:
     """Up to three sentences that are most like all the others, in the order in which they were said."""
     statements = question.statements[:MAX_STATEMENTS]
-    said = [(number, sentence) for number, text in enumerate(statements) for sentence in sentences(text)]
-    heard = ((number, one_line(sentence[:SENTENCE_CHARS])) for number, sentence in said)
+    parts = [(number, sentence) for number, text in enumerate(statements) for sentence in sentences(text)]
+    heard = ((number, one_line(sentence[:SENTENCE_CHARS])) for number, sentence in parts)
     read = [item for item in heard if item[1]][:MAX_SENTENCES]
     telling = [item for item in read if len(tokens(item[1])) >= LEAST_TOKENS] or read
     if not telling:
@@ -176,15 +176,15 @@ def _central(texts: list[str]) -> list[int]:
     lexicon = Lexicon()
     words = [set(tokens(sentence)) for sentence in texts]
     lexicon.extend(" ".join(tokens(sentence)) for sentence in texts)
-    centrality = sum((lexicon.likeness(place) for place in range(len(texts))), np.zeros(len(texts)))
-    taken: list[int] = []
+    centrality = sum((lexicon.similarity(place) for place in range(len(texts))), np.zeros(len(texts)))
+    chosen: list[int] = []
     for place in np.argsort(-np.round(centrality, 9), kind="stable"):
         mine = words[place]
-        if all(len(mine & words[other]) <= OVERLAP * len(mine | words[other]) for other in taken):
-            taken.append(int(place))
-        if len(taken) == QUOTED:
+        if all(len(mine & words[other]) <= OVERLAP * len(mine | words[other]) for other in chosen):
+            chosen.append(int(place))
+        if len(chosen) == QUOTED:
             break
-    return taken
+    return chosen
 
 
 #: Question → who answers it; a subject adds those of its own.

@@ -94,7 +94,7 @@ def topics(
     """At most ``count`` topics of so many statements each, the most salient first; the agent is none."""
     words = _Words(statements)
     own = _stems(agent_id) | _surnames(agent_id, statements)
-    named = _stems(focal_point) - own
+    focal_stems = _stems(focal_point) - own
     candidates = {
         key: numbers
         for key, numbers in words.members.items()
@@ -103,7 +103,9 @@ def topics(
     # Function words, small talk and verbs are no topics, as long as there is anything else.
     fit = {key: numbers for key, numbers in candidates.items() if _is_topic(words.spelling(key))}
     candidates = fit or candidates
-    fitness = {key: fitness_of(words.spelling(key)) * (NAMED if key in named else 1.0) for key in candidates}
+    fitness = {
+        key: fitness_of(words.spelling(key)) * (NAMED if key in focal_stems else 1.0) for key in candidates
+    }
     weights = [1.0] * len(statements)
     chosen: list[Topic] = []
     while candidates and len(chosen) < count:

@@ -53,19 +53,19 @@ _SENTENCE_END = re.compile(r"[.!?;,。！？；，]")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class WeighedText:
     """A poignancy, with what made it."""
 
     poignancy: int
     reasons: list[str]
 
 
-def weigh(question: Poignancy) -> Reading:
+def weigh(question: Poignancy) -> WeighedText:
     """The poignancy of a text, and why."""
     text = beginning(question.text)
     cues = list(word_list("cues").find(text))
     if says_nothing(text, [cue for cue in cues if cue.label == "small_talk"]):
-        return Reading(SMALL_TALK, ["small talk"])
+        return WeighedText(SMALL_TALK, ["small talk"])
     denials = sorted(cue.end for cue in cues if cue.label == "negation")
     weighed: dict[str, int] = {}
     for word in word_list("weights").find(text):
@@ -83,7 +83,7 @@ def weigh(question: Poignancy) -> Reading:
         if sum(weight >= GRAVE for weight in weighed.values()) >= GRAVE_COUNT:
             level += 1
             reasons.append("several strong words: +1")
-    return Reading(max(LEAST, min(MOST, level)), reasons)
+    return WeighedText(max(LEAST, min(MOST, level)), reasons)
 
 
 def says_nothing(text: str, small_talk: list[PhraseMatch]) -> bool:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine.stores.limits import MIB, Limits, Refused
+from engine.stores.limits import MIB, ParseLimits, RefusedDocument
 
 #: Each gets the document as a binary file and its options, and yields values of JSON.
 Parser = Callable[..., Iterator[Any]]
@@ -81,7 +81,7 @@ def _answered(request: dict[str, Any], document: BinaryIO, parent: int, answers:
     """Parse one document. Returns whether the process can parse another one."""
     answers.write(_line({"begun": True}))
     answers.flush()
-    limits = Limits(**request["limits"])
+    limits = ParseLimits(**request["limits"])
     end: dict[str, Any] = {"state": "ok"}
     room = limits.output_bytes
     _end_with_parent(parent, now=True)
@@ -94,12 +94,12 @@ def _answered(request: dict[str, Any], document: BinaryIO, parent: int, answers:
                 end = {"state": "limit", "limit": "output"}
                 break
             answers.write(line)
-    except Refused as refusal:
+    except RefusedDocument as refusal:
         end = {"state": "refused", "as": refusal.state, "reason": refusal.reason}
     except MemoryError:
         end = {"state": "limit", "limit": "memory"}
     except Exception as error:  # noqa: BLE001 – a damaged document makes libraries raise nearly anything
-        reason = f"it cannot be parsed ({type(error).__name__}): save it anew"
+        reason = f"it cannot be parsed ({type(error).__name__}): save it again"
         end = {"state": "refused", "as": "malformed", "reason": reason}
     except BaseException:  # noqa: BLE001 – libraries in Rust panic when they are left without memory
         end = {"state": "limit", "limit": "memory"}
@@ -110,7 +110,7 @@ def _answered(request: dict[str, Any], document: BinaryIO, parent: int, answers:
     return bool(end["reusable"])
 
 
-def _bound(limits: Limits) -> None:
+def _bound(limits: ParseLimits) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, resource.RLIM_INFINITY))
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime) + 1 + limits.cpu_seconds

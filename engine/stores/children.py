@@ -21,10 +21,10 @@ from threading import BoundedSemaphore, Lock
 from typing import Any, BinaryIO
 
 from engine.stores.child import OUT_OF_MEMORY
-from engine.stores.limits import MIB, LimitExceeded, Limits, Refused
+from engine.stores.limits import MIB, LimitExceeded, ParseLimits, RefusedDocument
 
-#: Documents that one process has parsed at a time; others wait. So many times ``Limits.memory_bytes`` is what
-#: hostile ones can take.
+#: Documents that one process has parsed at a time; others wait. So many times
+#: ``ParseLimits.memory_bytes`` is what hostile ones can take.
 MAX_CHILDREN = 4
 #: Bytes that are read from a child at once.
 _READ = MIB
@@ -44,24 +44,24 @@ class _ChildGoneError(Exception):
 class _Child:
     def __init__(self) -> None:
         self.connection, theirs = socket.socketpair()
-        kept = {name: value for name, value in os.environ.items() if name in _ENVIRONMENT}
+        environment = {name: value for name, value in os.environ.items() if name in _ENVIRONMENT}
         with theirs:
             self.process = subprocess.Popen(
                 _COMMAND,
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**kept, "PYTHONPATH": _PACKAGES, "PYTHONDONTWRITEBYTECODE": "1"},
+                env={**environment, "PYTHONPATH": _PACKAGES, "PYTHONDONTWRITEBYTECODE": "1"},
                 process_group=0,  # what is typed into a terminal is for the parent
             )
         #: Whether it waits for a document, and whether it has parsed one.
         self.ready, self.used = True, False
 
-    def parse(self, request: bytes, document: BinaryIO, limits: Limits) -> Iterator[Any]:
+    def parse(self, request: bytes, document: BinaryIO, limits: ParseLimits) -> Iterator[Any]:
         """The parts of one document, as they come.
 
         Raises:
-            Refused: the parser will not have it, or it exceeds its limits.
+            RefusedDocument: the parser will not have it, or it exceeds its limits.
             _ChildGoneError: it ended before it began, having had nothing to do.
         """
         self.ready = begun = False
@@ -77,7 +77,7 @@ class _Child:
             end = answer["end"]
             self.ready, self.used = end["reusable"], True
             if end["state"] == "refused":
-                raise Refused(end["as"], end["reason"])
+                raise RefusedDocument(end["as"], end["reason"])
             if end["state"] == "limit":
                 raise LimitExceeded(limits.sentence(end["limit"]))
             return
@@ -90,20 +90,22 @@ class _Child:
             f"the parsing process ended with status {code}: start `{' '.join(_COMMAND)}` by hand to see why"
         )
 
-    def _lines(self, limits: Limits) -> Iterator[bytes]:
+    def _lines(self, limits: ParseLimits) -> Iterator[bytes]:
         """The lines of the answer; none any more when the child is gone."""
-        left, room = limits.wall_seconds, limits.output_bytes + MIB
+        remaining, room = limits.wall_seconds, limits.output_bytes + MIB
         line = bytearray()
-        while left > 0:
+        while remaining > 0:
             begun = time.monotonic()
-            self.connection.settimeout(left)
+            self.connection.settimeout(remaining)
             try:
                 read = self.connection.recv(_READ)
             except TimeoutError:
                 break
             except ConnectionResetError:
                 return
-            left -= time.monotonic() - begun  # only the wait for the child: who takes the parts may be slow
+            remaining -= (
+                time.monotonic() - begun
+            )  # only the wait for the child: who takes the parts may be slow
             room -= len(read)
             if room < 0:
                 raise LimitExceeded(limits.sentence("output"))
@@ -143,7 +145,7 @@ class _Children:
     def child(self) -> Iterator[_Child]:
         """One that nobody else uses; it is ended afterwards unless it is ready for another document."""
         with self._free:
-            child = self._taken()
+            child = self._take_child()
             try:
                 yield child
             finally:
@@ -153,7 +155,7 @@ class _Children:
                 else:
                     child.end()
 
-    def _taken(self) -> _Child:
+    def _take_child(self) -> _Child:
         with self._lock:
             while self.idle:
                 child = self.idle.pop()
@@ -181,7 +183,7 @@ os.register_at_fork(after_in_child=pool.forked)
 atexit.register(pool.end)
 
 
-def parse(parser: str, document: bytes | BinaryIO, limits: Limits, **options: Any) -> Iterator[Any]:
+def parse(parser: str, document: bytes | BinaryIO, limits: ParseLimits, **options: Any) -> Iterator[Any]:
     """What a parser yields of a document.
 
     Args:
@@ -191,7 +193,7 @@ def parse(parser: str, document: bytes | BinaryIO, limits: Limits, **options: An
         options: the parser's; values of JSON.
 
     Raises:
-        Refused: the parser will not have it.
+        RefusedDocument: the parser will not have it.
         LimitExceeded: it costs more than ``limits``.
     """
     request = json.dumps({"parser": parser, "options": options, "limits": asdict(limits)}).encode()

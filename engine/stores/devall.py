@@ -22,7 +22,7 @@ from jiyi.protocol.base import JsonObject
 #: Candidates that are scored, for each item asked for: the nearest ones.
 CANDIDATES = 3
 #: Weights of cosine and of similarity by words, and of the parts of the latter.
-COSINE_WEIGHT, LIKENESS_WEIGHT = 0.7, 0.3
+COSINE_WEIGHT, WORDS_WEIGHT = 0.7, 0.3
 JACCARD, LCS, KEYWORD, LENGTH = 0.4, 0.3, 0.2, 0.1
 #: Characters of a token of the question that is looked for as a keyword, at least.
 KEYWORD_CHARS = 2
@@ -65,8 +65,8 @@ def query_text(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
-    """How like two texts are, each part between 0 and 1."""
+class WordSimilarity:
+    """How similar two texts are, each part between 0 and 1."""
 
     jaccard: float
     lcs: float
@@ -79,22 +79,22 @@ class Likeness:
         return min(1.0, parts)
 
 
-def likeness(question: str, text: str) -> Likeness:
-    """How like a text is to a question, word by word."""
+def word_similarity(question: str, text: str) -> WordSimilarity:
+    """How similar a text is to a question, word by word."""
     question, text = question.lower(), text.lower()
-    asked, words = set(question.split()), set(text.split())
-    keywords = {word for word in asked if len(word) >= KEYWORD_CHARS}
-    return Likeness(
-        jaccard=_share(asked & words, asked | words),
+    question_words, words = set(question.split()), set(text.split())
+    keywords = {word for word in question_words if len(word) >= KEYWORD_CHARS}
+    return WordSimilarity(
+        jaccard=_share(question_words & words, question_words | words),
         lcs=LCSseq.normalized_similarity(question, text) if question and text else 0.0,
         keyword=_share(keywords & words, keywords),
         length=_length_factor(len(question), len(text)),
     )
 
 
-def score(cosine: float | None, like: Likeness) -> float:
+def score(cosine: float | None, words: WordSimilarity) -> float:
     """The score of an item; without a vector the share of the question's words stands for the cosine."""
-    return COSINE_WEIGHT * (like.keyword if cosine is None else cosine) + LIKENESS_WEIGHT * like.total
+    return COSINE_WEIGHT * (words.keyword if cosine is None else cosine) + WORDS_WEIGHT * words.total
 
 
 def _share(part: set[str], whole: set[str]) -> float:
@@ -116,7 +116,7 @@ SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mem0:
+class Mem0Account:
     """An account of mem0, for a user, an agent, or both."""
 
     base_url: str
@@ -126,8 +126,8 @@ class Mem0:
 
     @property
     def _whose(self) -> dict[str, str]:
-        named = {"user_id": self.user_id, "agent_id": self.agent_id}
-        return {name: value for name, value in named.items() if value is not None}
+        ids = {"user_id": self.user_id, "agent_id": self.agent_id}
+        return {name: value for name, value in ids.items() if value is not None}
 
     def search(self, query: str, top_k: int, threshold: float) -> list[JsonObject]:
         """What it has that fits: of the user or of the agent. ``threshold`` below 0: no limit.

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from pydantic_core import from_json
 
-from engine.stores.limits import Refused
+from engine.stores.limits import RefusedDocument
 from jiyi.stores.types import known_encoding
 from jiyi.text.words import storable
 
@@ -42,7 +42,7 @@ FileState = Literal[
 FILE_STATES: tuple[FileState, ...] = get_args(FileState)
 
 
-class Unusable(Refused):
+class UnindexableFile(RefusedDocument):
     """A file that cannot be indexed: ``state`` is stored with it, the message says why."""
 
     state: FileState
@@ -51,7 +51,7 @@ class Unusable(Refused):
         super().__init__(state, reason)
 
     @classmethod
-    def of(cls, refused: Refused) -> Unusable:
+    def of(cls, refused: RefusedDocument) -> UnindexableFile:
         """The same, reported by a parsing process."""
         assert refused.state in FILE_STATES
         return cls(refused.state, refused.reason)
@@ -77,48 +77,49 @@ _LOOKED_AT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedText:
     text: str
     #: The one it was read by, as Python names it.
     encoding: str
 
 
-def decode(data: bytes, encoding: str = "utf-8") -> Decoded:
+def decode(data: bytes, encoding: str = "utf-8") -> DecodedText:
     """The text of a file, its lines ended by a line feed.
 
     A byte order mark counts more than ``encoding``. What is not in the encoding that was named is tried as
     GB18030, and taken if that gives Chinese text.
 
     Raises:
-        Unusable: ``undecodable`` if it is in neither, ``binary`` if the text has NUL characters.
+        UnindexableFile: ``undecodable`` if it is in neither, ``binary`` if the text has NUL characters.
     """
-    named = next((name for mark, name in _MARKS if data.startswith(mark)), encoding)
-    text, used = _decoded(data, named), named
+    expected = next((name for mark, name in _MARKS if data.startswith(mark)), encoding)
+    text, used = _decoded(data, expected), expected
     if text is None:
         text, used = _chinese(data), CHINESE
     if text is None and b"\0" not in data:
-        raise Unusable(
+        raise UnindexableFile(
             "undecodable",
-            f"the file is not in {named}: name its encoding in `encoding` of the source, or save it as UTF-8",
+            f"the file is not in {expected}: name its encoding in `encoding` of the source, or save it as"
+            " UTF-8",
         )
     if text is None or "\0" in text:
-        raise Unusable(
+        raise UnindexableFile(
             "binary",
             "the file has NUL characters: it is no text, or in an encoding that `encoding` of the source must"
             " name",
         )
-    return Decoded(text.replace("\r\n", "\n").replace("\r", "\n"), codecs.lookup(used).name)
+    return DecodedText(text.replace("\r\n", "\n").replace("\r", "\n"), codecs.lookup(used).name)
 
 
 def _decoded(data: bytes, encoding: str) -> str | None:
-    known = known_encoding(encoding)
-    if known is None:
-        raise Unusable(
+    codec = known_encoding(encoding)
+    if codec is None:
+        raise UnindexableFile(
             "undecodable",
             f"encoding: {encoding[:60]!r} is none that files are read in, such as utf-8, gb18030 or big5",
         )
     try:
-        return data.decode(known)
+        return data.decode(codec)
     except UnicodeError:
         return None
 
@@ -140,18 +141,18 @@ def joined(parts: Iterable[str], separator: str = "\n") -> str:
     """The parts as one text, counted while they are made.
 
     Raises:
-        Unusable: ``too_large`` as soon as they are more than ``MAX_TEXT_CHARS`` characters.
+        UnindexableFile: ``too_large`` as soon as they are more than ``MAX_TEXT_CHARS`` characters.
     """
-    kept: list[str] = []
+    pieces: list[str] = []
     room = MAX_TEXT_CHARS + len(separator)
     for part in parts:
         room -= len(part) + len(separator)
         if room < 0:
-            raise Unusable(
+            raise UnindexableFile(
                 "too_large", f"its text has more than {MAX_TEXT_CHARS:,} characters: split the file"
             )
-        kept.append(part)
-    return separator.join(kept)
+        pieces.append(part)
+    return separator.join(pieces)
 
 
 #: What is not shown, or is shown beside every text of a site.
@@ -181,14 +182,14 @@ def html_text(markup: str) -> str:
     """The text of a page, its title first.
 
     Raises:
-        Unusable: ``malformed`` if elements are nested too deeply.
+        UnindexableFile: ``malformed`` if elements are nested too deeply.
     """
     from selectolax.lexbor import LexborHTMLParser
 
     if _depth(markup) > MAX_DEPTH:
-        raise Unusable(
+        raise UnindexableFile(
             "malformed",
-            f"its elements are nested more than {MAX_DEPTH:,} deep: close them, or save the page anew",
+            f"its elements are nested more than {MAX_DEPTH:,} deep: close them, or save the page again",
         )
     page = LexborHTMLParser(markup)
     title = page.css_first("title")
@@ -230,12 +231,12 @@ def json_text(text: str) -> str:
     """The values of a document, as ``users[0]: name: Mia; city: Berlin``; a list of objects needs no path.
 
     Raises:
-        Unusable: ``malformed`` if it is no JSON, or nested too deeply to be read.
+        UnindexableFile: ``malformed`` if it is no JSON, or nested too deeply to be read.
     """
     try:
         document = from_json(text)
     except ValueError as error:
-        raise Unusable("malformed", f"it is no JSON: {error}") from None
+        raise UnindexableFile("malformed", f"it is no JSON: {error}") from None
     return joined(_json_lines(document, ""))
 
 
@@ -247,14 +248,14 @@ def _json_lines(value: Any, path: str) -> Iterator[str]:
     nested: list[tuple[str, Any]] = []
     for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(name, int):
-            said, place = "", f"{path}[{name}]" if path else ""
+            label, place = "", f"{path}[{name}]" if path else ""
         else:
             short = name[:MAX_NAME_CHARS]
-            said, place = f"{name}: ", f"{path}.{short}" if path else short
+            label, place = f"{name}: ", f"{path}.{short}" if path else short
         if isinstance(inner, (dict, list)):
             nested.append((place, inner))
         else:
-            plain.append(f"{said}{_word(inner)}")
+            plain.append(f"{label}{_word(inner)}")
     if line := separator.join(plain):
         yield f"{path}: {line}" if path else line
     for place, inner in nested:
@@ -273,20 +274,20 @@ def pdf_text(data: bytes) -> str:
     """The pages' texts, a blank line between them.
 
     Raises:
-        Unusable: ``encrypted`` if it needs a password, ``malformed`` if it cannot be read, ``too_large`` if
-        it has too much to read.
+        UnindexableFile: ``encrypted`` if it needs a password, ``malformed`` if it cannot be read,
+            ``too_large`` if it has too much to read.
     """
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
     try:
         return _pdf_pages(data)
-    except (Unusable, MemoryError):
+    except (UnindexableFile, MemoryError):
         raise
     except (DependencyError, FileNotDecryptedError):
-        raise Unusable("encrypted", "the PDF is encrypted: save it without a password") from None
+        raise UnindexableFile("encrypted", "the PDF is encrypted: save it without a password") from None
     except Exception as error:  # noqa: BLE001 – a damaged file makes the reader raise nearly anything
-        raise Unusable(
-            "malformed", f"it cannot be read as PDF ({type(error).__name__}): save it anew"
+        raise UnindexableFile(
+            "malformed", f"it cannot be read as PDF ({type(error).__name__}): save it again"
         ) from None
 
 
@@ -296,9 +297,9 @@ def _pdf_pages(data: bytes) -> str:
     reader = PdfReader(BytesIO(data))
     # many are locked against changes only, with an empty password
     if reader.is_encrypted and not reader.decrypt(""):
-        raise Unusable("encrypted", "the PDF needs a password: save it without one")
+        raise UnindexableFile("encrypted", "the PDF needs a password: save it without one")
     if (count := len(reader.pages)) > MAX_PAGES:
-        raise Unusable("too_large", f"the PDF has {count:,} pages, more than {MAX_PAGES:,}: split it")
+        raise UnindexableFile("too_large", f"the PDF has {count:,} pages, more than {MAX_PAGES:,}: split it")
     texts = (page.extract_text() for page in reader.pages)
     return joined((text for text in texts if text.strip()), "\n\n")
 
@@ -313,7 +314,7 @@ def csv_text(text: str) -> str:
     columns, unless a value of it is empty, a number, or there twice.
 
     Raises:
-        Unusable: ``malformed`` if it cannot be read as a table.
+        UnindexableFile: ``malformed`` if it cannot be read as a table.
     """
     first = text.split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=first.count)
@@ -322,7 +323,7 @@ def csv_text(text: str) -> str:
     try:
         return joined(_csv_lines(rows))
     except csv.Error as error:
-        raise Unusable("malformed", f"it cannot be read as CSV: {error}") from None
+        raise UnindexableFile("malformed", f"it cannot be read as CSV: {error}") from None
 
 
 def _csv_lines(rows: Iterator[list[str]]) -> Iterator[str]:
@@ -332,8 +333,8 @@ def _csv_lines(rows: Iterator[list[str]]) -> Iterator[str]:
         yield "; ".join(filter(None, names))
         names = []
     for row in [] if first is None else chain([first], rows):
-        named = [f"{name}: {value}" for name, value in zip(names, row, strict=False) if value]
-        yield "; ".join([*named, *filter(None, row[len(names) :])])
+        fields = [f"{name}: {value}" for name, value in zip(names, row, strict=False) if value]
+        yield "; ".join([*fields, *filter(None, row[len(names) :])])
 
 
 def _are_names(row: Sequence[str]) -> bool:
@@ -346,11 +347,11 @@ def suffix_of(name: str) -> str:
     return PurePath(name).suffix.lower()
 
 
-def text_of(data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
+def text_of(data: bytes, name: str, encoding: str = "utf-8") -> DecodedText:
     """The text in a file's bytes, read as its name's suffix says; a suffix that is not known, as plain text.
 
     Raises:
-        Unusable: with the state that says why not; ``empty`` if there is no text in it.
+        UnindexableFile: with the state that says why not; ``empty`` if there is no text in it.
     """
     suffix = suffix_of(name)
     if suffix == ".pdf":
@@ -361,11 +362,11 @@ def text_of(data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
         text, used = joined([plain.text]) if read is None else read(plain.text), plain.encoding
     text = storable(text)
     if not text.strip():
-        raise Unusable(
+        raise UnindexableFile(
             "empty",
             "there is no text in it; a PDF of scanned pages has to go through text recognition (OCR) first",
         )
-    return Decoded(text, used)
+    return DecodedText(text, used)
 
 
 _READERS: dict[str, Callable[[str], str]] = {

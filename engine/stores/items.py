@@ -21,7 +21,7 @@ from engine.retrieval.corpus import Corpus, Rows, dense, language_code
 from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.ranking import MIN_NORM, Floats
 from engine.retrieval.relevance import hybrid, names_day
-from engine.text.keywords import asked_tokens
+from engine.text.keywords import query_tokens
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.stores import Snapshot
 from jiyi.protocol.wire.vectors import Float32
@@ -46,9 +46,9 @@ def without_labels(summary: str) -> str:
     return "\n".join(part for part in (first.removeprefix("Input:").strip(), second.strip()) if part)
 
 
-def noted_text(inputs_text: str, given: Snapshot | None, output: Snapshot | None) -> str:
+def noted_text(inputs_text: str, source: Snapshot | None, output: Snapshot | None) -> str:
     """What a blackboard notes: the output, else the input, else the text of the inputs."""
-    texts = (output.text if output else "", given.text if given else "", inputs_text)
+    texts = (output.text if output else "", source.text if source else "", inputs_text)
     return next((text.strip() for text in texts if text.strip()), "")
 
 
@@ -220,7 +220,7 @@ def _lexicon(texts: Sequence[str]) -> Lexicon:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class ItemScores:
     """By row: what items are ranked by, and what it is made of."""
 
     total: Floats
@@ -236,7 +236,7 @@ def score(
     embed: Callable[[str], Float32] | None,
     now: datetime,
     search: Search = "hybrid",
-) -> Scores:
+) -> ItemScores:
     """The scores of every item for a question; without its vector, words alone count.
 
     Args:
@@ -248,35 +248,35 @@ def score(
         search: ``dense`` ranks by the cosine alone, as the original does, ``lexical`` by BM25 alone.
     """
     corpus = store.corpus
-    asked = asked_tokens(text)
-    lexical = corpus.lexicon.bm25(asked)
+    words = query_tokens(text)
+    lexical = corpus.lexicon.bm25(words)
     cosine = None if query is None else dense(corpus, query)
     if search != "hybrid":
         total = lexical if search == "lexical" or cosine is None else cosine
-        return Scores(total, cosine, lexical)
+        return ItemScores(total, cosine, lexical)
     total = hybrid(corpus, text, query, embed, now, with_neighbours=False).total
     if store.files is not None:
         numbers, lexicon = store.files
-        share = lexicon.bm25(asked) / max(lexicon.information(asked), MIN_NORM)
+        share = lexicon.bm25(words) / max(lexicon.information(words), MIN_NORM)
         total = total + FILE_WORDS * share[numbers] + FILE_DAY * names_day(corpus, text, now)
         total = total + NEXT_CHUNKS * _beside(total, numbers)
-    return Scores(total, cosine, lexical)
+    return ItemScores(total, cosine, lexical)
 
 
-def best(store: StoreCorpus, scores: Scores, top_k: int, threshold: float) -> Rows:
+def best(store: StoreCorpus, scores: ItemScores, top_k: int, threshold: float) -> Rows:
     """The best rows, best first; equal ones in their order.
 
     The threshold is on the cosine, as in the original. Above -1, a chunk without a vector is not among them,
     unless there was none to search with. What is no chunk of a file and has no vector is found by its words,
     or not at all, whatever the threshold.
     """
-    found = np.ones(scores.total.size, dtype=bool)
+    eligible = np.ones(scores.total.size, dtype=bool)
     if scores.cosine is not None and threshold > -1:
-        found = scores.cosine >= threshold
+        eligible = scores.cosine >= threshold
     if store.files is None:
         compared = store.corpus.has_vector & (scores.cosine is not None)
-        found = np.where(compared, found, scores.lexical > 0)
-    rows = np.flatnonzero(found)
+        eligible = np.where(compared, eligible, scores.lexical > 0)
+    rows = np.flatnonzero(eligible)
     ranked = rows[np.argsort(-scores.total[rows], kind="stable")]
     return np.asarray(ranked[:top_k], dtype=np.intp)
 

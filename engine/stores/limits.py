@@ -11,7 +11,7 @@ Limit = Literal["memory", "cpu", "wall", "output"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ParseLimits:
     """The most that one document may cost."""
 
     #: Bytes of address space of the child, its interpreter and libraries included.
@@ -33,7 +33,7 @@ class Limits:
         }[limit]
 
 
-class Refused(ValueError):  # noqa: N818 – it is a property of the document, and no fault of the service
+class RefusedDocument(ValueError):  # noqa: N818 – no fault of the service
     """A document that cannot be used: ``state`` is a word for programs, ``reason`` a sentence."""
 
     def __init__(self, state: str, reason: str) -> None:
@@ -42,7 +42,7 @@ class Refused(ValueError):  # noqa: N818 – it is a property of the document, a
         super().__init__(f"{state}: {reason}")
 
 
-class LimitExceeded(Refused):
+class LimitExceeded(RefusedDocument):
     """A document that costs more than its limits allow."""
 
     def __init__(self, reason: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from engine.stores.limits import Limits, Refused
+from engine.stores.limits import ParseLimits, RefusedDocument
 from jiyi.errors import JiyiError, problems_of
 from jiyi.protocol.stores import MemoryItem
 from jiyi.text.words import storable
@@ -23,7 +23,7 @@ from jiyi.text.words import storable
 #: Largest file that is read, in bytes: 100,000 items with vectors.
 MAX_FILE = 1024 * 1024 * 1024
 #: Of such a file, which is read item by item: minutes of the processor.
-LIMITS = Limits(
+LIMITS = ParseLimits(
     memory_bytes=1 << 30, cpu_seconds=300, wall_seconds=600.0, output_bytes=MAX_FILE + (MAX_FILE >> 2)
 )
 #: Keys of an object that stand for its list of items.
@@ -41,26 +41,26 @@ def parse_items(source: BinaryIO) -> Iterator[dict[str, Any]]:
     object with ``contents``.
 
     Raises:
-        Refused: it is neither, or an item is wrong; says where.
+        RefusedDocument: it is neither, or an item is wrong; says where.
     """
     stream = JsonStream(source)
-    begins, listed = stream.peek(), False
+    begins, has_list = stream.peek(), False
     if not begins:
         return
     if begins == "[":
-        listed = True
+        has_list = True
         yield from _items(stream)
     elif begins == "{":
         for key in stream.names():
-            if key in _LISTS and not listed and stream.peek() == "[":
-                listed = True
+            if key in _LISTS and not has_list and stream.peek() == "[":
+                has_list = True
                 yield from _items(stream)
             else:
                 stream.value()
     else:
         stream.value()
-    if not listed:
-        raise Refused("malformed", "no list of items")
+    if not has_list:
+        raise RefusedDocument("malformed", "no list of items")
     stream.end()
 
 
@@ -72,25 +72,27 @@ def written_items(items: Iterable[MemoryItem]) -> Iterator[str]:
     yield "\n]\n"
 
 
-def checked_item(given: Any, number: int) -> MemoryItem:
-    """The item of this number in a list. Raises :class:`Refused`."""
+def checked_item(values: Any, number: int) -> MemoryItem:
+    """The item of this number in a list. Raises :class:`RefusedDocument`."""
     try:
-        item = MemoryItem.model_validate(given)
+        item = MemoryItem.model_validate(values)
         datetime.fromtimestamp(item.timestamp, UTC)
     except ValidationError as error:
-        raise Refused("malformed", f"item {number}: {problems_of(error)[0]}") from None
+        raise RefusedDocument("malformed", f"item {number}: {problems_of(error)[0]}") from None
     except (ValueError, OverflowError, OSError):
-        raise Refused(
+        raise RefusedDocument(
             "malformed", f"item {number}: timestamp: {item.timestamp:g} is no time, in seconds since 1970"
         ) from None
     return item
 
 
 def _items(stream: JsonStream) -> Iterator[dict[str, Any]]:
-    for number, given in enumerate(stream.elements()):
-        item = checked_item(given, number)
+    for number, values in enumerate(stream.elements()):
+        item = checked_item(values, number)
         if "\\u0000" in item.model_dump_json(exclude={"embedding"}):
-            raise Refused("malformed", f"item {number}: has a NUL character, which the database cannot hold")
+            raise RefusedDocument(
+                "malformed", f"item {number}: has a NUL character, which the database cannot hold"
+            )
         yield item.model_dump(mode="json", exclude={"embedding"})
 
 
@@ -125,7 +127,7 @@ def parse_index(source: BinaryIO) -> Iterator[dict[str, Any]]:
     A vector is the base64 of its float64 values; None: it has none. Nothing is yielded of an empty file.
 
     Raises:
-        Refused: there is no index in it; says where.
+        RefusedDocument: there is no index in it; says where.
     """
     stream = JsonStream(source)
     if not stream.peek():
@@ -141,12 +143,12 @@ def parse_index(source: BinaryIO) -> Iterator[dict[str, Any]]:
         elif key == "contents" and stream.peek() == "[":
             yield from _chunks(stream)
         elif key in ("file_metadata", "contents"):
-            raise Refused("malformed", f"no index of files: {key}: neither a list nor an object")
+            raise RefusedDocument("malformed", f"no index of files: {key}: neither a list nor an object")
         else:
             stream.value()
     stream.end()
     if not configured:
-        raise Refused("malformed", "no index of files: config: required, but missing")
+        raise RefusedDocument("malformed", "no index of files: config: required, but missing")
 
 
 def written_index(
@@ -163,21 +165,21 @@ def written_index(
 
 
 def _chunks(stream: JsonStream) -> Iterator[dict[str, Any]]:
-    for number, given in enumerate(stream.elements()):
-        item = checked_item(given, number)
+    for number, values in enumerate(stream.elements()):
+        item = checked_item(values, number)
         place = {"source": item.metadata.get("source"), "path": item.metadata.get("file_path")}
         if all(isinstance(part, str) for part in place.values()):
             numbers = item.embedding
             vector = b64encode(array("d", numbers).tobytes()).decode("ascii") if numbers else None
-            said = {**place, "text": item.content_summary}
-            yield {**{name: storable(str(value)) for name, value in said.items()}, "vector": vector}
+            fields = {**place, "text": item.content_summary}
+            yield {**{name: storable(str(value)) for name, value in fields.items()}, "vector": vector}
 
 
-def _index_part(model: type[M], given: Any, path: str) -> M:
+def _index_part(model: type[M], values: Any, path: str) -> M:
     try:
-        return model.model_validate(given)
+        return model.model_validate(values)
     except ValidationError as error:
-        raise Refused("malformed", f"no index of files: {path}: {problems_of(error)[0]}") from None
+        raise RefusedDocument("malformed", f"no index of files: {path}: {problems_of(error)[0]}") from None
 
 
 def _without_snapshots(item: MemoryItem) -> str:
@@ -198,7 +200,8 @@ _decode = json.JSONDecoder().raw_decode
 class JsonStream:
     """The text of a file, and how far it was read.
 
-    All methods raise :class:`Refused` with the state ``malformed`` where the text is no JSON, or no UTF-8.
+    All methods raise :class:`RefusedDocument` with the state ``malformed`` where the text is no JSON, or no
+    UTF-8.
     """
 
     def __init__(self, source: BinaryIO) -> None:
@@ -219,17 +222,17 @@ class JsonStream:
                 return ""
             self._fill()
 
-    def take(self, wanted: str) -> bool:
+    def take(self, char: str) -> bool:
         """Whether the next character is this one, which is then taken."""
-        if self.peek() != wanted:
+        if self.peek() != char:
             return False
         self._at += 1
         return True
 
-    def expect(self, wanted: str) -> None:
+    def expect(self, char: str) -> None:
         """Take this character."""
-        if not self.take(wanted):
-            raise malformed(f"{wanted!r} is missing before {self._text[self._at : self._at + 20]!r}")
+        if not self.take(char):
+            raise malformed(f"{char!r} is missing before {self._text[self._at : self._at + 20]!r}")
 
     def value(self) -> Any:
         """The next value, as a whole."""
@@ -294,6 +297,6 @@ class JsonStream:
         self._at = 0
 
 
-def malformed(reason: str) -> Refused:
+def malformed(reason: str) -> RefusedDocument:
     """The error for text that is no JSON."""
-    return Refused("malformed", f"no JSON: {reason}")
+    return RefusedDocument("malformed", f"no JSON: {reason}")

@@ -53,14 +53,14 @@ SINGLE_STOP_CHARACTERS = frozenset(
 
 def keywords_of(description: str, subject: str | None, object: str | None) -> list[str]:  # noqa: A002
     """Keywords of a memory that has none: subject and object if it has them, else words of its text."""
-    named = [
+    names = [
         keyword[:MAX_KEYWORD_CHARS]
         for part in (subject, object)
         if part and (segment := last_segment(part))
         for keyword in _naming(segment)
     ]
-    if named:
-        return list(dict.fromkeys(named))
+    if names:
+        return list(dict.fromkeys(names))
     return list(dict.fromkeys(_telling(words_of(description))))[:MAX_EXTRACTED_KEYWORDS]
 
 
@@ -93,8 +93,8 @@ def keywords_ranked(text: str) -> list[str]:
     names = {match.group().lower() for match in _NAME.finditer(nfkc(text[:MAX_CHARS]))}
 
     def weight(word: str) -> tuple[int, bool, bool]:
-        named = word in names or any(char.isdigit() for char in word)
-        return counts[word], named, len(word) >= (3 if CJK_RUN.match(word) else 6)
+        is_name = word in names or any(char.isdigit() for char in word)
+        return counts[word], is_name, len(word) >= (3 if CJK_RUN.match(word) else 6)
 
     return sorted(counts, key=weight, reverse=True)
 
@@ -152,7 +152,7 @@ def words_of(text: str) -> list[str]:
     ]
 
 
-def asked_tokens(text: str) -> list[str]:
+def query_tokens(text: str) -> list[str]:
     """The tokens of a question: without pairs of function words, with Chinese words of one character."""
     words = tokens(text)
     if text.isascii():
@@ -170,20 +170,20 @@ LOOKED_AT_CHARS = 4_000
 MAX_WORDS = 200
 
 #: A piece of text, and whether it was searched for.
-Piece = tuple[str, bool]
+MarkedText = tuple[str, bool]
 
 _CJK_RUN = re.compile("[\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 _WORD = re.compile(r"[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+(?:[-'’_.@/:+][^\W_]+)*")
 
 
-def pieces(text: str, words: str, shown: int = SHOWN_CHARS) -> list[Piece]:
+def pieces(text: str, words: str, max_chars: int = SHOWN_CHARS) -> list[MarkedText]:
     """The text, or the part of it around the first match, cut where a match begins or ends."""
     spans = united(marks(text[:LOOKED_AT_CHARS], words)) if words.strip() else []
     start = 0
-    if len(text) > shown and spans and spans[0][0] > shown - LEAD_CHARS:
+    if len(text) > max_chars and spans and spans[0][0] > max_chars - LEAD_CHARS:
         start = spans[0][0] - LEAD_CHARS
-    end = min(len(text), start + shown)
-    pieces: list[Piece] = [("…", False)] if start else []
+    end = min(len(text), start + max_chars)
+    pieces: list[MarkedText] = [("…", False)] if start else []
     at = start
     for begin, stop in spans:
         if begin >= end:
@@ -201,9 +201,9 @@ def marks(text: str, words: str) -> list[tuple[int, int]]:
     for run in _CJK_RUN.findall(words):
         for pair in {run[place : place + 2] for place in range(max(1, len(run) - 1))}:
             spans += [match.span() for match in re.finditer(re.escape(pair), text)]
-    wanted = _word_tokens(words)
-    if wanted:
-        spans += [match.span() for match in _WORD.finditer(text) if wanted & set(tokens(match[0]))]
+    word_tokens = _word_tokens(words)
+    if word_tokens:
+        spans += [match.span() for match in _WORD.finditer(text) if word_tokens & set(tokens(match[0]))]
     return spans
 
 

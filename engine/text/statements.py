@@ -37,20 +37,20 @@ _NO_THING = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class StatementSubject:
     """``attribute`` is empty where the verb says it: 下属 of "我的下属在广州上班"."""
 
     thing: str
     attribute: str
 
 
-def statement_of(text: str) -> Statement | None:
+def statement_of(text: str) -> StatementSubject | None:
     """What a text begins to speak of; None where it is no plain statement about something with a name."""
     statement = _SPEAKER.sub("", text[:READ_CHARS], count=1).lstrip()
     match = _CHINESE.match(statement) or _ENGLISH.match(statement)
     if match is None or _NO_THING.match(match["thing"]):
         return None
-    return Statement(match["thing"].lower(), (match["attribute"] or "").lower())
+    return StatementSubject(match["thing"].lower(), (match["attribute"] or "").lower())
 
 
 def stand_beside(one: str, other: str) -> bool:
@@ -65,7 +65,7 @@ def stand_beside(one: str, other: str) -> bool:
     return any(_says_other(statement, text) for statement, text in ((first, other), (second, one)))
 
 
-def _says_other(statement: Statement | None, text: str) -> bool:
+def _says_other(statement: StatementSubject | None, text: str) -> bool:
     """Whether a text says nothing of the attribute that a statement is about."""
     if statement is None or not statement.attribute or statement.attribute in text.lower():
         return False
@@ -153,28 +153,28 @@ def relations_in(text: str) -> frozenset[str]:
     return frozenset(relations)
 
 
-def may_be_of(asked: frozenset[str], text: str) -> bool:
+def may_be_of(people: frozenset[str], text: str) -> bool:
     """Whether a text may speak of those whom a question is about: of the user where it names nobody."""
     statement = _SPEAKER_OF_PEOPLE.sub("", text[:PEOPLE_CHARS], count=1)
-    relations = asked & _RELATIONS.keys()
+    relations = people & _RELATIONS.keys()
     if not relations:
-        return any(name in statement for name in asked) or not _is_of_another(statement)
-    named = relations_in(statement)
-    if not named.isdisjoint(relations) or any(name in statement for name in asked - relations):
+        return any(name in statement for name in people) or not _is_of_another(statement)
+    mentioned = relations_in(statement)
+    if not mentioned.isdisjoint(relations) or any(name in statement for name in people - relations):
         return True
-    return not named and not _is_of_another(statement)
+    return not mentioned and not _is_of_another(statement)
 
 
-def _is_of_another(said: str) -> bool:
+def _is_of_another(text: str) -> bool:
     """Whether it begins with somebody else and says nothing of the speaker, or is of a thing of theirs."""
-    if _SAYS.match(said):
+    if _SAYS.match(text):
         return True
-    lower = said.lower().replace("’", "'")
+    lower = text.lower().replace("’", "'")
     start = match.end() if (match := _MINE.match(lower)) else 0
-    found = _RELATION.match(lower, start) or _FIRST_NAME.match(said)
-    if found is None:
+    person = _RELATION.match(lower, start) or _FIRST_NAME.match(text)
+    if person is None:
         return False
-    rest = lower[found.end() :]
+    rest = lower[person.end() :]
     return _POSSESSIVE.match(rest) is not None or _OWN.search(rest) is None
 
 
@@ -200,9 +200,9 @@ def all_topics_of(text: str) -> frozenset[str]:
     return frozenset(name for name, topic in _topics().items() if topic.pattern.search(normalised))
 
 
-def narrowest(found: frozenset[str]) -> frozenset[str]:
+def narrowest(names: frozenset[str]) -> frozenset[str]:
     """Topics without those that a narrower one among them hides."""
-    return frozenset(name for name in found if found.isdisjoint(_topics()[name].narrower))
+    return frozenset(name for name in names if names.isdisjoint(_topics()[name].narrower))
 
 
 def is_of(text: str, name: str) -> bool:

@@ -81,7 +81,7 @@ def wording(text: str) -> str:
 @remembered(KNOWN)
 def _wording(text: str) -> str:
     plain = _OPENING.sub("", nfkc(text))
-    denied, asked = _NEGATED.search(plain) is not None, "?" in plain
+    denied, is_question = _NEGATED.search(plain) is not None, "?" in plain
     for pattern, by in _SPELLINGS:
         plain = pattern.sub(by, plain)
     parts = [_with_plain_beginning(part) for part in _SENTENCE.split(plain) if part.strip()]
@@ -91,10 +91,10 @@ def _wording(text: str) -> str:
             plain = pattern.sub(by, plain)
     words = [word for word in _WORD.findall(plain) if denied or word not in _PAUSES]
     numbers = sum(any(map(str.isdigit, word)) for word in words)
-    if not denied and not asked and len(words) >= LEAST_MOVED and len(parts) == 1 and numbers <= 1:
+    if not denied and not is_question and len(words) >= LEAST_MOVED and len(parts) == 1 and numbers <= 1:
         # "in the morning I like tea", "I like tea in the morning"
         words = min(words[start:] + words[:start] for start in range(len(words)))
-    return " ".join([*words, *("?" if asked else "")])
+    return " ".join([*words, *("?" if is_question else "")])
 
 
 def _with_plain_beginning(sentence: str) -> str:
@@ -102,7 +102,7 @@ def _with_plain_beginning(sentence: str) -> str:
     return _PLAIN_FIRST_WORD.sub(lambda match: match[0].lower(), sentence)
 
 
-class Source(Protocol):
+class WordingSource(Protocol):
     """What two memories have to have in common to be one."""
 
     @property
@@ -113,7 +113,7 @@ class Source(Protocol):
     def visibility(self) -> str | None: ...
 
 
-class Told(NamedTuple):
+class StatementKey(NamedTuple):
     """The key that memories share if they say the same, of the same subject, to the same people."""
 
     wording: str
@@ -122,7 +122,7 @@ class Told(NamedTuple):
     visibility: str | None
 
     @classmethod
-    def of(cls, text: str, source: Source) -> Told:
+    def of(cls, text: str, source: WordingSource) -> StatementKey:
         """What is compared. "I like tea" of two people are two statements, unless the text names them."""
         subject = source.subject
         if subject is not None and (subject == "user" or subject.lower() in text.lower()):

@@ -19,7 +19,7 @@ from itertools import zip_longest
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from engine.providers.web_search import SearchOptions, SearchResult, WebSearch, breaker_name
+from engine.providers.web_search import SearchResult, WebSearch, WebSearchOptions, breaker_name
 from jiyi.errors import JiyiError, SearchUnavailable
 from jiyi.protocol.tier_questions import (
     COLD_LIMIT,
@@ -53,12 +53,12 @@ def merge(
     """
     fitting = [item for item in hot if _fits(item, question, now)][:HOT_LIMIT]
     warm = [item.model_copy(update={"score": HOT_SCORE}) for item in fitting]
-    known = [item for item in cold if _fits(item, question, now) and math.isfinite(item.score)]
-    known.sort(key=lambda item: -item.score)  # stable: equals stay as the reader had them
-    warm, known = _without_repetition(warm, known)
-    known = known[: question.cold_limit]
+    knowledge = [item for item in cold if _fits(item, question, now) and math.isfinite(item.score)]
+    knowledge.sort(key=lambda item: -item.score)  # stable: equals stay as the reader had them
+    warm, knowledge = _without_repetition(warm, knowledge)
+    knowledge = knowledge[: question.cold_limit]
     arranged = _by_score if question.order == "score" else _by_tier
-    return [*arranged(warm, known, question), *external[: question.web_results]]
+    return [*arranged(warm, knowledge, question), *external[: question.web_results]]
 
 
 def _fits(item: TierItem, question: MemoryQuestion, now: datetime) -> bool:
@@ -73,30 +73,30 @@ def _fits(item: TierItem, question: MemoryQuestion, now: datetime) -> bool:
 
 
 def _without_repetition(
-    warm: Sequence[TierItem], known: Sequence[TierItem]
+    warm: Sequence[TierItem], knowledge: Sequence[TierItem]
 ) -> tuple[list[TierItem], list[TierItem]]:
     """What was promoted today is in both tiers: it is shown once, and as verified."""
     promoted: dict[bytes, TierItem] = {}
-    for item in known:
+    for item in knowledge:
         promoted.setdefault(content_digest(item.content), item)
-    said = [content_digest(item.content) for item in warm]
+    digests = [content_digest(item.content) for item in warm]
     hot = [
         item.model_copy(update={"verified": True}) if digest in promoted else item
-        for item, digest in zip(warm, said, strict=True)
+        for item, digest in zip(warm, digests, strict=True)
     ]
-    return hot, [item for digest, item in promoted.items() if digest not in said]
+    return hot, [item for digest, item in promoted.items() if digest not in digests]
 
 
-def _by_tier(warm: list[TierItem], known: list[TierItem], question: MemoryQuestion) -> list[TierItem]:
+def _by_tier(warm: list[TierItem], knowledge: list[TierItem], question: MemoryQuestion) -> list[TierItem]:
     """Working memory first; what one tier leaves of its share the other may have."""
     if question.max_results is None:
-        return [*warm, *known]
-    reserved = min(len(known), int(question.max_results * COLD_SHARE))
+        return [*warm, *knowledge]
+    reserved = min(len(knowledge), int(question.max_results * COLD_SHARE))
     warm = warm[: question.max_results - reserved]
-    return [*warm, *known[: question.max_results - len(warm)]]
+    return [*warm, *knowledge[: question.max_results - len(warm)]]
 
 
-def _by_score(warm: list[TierItem], known: list[TierItem], question: MemoryQuestion) -> list[TierItem]:
+def _by_score(warm: list[TierItem], knowledge: list[TierItem], question: MemoryQuestion) -> list[TierItem]:
     """The most similar first; an entry whose similarity is not known keeps its 1.0."""
     measured = [
         item
@@ -104,7 +104,7 @@ def _by_score(warm: list[TierItem], known: list[TierItem], question: MemoryQuest
         else item.model_copy(update={"score": item.similarity})
         for item in warm
     ]
-    return sorted([*measured, *known], key=lambda item: -item.score)[: question.max_results]
+    return sorted([*measured, *knowledge], key=lambda item: -item.score)[: question.max_results]
 
 
 log = logging.getLogger(__name__)
@@ -135,23 +135,23 @@ def gather(readers: Mapping[Tier, Reader], seconds: float = SECONDS) -> Gathered
     of its own.
     """
     begun = time.monotonic()
-    done: SimpleQueue[tuple[Tier, TierStatus, list[TierItem]]] = SimpleQueue()
+    results: SimpleQueue[tuple[Tier, TierStatus, list[TierItem]]] = SimpleQueue()
     gathered = Gathered()
     for tier, reader in readers.items():
         gathered.items[tier] = []
         late = f"no answer within {seconds:g} s"
         gathered.tiers[tier] = TierStatus(tier=tier, state="failed", seconds=seconds, message=late)
         context = contextvars.copy_context()  # whose rows one may see is a context variable
-        read = (_read, tier, reader, done)
+        read = (_read, tier, reader, results)
         threading.Thread(target=context.run, args=read, name=f"tier-{tier}", daemon=True).start()
     with contextlib.suppress(Empty):
         for _ in readers:
-            tier, status, items = done.get(timeout=max(begun + seconds - time.monotonic(), 0))
+            tier, status, items = results.get(timeout=max(begun + seconds - time.monotonic(), 0))
             gathered.items[tier], gathered.tiers[tier] = items, status
     return gathered
 
 
-def _read(tier: Tier, reader: Reader, done: SimpleQueue[tuple[Tier, TierStatus, list[TierItem]]]) -> None:
+def _read(tier: Tier, reader: Reader, results: SimpleQueue[tuple[Tier, TierStatus, list[TierItem]]]) -> None:
     begun = time.monotonic()
     items: list[TierItem] = []
     status = TierStatus(tier=tier, state="ok")
@@ -167,7 +167,7 @@ def _read(tier: Tier, reader: Reader, done: SimpleQueue[tuple[Tier, TierStatus, 
         ours = isinstance(error, JiyiError)
         status.message = str(error) if ours else f"{type(error).__name__}: see the service's log"
     status.seconds = time.monotonic() - begun
-    done.put((tier, status, items))
+    results.put((tier, status, items))
 
 
 def council_sections(
@@ -187,15 +187,15 @@ def council_sections(
     def own(name: str, text: str) -> Section:
         return Section("", [Line(text)], name=name, own=True, shortens=True)
 
-    def found(name: str, lines: list[Line], priority: int, most: int) -> Section:
+    def data(name: str, lines: list[Line], priority: int, most: int) -> Section:
         return Section("", lines, name=name, priority=priority, max_lines=most, shortens=True)
 
-    known = [Line(text, label=label) for text, label in zip_longest(memories, labels, fillvalue="")]
+    memory_lines = [Line(text, label=label) for text, label in zip_longest(memories, labels, fillvalue="")]
     return [
         own("system", system),
         own("persona", persona),
-        found("memories", known, 1, GROUP_MEMORIES),
-        found("experiences", [Line(text) for text in experiences], 2, EXPERIENCES),
+        data("memories", memory_lines, 1, GROUP_MEMORIES),
+        data("experiences", [Line(text) for text in experiences], 2, EXPERIENCES),
         own("proposal", proposal),
     ]
 
@@ -227,7 +227,9 @@ class Searcher:
     quota: Quota
     why_none: str = ""
 
-    def search(self, query: str, options: SearchOptions, *, group_id: str, session_id: str) -> SearchResult:
+    def search(
+        self, query: str, options: WebSearchOptions, *, group_id: str, session_id: str
+    ) -> SearchResult:
         """What the web says.
 
         Raises:
@@ -239,10 +241,10 @@ class Searcher:
             raise Skipped(self.why_none)
         if not query:
             raise Skipped("there is nothing to search for")
-        asked = [self.engine.provider, " ".join(query.lower().split()), options.model_dump(mode="json")]
-        key = hashlib.sha256(json.dumps(asked, ensure_ascii=False).encode()).hexdigest()
-        if (known := self.cache.get(group_id, key)) is not None:
-            return known  # which costs the session nothing
+        request = [self.engine.provider, " ".join(query.lower().split()), options.model_dump(mode="json")]
+        key = hashlib.sha256(json.dumps(request, ensure_ascii=False).encode()).hexdigest()
+        if (saved := self.cache.get(group_id, key)) is not None:
+            return saved  # which costs the session nothing
         if not self.quota.take(group_id, session_id):
             raise Skipped("this session has searched as often as it may")
         result = _guarded(self.engine, query, options)
@@ -264,7 +266,7 @@ def items_of(result: SearchResult) -> list[TierItem]:
     ]
 
 
-def _guarded(engine: WebSearch, query: str, options: SearchOptions) -> SearchResult:
+def _guarded(engine: WebSearch, query: str, options: WebSearchOptions) -> SearchResult:
     from engine.providers import breakers  # pybreaker is the service's
 
     name = breaker_name(engine.provider)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from engine.providers.embedder_specs import thresholds_of
-from engine.retrieval.corpus import ALIKE_BY_WORDS, MAX_READ, language_code, likeness_by_words
+from engine.retrieval.corpus import MAX_READ, SIMILAR_BY_WORDS, language_code, similarity_by_words
 from engine.retrieval.ranking import MIN_NORM, Floats
 from engine.text.keywords import keywords_ranked
 from jiyi.protocol.knowledge import (
@@ -81,7 +81,7 @@ class IngressRules(BaseModel, frozen=True, extra="forbid"):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class IngressCandidate:
     """An output that wants to become working memory."""
 
     text: str
@@ -134,20 +134,20 @@ SENTENCES: dict[Reason, Translatable] = {
 
 
 def screen(
-    candidate: Candidate,
+    candidate: IngressCandidate,
     rules: IngressRules,
-    known: Iterable[KnownEntry] = (),
+    entries: Iterable[KnownEntry] = (),
     embedding_model: str | None = None,
 ) -> Verdict:
     """Whether a candidate may enter, by the first of the filters that objects.
 
-    ``known`` are the entries of the same group; their vectors are compared if they are by the same model,
+    ``entries`` are those of the same group; their vectors are compared if they are by the same model,
     which the caller sees to: others are given without one.
     """
     refused = (
         _confidence(candidate, rules)
         or _length(candidate, rules)
-        or _duplicate(candidate, rules, known, embedding_model)
+        or _duplicate(candidate, rules, entries, embedding_model)
         or (Verdict("inconsistent") if candidate.consistency == "inconsistent" else None)
         or _flags(candidate)
     )
@@ -157,7 +157,7 @@ def screen(
     return Verdict(flags=_flags_of(candidate), needs_check=needs_check)
 
 
-def _confidence(candidate: Candidate, rules: IngressRules) -> Verdict | None:
+def _confidence(candidate: IngressCandidate, rules: IngressRules) -> Verdict | None:
     if candidate.confidence is None or candidate.confidence >= rules.min_confidence:
         return None
     return Verdict(
@@ -165,7 +165,7 @@ def _confidence(candidate: Candidate, rules: IngressRules) -> Verdict | None:
     )
 
 
-def _length(candidate: Candidate, rules: IngressRules) -> Verdict | None:
+def _length(candidate: IngressCandidate, rules: IngressRules) -> Verdict | None:
     """Characters without white space, those of Chinese, Japanese and Korean for more; bytes play no part."""
     dense = "".join(candidate.text.split())
     length = len(dense) + (CJK_WEIGHT - 1) * len(_CJK.findall(dense))
@@ -175,11 +175,11 @@ def _length(candidate: Candidate, rules: IngressRules) -> Verdict | None:
 
 
 def _duplicate(
-    candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry], model: str | None
+    candidate: IngressCandidate, rules: IngressRules, entries: Iterable[KnownEntry], model: str | None
 ) -> Verdict | None:
     limit = thresholds_of(model).near_duplicate if rules.max_similarity is None else rules.max_similarity
     digest, closest = content_digest(candidate.text), (-2.0, "")  # below any cosine
-    for entry in known:
+    for entry in entries:
         if entry.digest == digest:
             return Verdict("duplicate", {"entry": entry.entry_id})
         similarity = cosine(candidate.vector, entry.vector)
@@ -193,7 +193,7 @@ def _duplicate(
     )
 
 
-def _flags(candidate: Candidate) -> Verdict | None:
+def _flags(candidate: IngressCandidate) -> Verdict | None:
     if REFUTED in candidate.flags:
         return Verdict("claim_refuted")
     if RUNAWAY in candidate.flags:
@@ -201,14 +201,14 @@ def _flags(candidate: Candidate) -> Verdict | None:
     return Verdict("claim_pending") if _pending(candidate) else None
 
 
-def _pending(candidate: Candidate) -> bool:
+def _pending(candidate: IngressCandidate) -> bool:
     """Whether it makes a claim that nobody has checked: a placeholder for a figure or a source, too."""
     return VERIFY_PENDING in candidate.flags or (
         CHECKED not in candidate.flags and _CLAIM.search(candidate.text) is not None
     )
 
 
-def _flags_of(candidate: Candidate) -> tuple[str, ...]:
+def _flags_of(candidate: IngressCandidate) -> tuple[str, ...]:
     """Those that it came with and the filters' own, which an earlier look may have left."""
     flags = [flag for flag in candidate.flags if flag not in (UNSCORED, UNVERIFIED, CONSISTENT)]
     if candidate.confidence is None:
@@ -269,7 +269,7 @@ def plan(
     planned: dict[bytes, PlannedPiece] = {}
     for number, piece in enumerate(pieces):
         content_hash = content_digest(piece.text)
-        said = {
+        notes = {
             "keywords": keywords_ranked(piece.text)[:PIECE_KEYWORDS],
             **(metadata or {}),
             "source": "promotion",
@@ -280,7 +280,7 @@ def plan(
         }
         planned.setdefault(
             content_hash,
-            PlannedPiece(knowledge_id(group_id, agent_id, content_hash), piece.text, content_hash, said),
+            PlannedPiece(knowledge_id(group_id, agent_id, content_hash), piece.text, content_hash, notes),
         )
     return list(planned.values())
 
@@ -292,13 +292,13 @@ def knowledge_id(group_id: str, agent_id: str | None, content_hash: bytes) -> UU
     return uuid5(NAMESPACE, f"{whose}:{content_hash.hex()}")
 
 
-#: Entries that one digest looks at, the newest: their likenesses are a square of numbers.
+#: Entries that one digest looks at, the newest: their similarities are a square of numbers.
 MAX_ENTRIES = 1_000
 #: Clusters that one digest shows: a page that somebody reads.
 MAX_CLUSTERS = 20
 #: From here on two entries are similar by vectors without their language's common direction. Of 22 statements
 #: on three topics in two languages, .3 joins six of ten pairs of one topic and none of two.
-ALIKE_BY_VECTOR = 0.3
+SIMILAR_BY_VECTOR = 0.3
 #: Entries as many as which a common direction is only half believed.
 CENTRE_PRIOR = 1
 MAX_KEYWORDS = 6
@@ -307,7 +307,7 @@ ROUNDED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class QuarantineEntry:
     """A quarantined output that is not promoted yet."""
 
     entry_id: str
@@ -322,7 +322,7 @@ class Entry:
 class Cluster:
     """Entries that say similar things; the first is the one that the others are like."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[QuarantineEntry, ...]
     keywords: tuple[str, ...]
 
     @property
@@ -340,7 +340,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
+class QuarantineDigest:
     """``left_out`` entries are in clusters beyond those shown."""
 
     clusters: tuple[Cluster, ...]
@@ -348,33 +348,33 @@ class Digest:
 
 
 def digest(
-    entries: Sequence[Entry], *, max_entries: int = MAX_ENTRIES, max_clusters: int = MAX_CLUSTERS
-) -> Digest:
+    entries: Sequence[QuarantineEntry], *, max_entries: int = MAX_ENTRIES, max_clusters: int = MAX_CLUSTERS
+) -> QuarantineDigest:
     """The clusters of the newest entries: those of most sessions first, then the larger, then the newer."""
     once = {entry.entry_id: entry for entry in entries}.values()
     ordered = sorted(once, key=lambda entry: (entry.created_at, entry.entry_id), reverse=True)
     looked_at = ordered[:max_entries]
-    clusters = [_cluster([looked_at[row] for row in rows]) for rows in _stars(*_likeness(looked_at))]
+    clusters = [_cluster([looked_at[row] for row in rows]) for rows in _stars(*_similarities(looked_at))]
     # stable: the newer centre first
     clusters.sort(key=lambda cluster: (-cluster.sessions, -len(cluster.entries)))
-    shown = clusters[:max_clusters]
-    left_out = len(looked_at) - sum(len(cluster.entries) for cluster in shown)
-    return Digest(tuple(shown), left_out)
+    largest = clusters[:max_clusters]
+    left_out = len(looked_at) - sum(len(cluster.entries) for cluster in largest)
+    return QuarantineDigest(tuple(largest), left_out)
 
 
-def _cluster(entries: list[Entry]) -> Cluster:
+def _cluster(entries: list[QuarantineEntry]) -> Cluster:
     words = keywords_ranked("\n".join(entry.text[:MAX_READ] for entry in entries))
     return Cluster(tuple(entries), tuple(words[:MAX_KEYWORDS]))
 
 
-def _likeness(entries: Sequence[Entry]) -> tuple[Floats, float]:
+def _similarities(entries: Sequence[QuarantineEntry]) -> tuple[Floats, float]:
     """Similarity of each two, and from where on that counts."""
     vectors = [entry.vector for entry in entries if entry.vector is not None]
     if len(vectors) == len(entries) > 0 and len({vector.shape for vector in vectors}) == 1:
-        made = _by_vector(np.stack(vectors), [language_code(entry.text) for entry in entries])
-        if made is not None:
-            return made, ALIKE_BY_VECTOR
-    return likeness_by_words([entry.text for entry in entries]), ALIKE_BY_WORDS
+        similarities = _by_vector(np.stack(vectors), [language_code(entry.text) for entry in entries])
+        if similarities is not None:
+            return similarities, SIMILAR_BY_VECTOR
+    return similarity_by_words([entry.text for entry in entries]), SIMILAR_BY_WORDS
 
 
 def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
@@ -391,22 +391,25 @@ def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
     return np.asarray(rows @ rows.T)
 
 
-def _stars(likeness: Floats, alike: float) -> list[list[int]]:
+def _stars(similarities: Floats, threshold: float) -> list[list[int]]:
     """Rows of each cluster, its centre first, then by how like the centre they are."""
-    near: NDArray[np.bool_] = likeness >= alike
+    near: NDArray[np.bool_] = similarities >= threshold
     np.fill_diagonal(near, val=True)
-    weights = np.where(near, likeness, 0.0)
+    weights = np.where(near, similarities, 0.0)
     counts, strength = near.sum(axis=1), weights.sum(axis=1)
     free = np.ones(len(near), dtype=bool)
-    found: list[list[int]] = []
+    clusters: list[list[int]] = []
     while free.any():
         # Of equals the one that is most like its neighbours, then the newest: the first row.
         best = free & (counts == counts[free].max())
         centre = int(np.argmax(np.where(best, np.round(strength, ROUNDED), -np.inf)))
         rows = [int(row) for row in np.flatnonzero(near[centre] & free) if row != centre]
-        taken = [centre, *sorted(rows, key=lambda row: (-round(float(likeness[centre, row]), ROUNDED), row))]
-        found.append(taken)
-        free[taken] = False
-        counts = counts - near[:, taken].sum(axis=1)
-        strength = strength - weights[:, taken].sum(axis=1)
-    return found
+        members = [
+            centre,
+            *sorted(rows, key=lambda row: (-round(float(similarities[centre, row]), ROUNDED), row)),
+        ]
+        clusters.append(members)
+        free[members] = False
+        counts = counts - near[:, members].sum(axis=1)
+        strength = strength - weights[:, members].sum(axis=1)
+    return clusters

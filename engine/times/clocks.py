@@ -358,18 +358,18 @@ def _chinese(match: re.Match[str]) -> Clock | Impossible:
 
 
 def _english(match: re.Match[str]) -> Clock | Impossible:
-    named = {name: word.lower() for name, word in match.groupdict().items() if word}
-    hour = number(named["hour"])
-    minute = 30 if "half" in named else number(named.get("minute") or named.get("minute_word") or "oh")
-    away = 15 if "quarter" in named else number(named.get("n", "oh"))
-    is_before = (named.get("way") or named.get("way2")) in ("to", "before")
+    groups = {name: word.lower() for name, word in match.groupdict().items() if word}
+    hour = number(groups["hour"])
+    minute = 30 if "half" in groups else number(groups.get("minute") or groups.get("minute_word") or "oh")
+    away = 15 if "quarter" in groups else number(groups.get("n", "oh"))
+    is_before = (groups.get("way") or groups.get("way2")) in ("to", "before")
     before, minute = (away, minute) if is_before else (0, minute + away)
-    if "meridiem" in named and 1 <= hour <= 12:
-        hour = hour % 12 + 12 * (named["meridiem"] == "p")
+    if "meridiem" in groups and 1 <= hour <= 12:
+        hour = hour % 12 + 12 * (groups["meridiem"] == "p")
         return _before(match, hour, minute, before, None, exact=True)
-    word = named.get("part") or named.get("part2")
-    in_digits = "minute" in named and ":" not in match[0]  # 0930
-    exact = len(named["hour"]) == 2 and (in_digits or named["hour"].startswith("0"))
+    word = groups.get("part") or groups.get("part2")
+    in_digits = "minute" in groups and ":" not in match[0]  # 0930
+    exact = len(groups["hour"]) == 2 and (in_digits or groups["hour"].startswith("0"))
     return _before(match, hour, minute, before, _PART_OF[word] if word else None, exact=exact)
 
 

@@ -106,11 +106,11 @@ def find_days(text: str, today: date) -> list[Day | Impossible]:
 
 def within_whole(whole: Day, day: Day) -> Day:
     """A day of the week or month that stands beside it: "next week, on Tuesday"."""
-    first, named = whole.dates[0], day.dates[0]
+    first, day_date = whole.dates[0], day.dates[0]
     if whole.whole == "week":
-        return Day(day.start, day.end, (first + timedelta(days=named.weekday()),), day.certain)
-    if whole.whole == "month" and named.day <= monthrange(first.year, first.month)[1]:
-        return Day(day.start, day.end, (first.replace(day=named.day),), day.certain)
+        return Day(day.start, day.end, (first + timedelta(days=day_date.weekday()),), day.certain)
+    if whole.whole == "month" and day_date.day <= monthrange(first.year, first.month)[1]:
+        return Day(day.start, day.end, (first.replace(day=day_date.day),), day.certain)
     return day
 
 

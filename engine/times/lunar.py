@@ -68,10 +68,10 @@ class _Lunar:
         try:
             eve = (self.month, self.day) == (_LAST_MONTH, 30)
             day = LCalendars.ndays(year, _LAST_MONTH) if eve else self.day
-            found: date = LunarDate(year, self.month, day, int(self.leap)).to_solar_date()
+            result: date = LunarDate(year, self.month, day, int(self.leap)).to_solar_date()
         except (InvalidLunarDateError, ValueError):
             return None
-        return found
+        return result
 
 
 def find_lunar(text: str, today: date) -> Iterator[Day | Impossible]:

@@ -119,10 +119,12 @@ def spans_over(text: str, now: datetime) -> dict[Span, bool]:
 
 def _is_open(match: re.Match[str], reader: _Reader, span: Span, today: datetime) -> bool:
     """A bare weekday, or a day without a year that is nearer ahead than behind, may be yet to come."""
-    named = match.groupdict()
+    groups = match.groupdict()
     if reader is _on_weekday:
-        return named.get("back") not in _GONE
-    without_year = reader is _date and bool(named.get("day")) and not (named.get("year") or named.get("back"))
+        return groups.get("back") not in _GONE
+    without_year = (
+        reader is _date and bool(groups.get("day")) and not (groups.get("year") or groups.get("back"))
+    )
     return without_year and span[0] + _YEAR_LATER - today < today - span[1]
 
 
@@ -147,8 +149,8 @@ def _week_span(today: datetime, back: int, weekday: str | None = None) -> Span:
 
 def _date(match: re.Match[str], today: datetime) -> Span:
     """A year, or a month or a day with or without its year."""
-    named = match.groupdict()
-    year, back, word, day = (named.get(part) for part in ("year", "back", "month", "day"))
+    groups = match.groupdict()
+    year, back, word, day = (groups.get(part) for part in ("year", "back", "month", "day"))
     its_year = today.year - _BACK[back] if back else number(year) if year else None
     if word is None:
         return _months(today, its_year or 0, 1, 12)
@@ -157,7 +159,7 @@ def _date(match: re.Match[str], today: datetime) -> Span:
         raise ValueError(month)
     if its_year is not None:
         return _in_month(_months(today, its_year, month), day)
-    latest = today.replace(day=1) - timedelta(days=1) if named.get("last") else today
+    latest = today.replace(day=1) - timedelta(days=1) if groups.get("last") else today
     for candidate in range(today.year, today.year - _LEAP_GAP - 1, -1):
         with suppress(ValueError):  # 29 February, or no day at all
             span = _in_month(_months(today, candidate, month), day)
@@ -200,9 +202,9 @@ def _holiday(match: re.Match[str], today: datetime) -> Span:
 
 def _unit(match: re.Match[str], today: datetime) -> Span:
     """'Last week', 'two weeks ago', 两周前."""
-    named = match.groupdict()
-    back = _BACK[named["back"]] if named.get("back") else number(named["n"])
-    unit = _UNITS.get(named["unit"], named["unit"])
+    groups = match.groupdict()
+    back = _BACK[groups["back"]] if groups.get("back") else number(groups["n"])
+    unit = _UNITS.get(groups["unit"], groups["unit"])
     if unit == "month":
         return _months(today, today.year, today.month - back)
     if unit == "year":
@@ -301,65 +303,67 @@ def with_dates(text: str, said_at: datetime | None) -> str:
 
 
 def _date_of(match: re.Match[str], day: date, *, past: bool) -> str:
-    given = {name: value.lower() for name, value in match.groupdict().items() if value}
+    groups = {name: value.lower() for name, value in match.groupdict().items() if value}
     for name, reader in _READERS.items():
-        if name in given:
-            return reader(given, day, past)
+        if name in groups:
+            return reader(groups, day, past)
     raise ValueError(match.group())
 
 
-def weekday_of(given: dict[str, str], day: date, past: bool) -> str:
+def weekday_of(groups: dict[str, str], day: date, past: bool) -> str:
     """The day that a weekday means: "Friday", "last Friday"; by the tense where that is open."""
-    number, which = weekday_index(given["weekday"]), given["which"]
+    number, which = weekday_index(groups["weekday"]), groups["which"]
     if which == "next":
         return _of_week(day, 1, number)
     is_over = which == "last" or (past and which == "on")
     return _nearest(day, number, past=is_over, also_today=which in {"this", "on"})
 
 
-def _span(given: dict[str, str], day: date, _past: bool) -> str:
-    step = -1 if given["span"] == "last" else 1
-    if given["unit"] == "weekend":
+def _span(groups: dict[str, str], day: date, _past: bool) -> str:
+    step = -1 if groups["span"] == "last" else 1
+    if groups["unit"] == "weekend":
         return _of_week(day, step, 5)
-    return _shifted(day, given["unit"], step)
+    return _shifted(day, groups["unit"], step)
 
 
-def _chinese_week(given: dict[str, str], day: date, _past: bool) -> str:
-    weeks, weekday = ZH_WEEKS[given["zh_which"]], given.get("zh_weekday")
+def _chinese_week(groups: dict[str, str], day: date, _past: bool) -> str:
+    weeks, weekday = ZH_WEEKS[groups["zh_which"]], groups.get("zh_weekday")
     if weekday is None:
         return _shifted(day, "week", weeks)
     return _of_week(day, weeks, 5 if weekday == "末" else weekday_index(weekday))
 
 
-def _chinese_month(given: dict[str, str], day: date, _past: bool) -> str:
-    month = add_months(day.replace(day=1), ZH_WEEKS[given["zh_month"]])
-    if "zh_month_day" in given:
-        return month.replace(day=int(given["zh_month_day"])).isoformat()
+def _chinese_month(groups: dict[str, str], day: date, _past: bool) -> str:
+    month = add_months(day.replace(day=1), ZH_WEEKS[groups["zh_month"]])
+    if "zh_month_day" in groups:
+        return month.replace(day=int(groups["zh_month_day"])).isoformat()
     return f"{month:%Y-%m}"
 
 
-def _chinese_year(given: dict[str, str], day: date, _past: bool) -> str:
-    year = day.year + {"去": -1, "今": 0, "明": 1, "后": 2}[given["zh_year"]]
-    return f"{year}-{int(given['zh_year_month']):02}" if "zh_year_month" in given else str(year)
+def _chinese_year(groups: dict[str, str], day: date, _past: bool) -> str:
+    year = day.year + {"去": -1, "今": 0, "明": 1, "后": 2}[groups["zh_year"]]
+    return f"{year}-{int(groups['zh_year_month']):02}" if "zh_year_month" in groups else str(year)
 
 
-def _chinese_distance(given: dict[str, str], day: date, _past: bool) -> str:
-    unit = {"天": "day", "月": "month", "年": "year"}.get(given["zh_unit"], "week")
-    return _shifted(day, unit, number(given["zh_n"]) * (-1 if given["zh_side"] == "前" else 1), exact=True)
+def _chinese_distance(groups: dict[str, str], day: date, _past: bool) -> str:
+    unit = {"天": "day", "月": "month", "年": "year"}.get(groups["zh_unit"], "week")
+    return _shifted(day, unit, number(groups["zh_n"]) * (-1 if groups["zh_side"] == "前" else 1), exact=True)
 
 
 _READERS: dict[str, Callable[[dict[str, str], date, bool], str]] = {
-    "word": lambda given, day, _: _in_days(day, EN_DAYS[given["word"]]),
+    "word": lambda groups, day, _: _in_days(day, EN_DAYS[groups["word"]]),
     "weekday": weekday_of,
-    "weeks": lambda given, day, _: _in_days(day, 7 * number(given["weeks"]) + (given["from"] == "tomorrow")),
-    "gone": lambda given, day, _: _nearest(day, weekday_index(given["gone"]), past=True, also_today=False),
+    "weeks": lambda groups, day, _: _in_days(
+        day, 7 * number(groups["weeks"]) + (groups["from"] == "tomorrow")
+    ),
+    "gone": lambda groups, day, _: _nearest(day, weekday_index(groups["gone"]), past=True, also_today=False),
     "span": _span,
-    "ahead": lambda given, day, _: _shifted(day, given["unit_ahead"], number(given["ahead"]), exact=True),
-    "back": lambda given, day, _: _shifted(day, given["unit_back"], -number(given["back"]), exact=True),
-    "zh": lambda given, day, _: _in_days(day, _CHINESE_DAYS[given["zh"]]),
+    "ahead": lambda groups, day, _: _shifted(day, groups["unit_ahead"], number(groups["ahead"]), exact=True),
+    "back": lambda groups, day, _: _shifted(day, groups["unit_back"], -number(groups["back"]), exact=True),
+    "zh": lambda groups, day, _: _in_days(day, _CHINESE_DAYS[groups["zh"]]),
     "zh_which": _chinese_week,
-    "zh_bare": lambda given, day, past: _nearest(
-        day, weekday_index(given["zh_bare"]), past=past, also_today=True
+    "zh_bare": lambda groups, day, past: _nearest(
+        day, weekday_index(groups["zh_bare"]), past=past, also_today=True
     ),
     "zh_month": _chinese_month,
     "zh_year": _chinese_year,

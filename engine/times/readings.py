@@ -24,7 +24,7 @@ SURE, UNSURE = 0.95, 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TimeReading:
     kind: ScheduleKind
     cron: str | None = None
     at: datetime | None = None
@@ -35,7 +35,7 @@ class Reading:
 class Read:
     """The readings of a time, the likeliest first; or why there is none."""
 
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[TimeReading, ...] = ()
     certain: bool = False
     reason: str = ""
     #: Its time has passed.
@@ -52,9 +52,9 @@ def read(
     """What the words of one time mean; ``now`` in the time zone."""
     every = _merged([element for element in elements if isinstance(element, Every)])
     clocks = [element for element in elements if isinstance(element, Clock)]
-    named = [element for element in elements if isinstance(element, Day)]
-    whole = next((element for element in named if element.whole), None)
-    day = next((element for element in named if not element.whole), None)
+    days = [element for element in elements if isinstance(element, Day)]
+    whole = next((element for element in days if element.whole), None)
+    day = next((element for element in days if not element.whole), None)
     day = whole if day is None else within_whole(whole, day) if whole is not None else day
     offset = next((element for element in elements if isinstance(element, Offset)), None)
     lead = next((element for element in elements if isinstance(element, Lead)), None)
@@ -82,11 +82,13 @@ def _merged(recurrences: list[Every]) -> Every | None:
     }
     seconds = next((every.seconds for every in recurrences if every.seconds), None)
     minute = next((every.minute for every in recurrences if every.minute), 0)
-    told = any(value != "*" for value in fields.values()) or (len(recurrences) > 1 and seconds is not None)
+    is_fixed = any(value != "*" for value in fields.values()) or (
+        len(recurrences) > 1 and seconds is not None
+    )
     if seconds is not None and seconds % WEEK == 0 and len(recurrences) > 1:
-        told = fields["dow"] != "*"
+        is_fixed = fields["dow"] != "*"
     is_open = next((every.open for every in recurrences if every.open), None)
-    is_open = None if told and first.dom == "*" else is_open
+    is_open = None if is_fixed and first.dom == "*" else is_open
     return Every(first.start, first.end, seconds=seconds, minute=minute, open=is_open, **fields)
 
 
@@ -114,10 +116,10 @@ def _again(
             case _:
                 return Read(reason=f"which day of the {every.open}?")
     if left_out:
-        kept = (set(range(7)) if dow == "*" else _numbers(dow)) - left_out
-        if not kept:
+        weekdays = (set(range(7)) if dow == "*" else _numbers(dow)) - left_out
+        if not weekdays:
             return Read(reason="no day is left")
-        dow = days_of_week(kept)
+        dow = days_of_week(weekdays)
     seconds = 2 * WEEK if every.open == "fortnight" else every.seconds
     if seconds is not None and seconds >= DAY:
         return _steps(seconds, dow, clocks, day, now, zone)
@@ -129,18 +131,18 @@ def _again(
 def _on_days(clocks: list[Clock], dom: str, month: str, dow: str) -> Read:
     """At times of day."""
     if not clocks:
-        return Read((Reading("cron", f"0 {DEFAULT_HOUR} {dom} {month} {dow}"),), certain=False)
+        return Read((TimeReading("cron", f"0 {DEFAULT_HOUR} {dom} {month} {dow}"),), certain=False)
     if len({clock.minute for clock in clocks}) > 1:
         return Read(reason="times with different minutes are schedules of their own")
     minute, certain = clocks[0].minute, all(clock.certain for clock in clocks)
     if len(clocks) > 1:
         hours = ",".join(map(str, sorted({clock.hours[0] for clock in clocks})))
-        return Read((Reading("cron", f"{minute} {hours} {dom} {month} {dow}"),), certain)
+        return Read((TimeReading("cron", f"{minute} {hours} {dom} {month} {dow}"),), certain)
     clock = clocks[0]
     if clock.next_day and clock.hours[0] < DEFAULT_HOUR and re.fullmatch(r"[\d,-]+", dow):
         dow = ",".join(str((number + 1) % 7) for number in sorted(_numbers(dow)))
     crons = (f"{minute} {hour} {dom} {month} {dow}" for hour in clock.hours)
-    return Read(tuple(Reading("cron", cron) for cron in crons), certain)
+    return Read(tuple(TimeReading("cron", cron) for cron in crons), certain)
 
 
 def _every(values: str, step: int) -> str:
@@ -167,14 +169,14 @@ def _within_days(
     if seconds < MINUTE:
         return Read(reason="once a minute is the most often")
     if seconds % HOUR == 0 and (DAY % seconds == 0 or span or clocks):
-        return Read((Reading("cron", f"{minute} {_every(hours, seconds // HOUR)} {days}"),), certain)
+        return Read((TimeReading("cron", f"{minute} {_every(hours, seconds // HOUR)} {days}"),), certain)
     if seconds % MINUTE == 0 and HOUR % seconds == 0:
-        return Read((Reading("cron", f"{_every('*', seconds // MINUTE)} {hours} {days}"),), certain)
+        return Read((TimeReading("cron", f"{_every('*', seconds // MINUTE)} {hours} {days}"),), certain)
     if hours != "*" or days != "* * *":
         return Read(
             reason="such a step does not fit into days; leave them out, or take a part of an hour or a day"
         )
-    return Read((Reading("interval", None, now + timedelta(seconds=seconds), seconds),), certain=True)
+    return Read((TimeReading("interval", None, now + timedelta(seconds=seconds), seconds),), certain=True)
 
 
 def _steps(
@@ -193,7 +195,7 @@ def _steps(
         at = local(start, time(clock.hours[0] if clock else DEFAULT_HOUR, clock.minute if clock else 0), zone)
         if at <= now:
             at = local(start + timedelta(days=7 if dow != "*" else 1), at.time(), zone)
-    return Read((Reading("interval", None, at, seconds),), certain=clock is not None and clock.certain)
+    return Read((TimeReading("interval", None, at, seconds),), certain=clock is not None and clock.certain)
 
 
 def _from_now(offset: Offset, clocks: list[Clock], now: datetime, zone: ZoneInfo) -> Read:
@@ -242,8 +244,8 @@ def _any_time(dates: Sequence[date], now: datetime, zone: ZoneInfo) -> Read:
     return Read(reason="that day has passed", over=True)
 
 
-def _moment(at: datetime) -> Reading:
-    return Reading("once", f"{at.minute} {at.hour} {at.day} {at.month} *", at)
+def _moment(at: datetime) -> TimeReading:
+    return TimeReading("once", f"{at.minute} {at.hour} {at.day} {at.month} *", at)
 
 
 def _numbers(dow: str) -> set[int]:
@@ -279,12 +281,12 @@ def find_elements(sentence: str, now: datetime) -> list[Element]:
         *find_offsets(sentence),
         *find_clocks(sentence, now.hour, now.minute),
     ]
-    kept: list[Element] = []
+    elements: list[Element] = []
     for element in sorted(candidates, key=lambda element: element.start - element.end):
         # 今 and "every" may be no words of their own: two may begin at one place.
-        if not any(element.start < other.end and other.start < element.end for other in kept):
-            kept.append(element)
-    return _with_parts(sorted(kept, key=lambda element: (element.start, element.end)))
+        if not any(element.start < other.end and other.start < element.end for other in elements):
+            elements.append(element)
+    return _with_parts(sorted(elements, key=lambda element: (element.start, element.end)))
 
 
 def groups(sentence: str, elements: list[Element]) -> list[list[Element]]:
@@ -306,7 +308,7 @@ def choose_elements(sentence: str, elements: list[Element], start: int, end: int
     best = min(grouped, key=lambda group: _distance(sentence, group, start, end))
     if len(best) == 1 and isinstance(best[0], Lead):
         return elements
-    taken = list(best)
+    chosen = list(best)
     has_day = any(isinstance(element, Day | Every | Offset) for element in best)
     has_clock = any(
         isinstance(one, Clock | Offset) or (isinstance(one, Every) and one.seconds) for one in best
@@ -314,23 +316,23 @@ def choose_elements(sentence: str, elements: list[Element], start: int, end: int
     for group in [group for group in grouped if group is not best]:
         its_day = [element for element in group if isinstance(element, Day | Every)]
         if not has_day and its_day and not any(isinstance(element, Lead) for element in group):
-            taken += its_day
+            chosen += its_day
             has_day = True
         elif not has_clock and not its_day and any(isinstance(element, Clock) for element in group):
-            taken += group
+            chosen += group
             has_clock = True
         elif any(isinstance(element, Every) and element.open for element in best) or (
             any(isinstance(element, Every) for element in group)
             and not any(isinstance(element, Every | Offset | Day) for element in best)
         ):
-            taken += group
-    return sorted(taken, key=lambda element: (element.start, element.end))
+            chosen += group
+    return sorted(chosen, key=lambda element: (element.start, element.end))
 
 
 def window(sentence: str, elements: list[Element]) -> tuple[Clock, Clock] | None:
     """The first and last time of day of "from 9 to 5"."""
-    clocks_said = [element for element in elements if isinstance(element, Clock)]
-    for first, last in pairwise(clocks_said):
+    clocks = [element for element in elements if isinstance(element, Clock)]
+    for first, last in pairwise(clocks):
         if _TO.match(sentence[first.end : last.start]):
             return first, last
     return None
@@ -383,21 +385,21 @@ def _with_parts(elements: list[Element]) -> list[Element]:
     parts = [one for one in elements if isinstance(one, Clock) and one.stated is None and one.part]
     if not stated or not parts:
         return _inherited(elements)
-    kept: list[Element] = []
+    result: list[Element] = []
     for element in elements:
         if element in parts and (element.part not in ("noon", "midnight") or len(stated) == 1):
-            kept.append(Beside(element.start, element.end))
+            result.append(Beside(element.start, element.end))
         elif isinstance(element, Clock) and element.stated is not None:
             part = next((part.part for part in reversed(parts) if part.start < element.start), parts[0].part)
-            kept.append(within(element, part) if part is not None else element)
+            result.append(within(element, part) if part is not None else element)
         else:
-            kept.append(element)
-    return kept
+            result.append(element)
+    return result
 
 
 def _inherited(elements: list[Element]) -> list[Element]:
     """下午3点和5点: the second is of the same part of the day."""
-    kept: list[Element] = []
+    result: list[Element] = []
     part = None
     for element in elements:
         changed: Element = element
@@ -405,5 +407,5 @@ def _inherited(elements: list[Element]) -> list[Element]:
             if element.part is None and part is not None:
                 changed = within(element, part)
             part = changed.part if isinstance(changed, Clock) else None
-        kept.append(changed)
-    return kept
+        result.append(changed)
+    return result

@@ -305,12 +305,12 @@ def find_recurrences(text: str) -> list[Every | Impossible]:
     return [reader(match) for reader, pattern in _PATTERNS for match in pattern.finditer(text)]
 
 
-def excepted(text: str) -> tuple[set[int], list[tuple[int, int]]]:
+def find_exceptions(text: str) -> tuple[set[int], list[tuple[int, int]]]:
     """Weekdays (Sunday 0) that are left out, and where that is said."""
     matches = list(_EXCEPT.finditer(text))
-    said = [match["zh"] or match["en"] for match in matches]
-    named = [{0, 6} if words.lower() == "weekends" else _weekdays(words) for words in said]
-    return set().union(*named), [match.span() for match in matches]
+    phrases = [match["zh"] or match["en"] for match in matches]
+    weekdays = [{0, 6} if words.lower() == "weekends" else _weekdays(words) for words in phrases]
+    return set().union(*weekdays), [match.span() for match in matches]
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Exchange:
     deadline: float = field(default_factory=lambda: time.monotonic() + 1.0)
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds left."""
         return max(0.0, self.deadline - time.monotonic())
 
@@ -64,7 +64,7 @@ class Exchange:
         """Whether a text may be put into the prompt."""
         return self.room is None or estimate_tokens(text) <= self.room
 
-    def told(self, text: str) -> Exchange:
+    def with_paragraph(self, text: str) -> Exchange:
         """With a paragraph at the end of the prompt, or before the user's message, cut to the room."""
         fitting = text if self.room is None else cut_to_tokens(text, self.room)
         if not fitting:
@@ -130,19 +130,19 @@ class Chain:
         if not self._hanging.acquire(blocking=False):
             log.warning("the stage %s is left out: %d calls hang already", name, MOST_HANGING)
             return exchange
-        done: SimpleQueue[Exchange | Exception] = SimpleQueue()
+        outcome: SimpleQueue[Exchange | Exception] = SimpleQueue()
 
         def run() -> None:
             try:
-                done.put(step(exchange))
+                outcome.put(step(exchange))
             except Exception as error:  # noqa: BLE001 – whatever it is, the chat goes on
-                done.put(error)
+                outcome.put(error)
             finally:
                 self._hanging.release()
 
         Thread(target=run, name=f"jiyi-{name}", daemon=True).start()
         try:
-            result = done.get(timeout=exchange.left)
+            result = outcome.get(timeout=exchange.seconds_left)
         except Empty:
             log.warning("the stage %s is not done in time, and is left out", name)
             return exchange

@@ -20,7 +20,7 @@ from jiyi.protocol.conversations import (
     Urgency,
 )
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
-from jiyi.text.prompt import MAX_BUDGET, Line, Section, Style, compose
+from jiyi.text.prompt import MAX_BUDGET, Line, PromptStyle, Section, compose
 from jiyi.text.prompting import quoted
 from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
@@ -76,40 +76,40 @@ def compact(
     """
     urgency = check(messages, limits).urgency
 
-    def done(left: list[ChatMessage], summary: str, mode: Mode, summarised: int = 0) -> Compacted:
+    def result(remaining: list[ChatMessage], summary: str, mode: Mode, summarised: int = 0) -> Compacted:
         return Compacted(
-            messages=left,
+            messages=remaining,
             summary=summary,
             tokens_before=conversation_tokens(messages),
-            tokens_after=conversation_tokens(left),
+            tokens_after=conversation_tokens(remaining),
             mode=mode,
             summarised=summarised,
         )
 
     if urgency == "none" and not force:
-        return done(list(messages), previous, "none")
+        return result(list(messages), previous, "none")
     system = [message for message in messages if message.role == "system"]
     talk = [_shortened(message) for message in messages if message.role != "system"]
     room = limits.hard_tokens - limits.reserve_tokens
-    kept, old = _parted(talk, limits.keep_recent)
+    latest, old = _parted(talk, limits.keep_recent)
     room -= limits.summary_max_tokens
-    while urgency == "hard" and len(kept) > 1 and conversation_tokens([*system, *kept]) > room:
-        fewer, older = _parted(kept, max(1, len(kept) // 2))
+    while urgency == "hard" and len(latest) > 1 and conversation_tokens([*system, *latest]) > room:
+        fewer, older = _parted(latest, max(1, len(latest) // 2))
         if not older:
             break
-        old, kept = [*old, *older], fewer
+        old, latest = [*old, *older], fewer
     if not old:
-        return done([*system, *kept], previous, "none")
+        return result([*system, *latest], previous, "none")
     summary = (summarise or by_rules)(old, previous, limits.summary_max_tokens)
     mode: Mode = "rules" if summarise is None else "llm"
-    return done([*system, summary_message(summary), *kept], summary, mode, len(old))
+    return result([*system, summary_message(summary), *latest], summary, mode, len(old))
 
 
 def summary_message(summary: str) -> ChatMessage:
     """The system message for what was left out: what people said is quoted in it, line by line."""
     language = language_of(summary)
     section = Section("", [Line(line) for line in summary.splitlines()])
-    prompt = compose([section], MAX_BUDGET, Style(language, first=SUMMARY[language]))
+    prompt = compose([section], MAX_BUDGET, PromptStyle(language, first=SUMMARY[language]))
     return ChatMessage(role="system", content=prompt.text or SUMMARY[language])
 
 
@@ -118,13 +118,13 @@ def by_rules(messages: Sequence[ChatMessage], previous: str, most: int) -> str:
     lines = []
     room = most
     if previous:
-        kept = cut_to_tokens(previous.replace(PREVIOUS, "").strip(), most // 2)
-        lines.append(f"{PREVIOUS}\n{kept}")
+        beginning = cut_to_tokens(previous.replace(PREVIOUS, "").strip(), most // 2)
+        lines.append(f"{PREVIOUS}\n{beginning}")
         room -= estimate_tokens(lines[0])
-    told = [line for message in messages if (line := _line(message))]
-    share = max(12, min(MESSAGE_SHARE, room // max(1, len(told))))
+    message_lines = [line for message in messages if (line := _line(message))]
+    share = max(12, min(MESSAGE_SHARE, room // max(1, len(message_lines))))
     newest_first: list[str] = []
-    for line in reversed(told):
+    for line in reversed(message_lines):
         short = cut_to_tokens(line, share)
         tokens = estimate_tokens(quoted(short))
         if tokens > room:
@@ -164,7 +164,7 @@ class _Cached:
 
     summary: str
     summarised: int
-    seen: int
+    message_count: int
     at: float
 
 
@@ -198,28 +198,28 @@ class CompactionStage(Stage):
     def before(self, exchange: Exchange) -> Exchange:
         key = (exchange.agent_id, exchange.session_id)
         with self._lock:
-            known = self._cached.get(key)
-        if known is not None and known.summarised > _talk(exchange.chat):
-            known = None  # another conversation under the same name
-        short = exchange.chat if known is None else _with_summary(exchange.chat, known)
-        is_fresh = known is not None and self._is_fresh(known, len(exchange.chat))
+            last = self._cached.get(key)
+        if last is not None and last.summarised > _talk(exchange.chat):
+            last = None  # another conversation under the same name
+        short = exchange.chat if last is None else _with_summary(exchange.chat, last)
+        is_fresh = last is not None and self._is_fresh(last, len(exchange.chat))
         if is_fresh or check(short, self._limits).urgency == "none":
             return replace(exchange, chat=tuple(short))
         self._flush(exchange)
-        left = exchange.chat if known is None else _without(exchange.chat, known.summarised)
-        previous = "" if known is None else known.summary
-        done = compact(left, self._limits, previous, force=True)
-        before = 0 if known is None else known.summarised
-        cached = _Cached(done.summary, before + done.summarised, len(exchange.chat), self._clock())
+        remaining = exchange.chat if last is None else _without(exchange.chat, last.summarised)
+        previous = "" if last is None else last.summary
+        result = compact(remaining, self._limits, previous, force=True)
+        before = 0 if last is None else last.summarised
+        cached = _Cached(result.summary, before + result.summarised, len(exchange.chat), self._clock())
         with self._lock:
             self._cached[key] = cached
-        if self._ask is not None and done.summarised:
+        if self._ask is not None and result.summarised:
             request = CompactMessages(
-                messages=list(left), limits=self._limits, previous_summary=previous, force=True
+                messages=list(remaining), limits=self._limits, previous_summary=previous, force=True
             )
             asking = (self._ask, request, key, cached)
             Thread(target=self._improve, args=asking, name="jiyi-summary", daemon=True).start()
-        return replace(exchange, chat=tuple(done.messages), compacted=True)
+        return replace(exchange, chat=tuple(result.messages), compacted=True)
 
     def _improve(
         self,
@@ -237,9 +237,9 @@ class CompactionStage(Stage):
             if better.mode == "llm" and self._cached.get(key) is cached:
                 self._cached[key] = replace(cached, summary=better.summary)
 
-    def _is_fresh(self, known: _Cached, messages: int) -> bool:
-        waited = self._clock() - known.at >= self._limits.cooldown_seconds
-        return not (waited and messages - known.seen >= self._limits.min_new_messages)
+    def _is_fresh(self, last: _Cached, messages: int) -> bool:
+        waited = self._clock() - last.at >= self._limits.cooldown_seconds
+        return not (waited and messages - last.message_count >= self._limits.min_new_messages)
 
 
 def _talk(messages: tuple[ChatMessage, ...]) -> int:
@@ -248,17 +248,17 @@ def _talk(messages: tuple[ChatMessage, ...]) -> int:
 
 def _without(messages: tuple[ChatMessage, ...], count: int) -> tuple[ChatMessage, ...]:
     """Without the first messages that are no system prompts."""
-    left = []
+    remaining = []
     for message in messages:
         if message.role != "system" and count > 0:
             count -= 1
         else:
-            left.append(message)
-    return tuple(left)
+            remaining.append(message)
+    return tuple(remaining)
 
 
-def _with_summary(messages: tuple[ChatMessage, ...], known: _Cached) -> tuple[ChatMessage, ...]:
-    left = _without(messages, known.summarised)
-    system = [message for message in left if message.role == "system"]
-    talk = [message for message in left if message.role != "system"]
-    return (*system, summary_message(known.summary), *talk)
+def _with_summary(messages: tuple[ChatMessage, ...], last: _Cached) -> tuple[ChatMessage, ...]:
+    remaining = _without(messages, last.summarised)
+    system = [message for message in remaining if message.role == "system"]
+    talk = [message for message in remaining if message.role != "system"]
+    return (*system, summary_message(last.summary), *talk)

@@ -43,7 +43,7 @@ class GuardLimits(BaseModel, frozen=True, extra="forbid"):
 
 
 @dataclass(frozen=True)
-class Step:
+class SessionOutput:
     """One output of a session; ``depth`` is how many nodes called each other to get there."""
 
     text: str
@@ -60,7 +60,7 @@ class Step:
         return Counter(tokens(self.text))
 
 
-def sign_of_runaway(steps: Sequence[Step], limits: GuardLimits | None = None) -> Sign | None:
+def sign_of_runaway(steps: Sequence[SessionOutput], limits: GuardLimits | None = None) -> Sign | None:
     """The first sign that the session's latest outputs, oldest first, show; None if all is well."""
     limits = limits or GuardLimits()
     if not steps:
@@ -73,21 +73,23 @@ def sign_of_runaway(steps: Sequence[Step], limits: GuardLimits | None = None) ->
         return "token_rate"
     run = steps[-limits.repetitions - 1 :]
     if len(run) > limits.repetitions and all(
-        _alike(step, following) > limits.max_similarity for step, following in pairwise(run)
+        _similarity(step, following) > limits.max_similarity for step, following in pairwise(run)
     ):
         return "repetition"
     return "low_entropy" if _entropy(last.words) < limits.min_entropy else None
 
 
-def guarded(flags: Sequence[str], steps: Sequence[Step], limits: GuardLimits | None = None) -> list[str]:
+def guarded(
+    flags: Sequence[str], steps: Sequence[SessionOutput], limits: GuardLimits | None = None
+) -> list[str]:
     """The flags of the last of a session's outputs: ``runaway`` and the sign if it shows one.
 
     ``runaway`` without a sign is somebody else's, and stays; what somebody has vouched for is not looked at.
     """
     own = {RUNAWAY, *SIGNS} if set(flags) & set(SIGNS) else set()
-    kept = [flag for flag in flags if flag not in own]
+    other_flags = [flag for flag in flags if flag not in own]
     sign = None if CHECKED in flags else sign_of_runaway(steps, limits)
-    return kept if sign is None else list(dict.fromkeys([*kept, RUNAWAY, sign]))
+    return other_flags if sign is None else list(dict.fromkeys([*other_flags, RUNAWAY, sign]))
 
 
 def _entropy(words: Counter[str]) -> float:
@@ -98,9 +100,9 @@ def _entropy(words: Counter[str]) -> float:
     return -sum(count / total * math.log2(count / total) for count in words.values()) / math.log2(total)
 
 
-def _alike(step: Step, other: Step) -> float:
+def _similarity(step: SessionOutput, other: SessionOutput) -> float:
     """Cosine of the words' counts: no model is needed to see that somebody repeats themselves."""
-    left, right = step.words, other.words
-    product = sum(count * right[word] for word, count in left.items())
-    lengths = math.hypot(*left.values()) * math.hypot(*right.values())
+    counts, other_counts = step.words, other.words
+    product = sum(count * other_counts[word] for word, count in counts.items())
+    lengths = math.hypot(*counts.values()) * math.hypot(*other_counts.values())
     return product / lengths if lengths else float(step.text.strip() == other.text.strip())

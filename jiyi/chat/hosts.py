@@ -81,15 +81,15 @@ def own_words(text: str) -> str:
     text = text.strip()
     if _STORIES.match(text) or is_errand(text):
         return ""
-    left = _LINES.sub("", _without_blocks(text)).strip()
-    wrapped = _OWN.fullmatch(left)
-    return left if wrapped is None else wrapped[2].strip()
+    remaining = _LINES.sub("", _without_blocks(text)).strip()
+    wrapped = _OWN.fullmatch(remaining)
+    return remaining if wrapped is None else wrapped[2].strip()
 
 
 def is_errand(text: str, instructions: str = "") -> bool:
     """Whether a program asks this for itself: by the message, or by the instructions beside it."""
-    told = any(known in instructions for known in _ERRAND_INSTRUCTIONS)
-    return told or _ERRANDS.match(text.strip()) is not None
+    has_instructions = any(phrase in instructions for phrase in _ERRAND_INSTRUCTIONS)
+    return has_instructions or _ERRANDS.match(text.strip()) is not None
 
 
 def _part(part: object) -> str | None:
@@ -101,7 +101,7 @@ def _part(part: object) -> str | None:
 
 def _without_blocks(text: str) -> str:
     """In one pass, whatever is in it. A text that begins with an element without an end is all of it."""
-    kept, at = [], 0
+    parts, at = [], 0
     unclosed: set[str] = set()
     for opening in _OPENING.finditer(text):
         name = opening[1]
@@ -113,6 +113,6 @@ def _without_blocks(text: str) -> str:
                 return ""
             unclosed.add(name)
             continue
-        kept.append(text[at : opening.start()])
+        parts.append(text[at : opening.start()])
         at = end + len(name) + 3
-    return "".join([*kept, text[at:]])
+    return "".join([*parts, text[at:]])

@@ -27,7 +27,7 @@ from jiyi.chat.recording import Recorder, messages_of, with_text
 from jiyi.chat.steps import HintStage, ScheduleStage, SkillStage, TrajectoryStage
 from jiyi.chat.workflows import LOOKED_AT, WorkflowTools
 from jiyi.client.calls import checked
-from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
+from jiyi.client.outbox import CLOSE_SECONDS, Outbox, OutboxCounts
 from jiyi.errors import JiyiError
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules
 from jiyi.protocol.base import JsonMapping, JsonObject
@@ -113,7 +113,7 @@ class ConversationLoop:
         self.close()
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> OutboxCounts:
         """What became of the turns."""
         return self._outbox.counts
 
@@ -165,8 +165,8 @@ class ConversationLoop:
         before the user's message: :mod:`jiyi.chat.shapes` has both in the forms of chat APIs.
         """
         until, recalled = time.monotonic() + self._seconds, "" if split else None
-        asked = Exchange(agent_id, system_prompt, user_input, session_id, user_id, recalled=recalled)
-        exchange = replace(asked, room=self._max_tokens, deadline=until)
+        initial = Exchange(agent_id, system_prompt, user_input, session_id, user_id, recalled=recalled)
+        exchange = replace(initial, room=self._max_tokens, deadline=until)
         try:
             dialogue, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
             ready = self.chain.before(replace(exchange, messages=dialogue, chat=chat))
@@ -195,10 +195,10 @@ class ConversationLoop:
         ``text``), and perhaps a ``name`` and ``at``, when it was said.
         """
         try:
-            told, until = list(messages), time.monotonic() + self._seconds
-            said = Exchange(agent_id, session_id=session_id, user_id=user_id, deadline=until)
-            chat = tuple(map(_as_chat, told))
-            self.chain.after(replace(said, messages=tuple(messages_of(told)), chat=chat))
+            conversation, until = list(messages), time.monotonic() + self._seconds
+            exchange = Exchange(agent_id, session_id=session_id, user_id=user_id, deadline=until)
+            chat = tuple(map(_as_chat, conversation))
+            self.chain.after(replace(exchange, messages=tuple(messages_of(conversation)), chat=chat))
         except Exception as error:
             log.exception("what was said is not remembered")
             self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
@@ -235,10 +235,10 @@ class ConversationLoop:
         return self._client.within(seconds).conversations.context(**dict(request))
 
     def _approved(self, agent_id: str) -> list[SkillProposal]:
-        found = self._client.proposals.list(
+        page = self._client.proposals.list(
             kind="pipeline", agent_id=agent_id, status="approved", limit=LOOKED_AT
         )
-        return [row for row in found.rows if isinstance(row, SkillProposal)]
+        return [row for row in page.rows if isinstance(row, SkillProposal)]
 
     def _hint(self, agent_id: str, user_id: str | None, seconds: float) -> str:
         asking = self._client.within(min(seconds, HINT_SECONDS))
@@ -263,9 +263,9 @@ def _as_chat(message: Mapping[str, Any] | Message) -> ChatMessage:
     """With all its fields; a content of parts as their texts."""
     if isinstance(message, Message):
         return ChatMessage(role=message.role, content=message.text)
-    known = with_text(message)
+    fields = with_text(message)
     return ChatMessage.model_validate(
-        {**message, **{name: known[name] for name in ("role",) if name in known}, "content": known["text"]}
+        {**message, **{name: fields[name] for name in ("role",) if name in fields}, "content": fields["text"]}
     )
 
 
@@ -299,7 +299,7 @@ class MemoryStage(Stage):
         self._injecting, self._put, self._group_id, self._grown = injecting, put, group_id, grown
         self._form, self._template = form, template
         self._recorder = Recorder()
-        #: What was injected last, for who wants to show it.
+        #: What was injected last, for display.
         self.injected: InjectedContext | None = None
 
     def before(self, exchange: Exchange) -> Exchange:
@@ -308,7 +308,7 @@ class MemoryStage(Stage):
         split = exchange.recalled is not None
         if most < 1 or (len(exchange.user_input.strip()) < LEAST_INPUT_CHARS and not split):
             return exchange
-        asked = checked(
+        request = checked(
             ContextRequest,
             agent_id=exchange.agent_id,
             query=exchange.user_input,
@@ -324,14 +324,14 @@ class MemoryStage(Stage):
             renew=exchange.compacted,
             tz=self._zone_of(exchange.user_id),
         )
-        self.injected = injected = self._injecting(asked, max(exchange.left, 0.01))
+        self.injected = injected = self._injecting(request, max(exchange.seconds_left, 0.01))
         exchange = replace(exchange, injected=injected)
         if not split:
             return exchange.prompted(injected.prompt, injected.context) if injected.context else exchange
         recalled = "\n\n".join(filter(None, [injected.recalled, exchange.recalled]))
-        left = None if exchange.room is None else max(exchange.room - injected.tokens, 0)
+        room = None if exchange.room is None else max(exchange.room - injected.tokens, 0)
         earlier = {block.turn: block.text for block in injected.earlier}
-        return replace(exchange, system_prompt=injected.stable, recalled=recalled, earlier=earlier, room=left)
+        return replace(exchange, system_prompt=injected.stable, recalled=recalled, earlier=earlier, room=room)
 
     def after(self, exchange: Exchange) -> Exchange:
         if exchange.session_id is None:
@@ -351,11 +351,11 @@ class GuardStage(Stage):
     name, priority = "loop_guard", 500
 
     def after(self, exchange: Exchange) -> Exchange:
-        from jiyi.chat.guards import Step, sign_of_runaway  # late: stemmers are loaded with it
+        from jiyi.chat.guards import SessionOutput, sign_of_runaway  # late: stemmers are loaded with it
 
         now = datetime.now(UTC)
         answers = [message for message in exchange.messages if message.role == "assistant"][-GUARDED:]
-        sign = sign_of_runaway([Step(message.text, message.at or now) for message in answers])
+        sign = sign_of_runaway([SessionOutput(message.text, message.at or now) for message in answers])
         # At what rate a whole conversation is passed on says nothing.
         if sign is None or sign == "token_rate":
             return exchange

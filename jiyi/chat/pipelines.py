@@ -3,7 +3,7 @@ reported.
 
 from jiyi.chat import pipelines
 
-done = pipelines.run(workflow.body, {"search": search, "mail": mail}, inputs={"mail": {"to": "mia"}})
+result = pipelines.run(workflow.body, {"search": search, "mail": mail}, inputs={"mail": {"to": "mia"}})
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Workflow(BaseModel, frozen=True, extra="forbid"):
 
 def to_yaml(workflow: JsonMapping) -> str:
     """A workflow as YAML, in the order of its fields."""
-    written: str = yaml.safe_dump(workflow, allow_unicode=True, sort_keys=False, width=10_000)
-    return written
+    text: str = yaml.safe_dump(workflow, allow_unicode=True, sort_keys=False, width=10_000)
+    return text
 
 
 def from_yaml(text: str) -> Workflow:
@@ -59,11 +59,11 @@ def from_yaml(text: str) -> Workflow:
         InvalidRequest: it is none: a sentence for each mistake.
     """
     try:
-        read = read_yaml(text, MAX_YAML_CHARS)
+        content = read_yaml(text, MAX_YAML_CHARS)
     except YamlError as error:
         raise InvalidRequest([f"yaml: {error}"]) from None
     try:
-        return Workflow.model_validate(read)
+        return Workflow.model_validate(content)
     except ValidationError as error:
         raise InvalidRequest(problems_of(error)) from None
 
@@ -126,29 +126,31 @@ def run(
         problems.append(f"step_seconds: {step_seconds:g} is not above 0 and at most {MAX_SECONDS:g}")
     if problems:
         raise InvalidRequest(problems)
-    done: list[StepRun] = []
+    runs: list[StepRun] = []
     previous: Any = None
     for step in workflow.steps:
-        given = {**step.inputs, **dict((inputs or {}).get(step.tool, {}))}
-        arguments = {name: previous if value == f"${PREVIOUS}" else value for name, value in given.items()}
-        ran = _attempt(step, tools[step.tool], arguments, step_seconds)
-        done.append(ran)
-        if ran.state == "done":
-            previous = ran.output
-        elif ran.state != "skipped":
-            return PipelineRun(workflow.name, completed=False, steps=done)
-    return PipelineRun(workflow.name, completed=True, steps=done)
+        step_inputs = {**step.inputs, **dict((inputs or {}).get(step.tool, {}))}
+        arguments = {
+            name: previous if value == f"${PREVIOUS}" else value for name, value in step_inputs.items()
+        }
+        step_run = _attempt(step, tools[step.tool], arguments, step_seconds)
+        runs.append(step_run)
+        if step_run.state == "done":
+            previous = step_run.output
+        elif step_run.state != "skipped":
+            return PipelineRun(workflow.name, completed=False, steps=runs)
+    return PipelineRun(workflow.name, completed=True, steps=runs)
 
 
 def _attempt(step: WorkflowStep, tool: Tool, arguments: JsonMapping, seconds: float) -> StepRun:
-    ran = _once(step.tool, tool, arguments, seconds)
+    step_run = _once(step.tool, tool, arguments, seconds)
     if (
-        ran.state == "failed" and step.on_error == "retry"
+        step_run.state == "failed" and step.on_error == "retry"
     ):  # one that hangs is not asked again: it may still be at it
-        ran = _once(step.tool, tool, arguments, seconds)
-    if ran.state != "done" and step.on_error == "skip":
-        return StepRun(ran.tool, "skipped", error=ran.error, ms=ran.ms)
-    return ran
+        step_run = _once(step.tool, tool, arguments, seconds)
+    if step_run.state != "done" and step.on_error == "skip":
+        return StepRun(step_run.tool, "skipped", error=step_run.error, ms=step_run.ms)
+    return step_run
 
 
 def _once(name: str, tool: Tool, arguments: JsonMapping, seconds: float) -> StepRun:

@@ -66,7 +66,7 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self._said: Recent[tuple[str, ...], list[bytes]] = Recent(SESSIONS)
+        self._digests: Recent[tuple[str, ...], list[bytes]] = Recent(SESSIONS)
         self._lock = Lock()
 
     def events(
@@ -96,15 +96,15 @@ class Recorder:
     def _before(self, session: tuple[str, ...], digests: list[bytes]) -> list[bytes]:
         """What was said before these messages; empty if they are the whole conversation so far."""
         with self._lock:
-            turns = self._said.get(session, [])
+            turns = self._digests.get(session, [])
             before: list[bytes]
             if digests[: len(turns)] == turns:  # the whole conversation so far
-                before, now_said = [], digests
+                before, digests_now = [], digests
             elif len(digests) > 1 and turns[-len(digests) :] == digests:  # the last call once more
-                before, now_said = turns[: -len(digests)], turns
+                before, digests_now = turns[: -len(digests)], turns
             else:
-                before, now_said = turns, [*turns, *digests]
-            self._said[session] = now_said
+                before, digests_now = turns, [*turns, *digests]
+            self._digests[session] = digests_now
             return before
 
 
@@ -123,11 +123,11 @@ def _digest(message: Message) -> bytes:
 
 def recordable(messages: Iterable[Message]) -> list[Message]:
     """What people and the agent said themselves, with secrets masked."""
-    said = ((message, _said(message)) for message in messages if message.role in RECORDED)
-    return [message.model_copy(update={"text": masked(storable(text))}) for message, text in said if text]
+    pairs = ((message, _text_of(message)) for message in messages if message.role in RECORDED)
+    return [message.model_copy(update={"text": masked(storable(text))}) for message, text in pairs if text]
 
 
-def _said(message: Message) -> str:
+def _text_of(message: Message) -> str:
     return own_words(message.text) if message.role == "user" else message.text
 
 

@@ -39,12 +39,12 @@ def openai(exchange: Exchange, *, prefixed: bool = False) -> list[JsonObject]:
         [{"role": "system", "content": exchange.system_prompt}] if exchange.system_prompt else []
     )
     for message, recalled in _recalling(exchange):
-        told: JsonObject = message.model_dump(exclude_none=True)
+        entry: JsonObject = message.model_dump(exclude_none=True)
         if recalled and prefixed:
-            told["content"] = f"{recalled}\n\n{message.content or ''}"
+            entry["content"] = f"{recalled}\n\n{message.content or ''}"
         elif recalled:
             messages.append({"role": "system", "content": recalled})
-        messages.append(told)
+        messages.append(entry)
     return messages
 
 
@@ -75,8 +75,8 @@ def cache_share(prompts: Sequence[str | Sequence[Mapping[str, Any]]]) -> float:
     A prompt is one text, or messages. 1.0 for less than two.
     """
     texts = [prompt if isinstance(prompt, str) else _text_of(prompt) for prompt in prompts]
-    kept = sum(estimate_tokens(_common(*pair)) for pair in pairwise(texts))
-    return kept / max(1, sum(map(estimate_tokens, texts[1:]))) if len(texts) > 1 else 1.0
+    cacheable = sum(estimate_tokens(_common(*pair)) for pair in pairwise(texts))
+    return cacheable / max(1, sum(map(estimate_tokens, texts[1:]))) if len(texts) > 1 else 1.0
 
 
 class CacheShares:
@@ -91,16 +91,19 @@ class CacheShares:
         """Count a prompt."""
         text = _text_of(prompt)
         with self._lock:
-            before, tokens, kept = self._sessions.get(session, (None, 0, 0))
+            before, tokens, cacheable = self._sessions.get(session, (None, 0, 0))
             if before is not None:
-                tokens, kept = tokens + estimate_tokens(text), kept + estimate_tokens(_common(before, text))
-            self._sessions[session] = text, tokens, kept
+                tokens, cacheable = (
+                    tokens + estimate_tokens(text),
+                    cacheable + estimate_tokens(_common(before, text)),
+                )
+            self._sessions[session] = text, tokens, cacheable
 
     def share(self, session: Hashable) -> float | None:
         """None for less than two prompts."""
         with self._lock:
-            _, tokens, kept = self._sessions.get(session, ("", 0, 0))
-        return kept / tokens if tokens else None
+            _, tokens, cacheable = self._sessions.get(session, ("", 0, 0))
+        return cacheable / tokens if tokens else None
 
 
 def _text_of(prompt: Sequence[Mapping[str, Any]]) -> str:
@@ -109,12 +112,12 @@ def _text_of(prompt: Sequence[Mapping[str, Any]]) -> str:
 
 def _talk(exchange: Exchange) -> list[ChatMessage]:
     """The conversation with the user's message in it, which programs pass with the others or apart."""
-    unanswered = next(
+    latest = next(
         (message for message in reversed(exchange.chat) if message.role != "tool" and not message.tool_calls),
         None,
     )
-    there = unanswered is not None and (unanswered.role, unanswered.content) == ("user", exchange.user_input)
-    return [*exchange.chat, *([] if there else [ChatMessage(role="user", content=exchange.user_input)])]
+    is_included = latest is not None and (latest.role, latest.content) == ("user", exchange.user_input)
+    return [*exchange.chat, *([] if is_included else [ChatMessage(role="user", content=exchange.user_input)])]
 
 
 def _recalling(exchange: Exchange) -> Iterator[tuple[ChatMessage, str]]:
@@ -129,17 +132,17 @@ def _recalling(exchange: Exchange) -> Iterator[tuple[ChatMessage, str]]:
 
 def _content(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
-        called = message.tool_call_id or ""
-        return [{"type": "tool_result", "tool_use_id": called, "content": message.content or ""}]
+        call_id = message.tool_call_id or ""
+        return [{"type": "tool_result", "tool_use_id": call_id, "content": message.content or ""}]
     return [*([_text(message.content)] if message.content else []), *map(_tool_use, message.tool_calls or [])]
 
 
 def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function") or call
-    given = function.get("arguments") or {}
-    arguments = json.loads(given) if isinstance(given, str) else given
-    called = {"id": call.get("id", ""), "name": function.get("name", "")}
-    return {"type": "tool_use", **called, "input": arguments}
+    raw = function.get("arguments") or {}
+    arguments = json.loads(raw) if isinstance(raw, str) else raw
+    block = {"id": call.get("id", ""), "name": function.get("name", "")}
+    return {"type": "tool_use", **block, "input": arguments}
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class _Session:
     #: By ``time.monotonic``: when the model was asked.
     asked_at: float | None = None
     #: Hashes of what was recorded of its messages, so that a repetition is no new step.
-    told: list[int] = field(default_factory=list)
+    hashes: list[int] = field(default_factory=list)
     compacted: bool = False
 
 
@@ -55,19 +55,21 @@ class StepRecorder:
         self._sessions: Recent[tuple[str, str], _Session] = Recent(SESSIONS)
         self._lock = Lock()
 
-    def asked(self, agent_id: str, session_id: str, user_input: str, retrieved: str = "") -> list[JsonObject]:
+    def record_request(
+        self, agent_id: str, session_id: str, user_input: str, retrieved: str = ""
+    ) -> list[JsonObject]:
         """The user asked, and ``retrieved`` says what was found for it: the steps before an answer."""
         with self._lock:
             session = self._session(agent_id, session_id)
             session.asked_at = self._clock()
-            session.told.append(_hash(("user_request", None, user_input, "", None)))
+            session.hashes.append(_hash(("user_request", None, user_input, "", None)))
             events = [self._event(agent_id, session_id, session, "user_request", input=user_input)]
             if retrieved:
-                found = {"input": user_input, "output": retrieved}
-                events.append(self._event(agent_id, session_id, session, "retrieval", **found))
+                fields = {"input": user_input, "output": retrieved}
+                events.append(self._event(agent_id, session_id, session, "retrieval", **fields))
             return events
 
-    def answered(
+    def record_answer(
         self, agent_id: str, session_id: str, messages: Sequence[Message], chat: Sequence[ChatMessage]
     ) -> list[JsonObject]:
         """Requests, calls of tools, results and answers that were not recorded before.
@@ -78,13 +80,15 @@ class StepRecorder:
         with self._lock:
             session = self._session(agent_id, session_id)
             hashes = list(map(_hash, parts))
-            new = len(parts) - _known(session.told, hashes)
-            whole = hashes[: len(session.told)] == session.told
-            session.told = hashes if whole else [*session.told, *hashes[len(hashes) - new :]]
+            new = len(parts) - _count_recorded(session.hashes, hashes)
+            whole = hashes[: len(session.hashes)] == session.hashes
+            session.hashes = hashes if whole else [*session.hashes, *hashes[len(hashes) - new :]]
             events = []
-            for place, (step_type, tool, given, gave, ok) in enumerate(parts[len(parts) - new :], 1):
+            for place, (step_type, tool, input_text, output_text, ok) in enumerate(
+                parts[len(parts) - new :], 1
+            ):
                 ms = self._ms(session) if step_type == "generation" and place == new else None
-                fields = {"tool": tool, "input": given, "output": gave, "ok": ok, "ms": ms}
+                fields = {"tool": tool, "input": input_text, "output": output_text, "ok": ok, "ms": ms}
                 events.append(self._event(agent_id, session_id, session, step_type, **fields))
             return events
 
@@ -120,12 +124,12 @@ class StepRecorder:
             payload["tool"] = storable(str(payload["tool"]))[:MAX_TOOL_CHARS]
         payload |= {"index": session.index, "step_type": step_type, "compacted": session.compacted}
         session.index, session.compacted = session.index + 1, False
-        told = {name: value for name, value in payload.items() if name != "ms"}
-        content = json.dumps(told, ensure_ascii=False, sort_keys=True)
+        identity = {name: value for name, value in payload.items() if name != "ms"}
+        content = json.dumps(identity, ensure_ascii=False, sort_keys=True)
         where = {"group_id": self._group_id, "agent_id": agent_id, "session_id": session_id}
         event_id = uuid5(STEPS, "\x00".join((*where.values(), content)))
-        happened = {"type": "turn.step", "event_id": event_id, "occurred_at": datetime.now(UTC)}
-        return {**happened, **where, "payload": payload}
+        envelope = {"type": "turn.step", "event_id": event_id, "occurred_at": datetime.now(UTC)}
+        return {**envelope, **where, "payload": payload}
 
 
 #: A step of an answer: its type, tool, input, output, and whether it worked.
@@ -147,34 +151,34 @@ def _parts_of(plain: Sequence[Message], chat: Sequence[ChatMessage]) -> list[_Pa
             parts.append(("tool_result", tool, "", text, _worked(extra, text)))
         elif message.role == "assistant":
             for call in message.tool_calls or []:
-                name, given = _call_of(call)
+                name, arguments = _call_of(call)
                 names[str(call.get("id", ""))] = name
-                parts.append(("tool_call", name, given, "", None))
+                parts.append(("tool_call", name, arguments, "", None))
             if text.strip():
                 parts.append(("generation", None, "", text, None))
     return parts
 
 
 def _hash(part: _Part) -> int:
-    step_type, tool, given, gave, _ = part
-    return hash((step_type, tool, given[:READ_CHARS], gave[:READ_CHARS]))
+    step_type, tool, input_text, output_text, _ = part
+    return hash((step_type, tool, input_text[:READ_CHARS], output_text[:READ_CHARS]))
 
 
-def _known(told: list[int], parts: list[int]) -> int:
+def _count_recorded(hashes: list[int], parts: list[int]) -> int:
     """How many of the first parts were recorded before: the whole record, or as many as equal its end."""
-    if parts[: len(told)] == told:
-        return len(told)
+    if parts[: len(hashes)] == hashes:
+        return len(hashes)
     return next(
-        (count for count in range(min(len(told), len(parts)), 0, -1) if told[-count:] == parts[:count]), 0
+        (count for count in range(min(len(hashes), len(parts)), 0, -1) if hashes[-count:] == parts[:count]), 0
     )
 
 
 def _call_of(call: JsonMapping) -> tuple[str, str]:
     function = call.get("function")
-    told: JsonMapping = function if isinstance(function, Mapping) else call
-    given = told.get("arguments", "")
-    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
-    return str(told.get("name") or "tool"), text
+    fields: JsonMapping = function if isinstance(function, Mapping) else call
+    arguments = fields.get("arguments", "")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return str(fields.get("name") or "tool"), text
 
 
 def _worked(extra: Mapping[str, Any], content: str) -> bool:
@@ -195,17 +199,19 @@ class TrajectoryStage(Stage):
         self._recorder = StepRecorder(group_id)
 
     def before(self, exchange: Exchange) -> Exchange:
-        session_id, said = exchange.session_id, exchange.user_input
-        if session_id is not None and said.strip():
+        session_id, text = exchange.session_id, exchange.user_input
+        if session_id is not None and text.strip():
             self._record(
-                self._recorder.asked(exchange.agent_id, session_id, said, _retrieved(exchange.injected))
+                self._recorder.record_request(
+                    exchange.agent_id, session_id, text, _retrieved(exchange.injected)
+                )
             )
         return exchange
 
     def after(self, exchange: Exchange) -> Exchange:
         agent_id, session_id = exchange.agent_id, exchange.session_id
         if session_id is not None:
-            self._record(self._recorder.answered(agent_id, session_id, exchange.messages, exchange.chat))
+            self._record(self._recorder.record_answer(agent_id, session_id, exchange.messages, exchange.chat))
         return exchange
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> None:
@@ -279,11 +285,11 @@ def hint(kind: ArtifactKind, name: str, description: str) -> str:
     language = language_of(name + description)
     text = ""
     for share in _SHARES:
-        given = {
+        values = {
             "name": _quoted(name, share * _NAME_TOKENS),
             "about": _quoted(description, share * _DESCRIPTION_TOKENS),
         }
-        text = _SAYS[language].format(kind=_KINDS[language][kind], preface=PREFACE[language], **given)
+        text = _SAYS[language].format(kind=_KINDS[language][kind], preface=PREFACE[language], **values)
         if estimate_tokens(text) <= HINT_TOKENS:
             break
     return text
@@ -319,12 +325,12 @@ class HintStage(Stage):
             if now < self._next.get(key, now):
                 return exchange
             self._next[key] = now + ASK_SECONDS  # also if nobody answers
-        text = self._pending(exchange.agent_id, exchange.user_id, max(exchange.left, 0.01))
+        text = self._pending(exchange.agent_id, exchange.user_id, max(exchange.seconds_left, 0.01))
         if not text or not exchange.fits(text):
             return exchange
         with self._lock:
             self._next[key] = math.inf
-        return exchange.told(text)
+        return exchange.with_paragraph(text)
 
 
 #: Does what a message asks of the agent's appointments, within so many seconds.
@@ -364,9 +370,10 @@ class ScheduleStage(Stage):
         text = exchange.user_input
         if not text.strip():
             return exchange
-        patience, who = exchange.left * PATIENCE, (exchange.agent_id, exchange.session_id, exchange.user_id)
+        patience = exchange.seconds_left * PATIENCE
+        who = (exchange.agent_id, exchange.session_id, exchange.user_id)
         earlier = self._asked_back(who)
-        asked = checked(
+        request = checked(
             AskSchedules,
             agent_id=exchange.agent_id,
             text=text[:MAX_TEXT_CHARS],
@@ -375,7 +382,7 @@ class ScheduleStage(Stage):
             user_id=exchange.user_id,
             completes=earlier,
         )
-        answer = self._scheduling(asked, max(patience, 0.01))
+        answer = self._scheduling(request, max(patience, 0.01))
         if answer.certainty == "unclear" and who[1:] != (None, None):
             with self._lock:
                 self._open[who] = (earlier or text[:MAX_TEXT_CHARS], self._clock())
@@ -384,7 +391,9 @@ class ScheduleStage(Stage):
         # The prompt speaks as the program does: what the user asked for stands in it as a quotation.
         most = NOTE_TOKENS if exchange.room is None else min(NOTE_TOKENS, int(exchange.room * NOTE_SHARE))
         note = quoted_to_tokens(answer.confirmation, most - estimate_tokens(MARK))
-        return replace(exchange.told(f"{MARK} {note}") if note else exchange, reply=answer.confirmation)
+        return replace(
+            exchange.with_paragraph(f"{MARK} {note}") if note else exchange, reply=answer.confirmation
+        )
 
     def _asked_back(self, who: tuple[str, str | None, str | None]) -> str | None:
         """The request that the user's last message made and that lacked something; returned once."""

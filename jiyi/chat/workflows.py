@@ -71,29 +71,29 @@ class WorkflowTools:
         if state is None:
             why = f"{name[:80]!r} is no enabled workflow of {agent_id!r}"
             raise InvalidRequest([f"name: {why}; there are: {', '.join(names) or 'none'}"])
-        done = pipelines.run(state.body, self._functions, inputs=_inputs(arguments, state.tools))
-        self._vote(agent_id, state, worked=done.completed)
+        run = pipelines.run(state.body, self._functions, inputs=_inputs(arguments, state.tools))
+        self._vote(agent_id, state, worked=run.completed)
         steps = [
             {"tool": step.tool, "state": step.state, **({"error": step.error} if step.error else {})}
-            for step in done.steps
+            for step in run.steps
         ]
-        output = done.output if len(_json(done.output)) <= MAX_CHARS else _json(done.output)[:MAX_CHARS] + "…"
-        came: JsonObject = {"completed": done.completed, "output": output, "steps": steps}
-        failed = [step for step in done.steps if step.state in ("failed", "timed_out")]
-        return came | ({"error": f"{failed[0].tool}: {failed[0].error}"} if failed else {})
+        output = run.output if len(_json(run.output)) <= MAX_CHARS else _json(run.output)[:MAX_CHARS] + "…"
+        answer: JsonObject = {"completed": run.completed, "output": output, "steps": steps}
+        failed = [step for step in run.steps if step.state in ("failed", "timed_out")]
+        return answer | ({"error": f"{failed[0].tool}: {failed[0].error}"} if failed else {})
 
     def _schema(self, state: SkillProposal) -> JsonObject:
-        given: dict[str, set[str]] = {}
+        inputs_by_tool: dict[str, set[str]] = {}
         for step in pipelines.from_yaml(state.body).steps:
-            given[step.tool] = given.get(step.tool, set(step.inputs)) & set(step.inputs)
+            inputs_by_tool[step.tool] = inputs_by_tool.get(step.tool, set(step.inputs)) & set(step.inputs)
         properties = {
             tool: schema
-            for tool, inputs in given.items()
+            for tool, inputs in inputs_by_tool.items()
             if (schema := _parameters(self._functions[tool], inputs))["properties"]
         }
         triggers = [quoted_to_tokens(trigger, _TRIGGER_TOKENS) for trigger in state.triggers[:_TRIGGERS]]
-        used = f" It was used for: {', '.join(triggers)}" if triggers else ""
-        description = f"Runs {one_line(state.name)}, step by step.{used}"
+        usage = f" It was used for: {', '.join(triggers)}" if triggers else ""
+        description = f"Runs {one_line(state.name)}, step by step.{usage}"
         required = [tool for tool, schema in properties.items() if schema["required"]]
         parameters = {"type": "object", "properties": properties, "required": required}
         function = {"name": function_name(state), "description": description, "parameters": parameters}
@@ -119,16 +119,16 @@ def function_name(state: SkillProposal) -> str:
     return f"{words or 'workflow'}_{state.id.hex[-8:]}"
 
 
-def _parameters(function: pipelines.Tool, given: set[str]) -> JsonObject:
+def _parameters(function: pipelines.Tool, inputs: set[str]) -> JsonObject:
     """What a function takes, as JSON Schema; what the workflow gives it need not be given."""
     properties: dict[str, JsonObject] = {}
     required = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             continue
-        known = _TYPES.get(getattr(parameter.annotation, "__name__", parameter.annotation))
-        properties[name] = {} if known is None else {"type": known}
-        if parameter.default is parameter.empty and name not in given and name != pipelines.PREVIOUS:
+        json_type = _TYPES.get(getattr(parameter.annotation, "__name__", parameter.annotation))
+        properties[name] = {} if json_type is None else {"type": json_type}
+        if parameter.default is parameter.empty and name not in inputs and name != pipelines.PREVIOUS:
             required.append(name)
     return {"type": "object", "properties": properties, "required": required}
 
@@ -147,12 +147,12 @@ def _inputs(arguments: str | JsonMapping, tools: Iterable[str]) -> dict[str, dic
     if not isinstance(arguments, Mapping):
         why = f"{type(arguments).__name__} is no object; give one of each tool's arguments"
         raise InvalidRequest([f"arguments: {why}"])
-    known = sorted(tools)
-    inputs = {tool: dict(given) for tool, given in arguments.items() if isinstance(given, Mapping)}
+    names = sorted(tools)
+    inputs = {tool: dict(values) for tool, values in arguments.items() if isinstance(values, Mapping)}
     problems = [
-        f"arguments.{tool}: no tool of this workflow; its tools are {', '.join(known)}"
+        f"arguments.{tool}: no tool of this workflow; its tools are {', '.join(names)}"
         for tool in arguments
-        if tool not in known
+        if tool not in names
     ]
     problems += [
         f"arguments.{tool}: no object of arguments by name" for tool in arguments if tool not in inputs

@@ -9,7 +9,7 @@ from typing import Annotated, cast
 import typer
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, duration, shows
+from jiyi.cli.shell import CommandResult, duration, shows
 from jiyi.client.by_hand import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
@@ -34,7 +34,7 @@ def create_key(
         timedelta | None,
         typer.Option(parser=duration, metavar="90d", help="How long it works.", show_default="for good"),
     ] = None,
-) -> Shown:
+) -> CommandResult:
     """Make an API key of the group (--group), shown once. With the scope operator it is for all groups."""
     expires_at = None if expires is None else datetime.now(UTC) + expires
     return _created(
@@ -54,13 +54,13 @@ def rotate_key(
             parser=duration, metavar="24h", help="How long the old one works on.", show_default="24h"
         ),
     ] = DEFAULT_GRACE,
-) -> Shown:
+) -> CommandResult:
     """A new key with the same rights, shown once; the old one works on for a while."""
     return _created(client.keys.rotate(key_id, grace=grace))
 
 
-def _created(created: CreatedKey) -> Shown:
-    return Shown({"key": created.text, **created.key.model_dump()}, lambda: _print_created(created))
+def _created(created: CreatedKey) -> CommandResult:
+    return CommandResult({"key": created.text, **created.key.model_dump()}, lambda: _print_created(created))
 
 
 def _print_created(created: CreatedKey) -> None:
@@ -89,7 +89,7 @@ def add_person(
         bool, typer.Option(help="Every group, those of other tenants and later ones included.")
     ] = False,
     generate: Generate = False,
-) -> Shown:
+) -> CommandResult:
     """Add somebody, with --groups or --all-groups unless an operator. Asks for the password, twice."""
     access = {"groups": groups or None, "all_groups": all_groups}
     checked(
@@ -103,7 +103,7 @@ def add_person(
 
 
 @shows
-def set_password(client: Client, name: Name, generate: Generate = False) -> Shown:
+def set_password(client: Client, name: Name, generate: Generate = False) -> CommandResult:
     """A new password. Signs out who is signed in under the name, and opens a lock after wrong passwords."""
     password = _password(generate=generate)
     return _done(
@@ -123,13 +123,13 @@ def _password(*, generate: bool) -> str:
     return sys.stdin.readline().rstrip("\r\n")
 
 
-def _done(person: Person, done: str, password: str | None = None) -> Shown:
+def _done(person: Person, message: str, password: str | None = None) -> CommandResult:
     """``password`` was made here, and is shown."""
     if password is None:
-        return Shown(person, lambda: output.line(done))
+        return CommandResult(person, lambda: output.line(message))
 
     def view() -> None:
         output.line(password)
-        output.notice(f"{done}: with this password, which is shown this once")
+        output.notice(f"{message}: with this password, which is shown this once")
 
-    return Shown({**person.model_dump(), "password": password}, view)
+    return CommandResult({**person.model_dump(), "password": password}, view)

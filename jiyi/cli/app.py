@@ -19,7 +19,7 @@ from typer.models import CommandInfo, TyperInfo
 import jiyi
 from jiyi import protocol
 from jiyi.cli import output
-from jiyi.cli.shell import Root, Session, loaded
+from jiyi.cli.shell import Invocation, Root, loaded
 
 TALKING, LOOKING, RUNNING = "Tell and ask", "Look inside", "Run and move"
 SUBJECTS = "Everything else: jiyi SUBJECT VERB"
@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "reembed": ("operations:reembed", RUNNING),
     "backup": ("service:backup", RUNNING),
     "restore": ("service:restore", RUNNING),
-    "import": ("ways_in:import_app", RUNNING),
+    "import": ("import_sources:import_app", RUNNING),
     "export": ("transfer:export_app", RUNNING),
 }
 #: Actions whose command does more: it makes a secret, asks for a password or a yes, reads a file, or waits.
@@ -68,7 +68,7 @@ class Later(TyperCommand):
         return self.load().make_context(*arguments, **options)
 
 
-class Verbs(TyperGroup):
+class SubjectCommands(TyperGroup):
     """The actions of a subject."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -89,7 +89,7 @@ class Commands(Root):
             if verb:
                 subjects.setdefault(subject, {})[verb] = Later(verb, HELP[action], partial(of_action, action))
         for subject, verbs in subjects.items():
-            self.commands[subject] = Verbs(
+            self.commands[subject] = SubjectCommands(
                 name=subject,
                 help=", ".join(verbs),
                 commands=verbs,
@@ -107,11 +107,11 @@ class Commands(Root):
 
 def by_hand(name: str, place: str, doc: str) -> Any:
     """The command that is a function, or several commands, of a module of this package."""
-    found = loaded(place)
-    if isinstance(found, typer.Typer):
+    command = loaded(place)
+    if isinstance(command, typer.Typer):
         options = {"pretty_exceptions_short": False, "suggest_commands": True, "rich_markup_mode": "rich"}
-        return get_group_from_info(TyperInfo(found, name=name), **options)  # type: ignore[arg-type]
-    info = CommandInfo(name, callback=found, help=doc)
+        return get_group_from_info(TyperInfo(command, name=name), **options)  # type: ignore[arg-type]
+    info = CommandInfo(name, callback=command, help=doc)
     return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
 
 
@@ -159,4 +159,4 @@ def root(
     ] = False,
 ) -> None:
     """Jiyi 记忆: memory for AI agents. Tell it what happened, ask it what matters."""
-    ctx.obj = Session(group=group, words=ctx.meta.get(Root.WORDS, ()))
+    ctx.obj = Invocation(group=group, words=ctx.meta.get(Root.WORDS, ()))

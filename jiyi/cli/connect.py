@@ -64,7 +64,7 @@ class Host(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ServiceConnection:
     """Address and key of the service, whose memory, and the zone of its days unless the agent has one."""
 
     url: str
@@ -82,38 +82,38 @@ class Wanted:
 
 
 #: A file's text with what is ours, or (None) without it.
-Edit = Callable[[str, Wanted | None], str]
+Edit = Callable[[str, ServiceConnection | None], str]
 
 
-def _json_edit(change: Callable[[Json, Wanted | None], None]) -> Edit:
-    def edit(text: str, wanted: Wanted | None) -> str:
+def _json_edit(change: Callable[[Json, ServiceConnection | None], None]) -> Edit:
+    def edit(text: str, connection: ServiceConnection | None) -> str:
         content = json.loads(text) if text.strip() else {}
         if not isinstance(content, dict):
             raise ValueError("not a JSON object")  # noqa: TRY004 – as other content that is wrong
-        change(content, wanted)
+        change(content, connection)
         return json.dumps(content, ensure_ascii=False, indent=2) + "\n" if content else ""
 
     return edit
 
 
-def _servers(content: Json, wanted: Wanted | None) -> None:
+def _servers(content: Json, connection: ServiceConnection | None) -> None:
     servers = content.setdefault("mcpServers", {})
     servers.pop(OURS, None)
-    if wanted is not None:
-        servers[OURS] = wanted.server
+    if connection is not None:
+        servers[OURS] = connection.server
     if not servers:
         del content["mcpServers"]
 
 
-def _hooks(content: Json, wanted: Wanted | None) -> None:
+def _hooks(content: Json, connection: ServiceConnection | None) -> None:
     hooks = content.setdefault("hooks", {})
     for event in EVENTS:
-        kept = [entry for entry in hooks.pop(event, []) if not _is_ours(entry)]
-        if wanted is not None:
+        entries = [entry for entry in hooks.pop(event, []) if not _is_ours(entry)]
+        if connection is not None:
             command = f"{shlex.quote(sys.executable)} -m jiyi hook {event}"
-            kept.append({"hooks": [{"type": "command", "command": command, "timeout": HOOK_SECONDS}]})
-        if kept:
-            hooks[event] = kept
+            entries.append({"hooks": [{"type": "command", "command": command, "timeout": HOOK_SECONDS}]})
+        if entries:
+            hooks[event] = entries
     if not hooks:
         del content["hooks"]
 
@@ -122,16 +122,16 @@ def _is_ours(entry: Json) -> bool:
     return any(" -m jiyi hook " in str(hook.get("command")) for hook in entry.get("hooks", []))
 
 
-def _toml(text: str, wanted: Wanted | None) -> str:
+def _toml(text: str, connection: ServiceConnection | None) -> str:
     """The text as it was, with our table behind it: nothing else is rewritten."""
     if BEGIN in text and END in text:
         before, _, rest = text.partition(BEGIN)
         text = before.removesuffix("\n") + rest.partition(END)[2]
     if OURS in tomllib.loads(text).get("mcp_servers", {}):
         raise ValueError("it has a server 'jiyi' of its own: remove that first")
-    if wanted is None:
+    if connection is None:
         return text
-    server = wanted.server
+    server = connection.server
     lines = [
         f"[mcp_servers.{OURS}]",
         f"command = {json.dumps(server['command'])}",
@@ -144,18 +144,20 @@ def _toml(text: str, wanted: Wanted | None) -> str:
     return changed
 
 
-def _whole(text: Callable[[Wanted], str]) -> Edit:
+def _whole(text: Callable[[ServiceConnection], str]) -> Edit:
     """A file that is all ours."""
-    return lambda _text, wanted: "" if wanted is None else text(wanted)
+    return lambda _text, connection: "" if connection is None else text(connection)
 
 
-def _given(text: str) -> Edit:
+def _constant(text: str) -> Edit:
     return _whole(lambda _: text)
 
 
 @_whole
-def _hook_config(wanted: Wanted) -> str:
-    return json.dumps({"url": wanted.url, "key": wanted.key, "agent": wanted.agent}, indent=2) + "\n"
+def _hook_config(connection: ServiceConnection) -> str:
+    return (
+        json.dumps({"url": connection.url, "key": connection.key, "agent": connection.agent}, indent=2) + "\n"
+    )
 
 
 def _standalone(module: str) -> str:
@@ -170,12 +172,12 @@ def _standalone(module: str) -> str:
     )
 
 
-def _openclaw_entry(content: Json, wanted: Wanted | None) -> None:
+def _openclaw_entry(content: Json, connection: ServiceConnection | None) -> None:
     """A plug-in sees conversations only where its entry allows it."""
     plugins = content.setdefault("plugins", {})
     entries = plugins.setdefault("entries", {})
     entries.pop(OURS, None)
-    if wanted is not None:
+    if connection is not None:
         entries[OURS] = {"enabled": True, "hooks": {"allowConversationAccess": True}}
     for parent, name in ((plugins, "entries"), (content, "plugins")):
         if not parent[name]:
@@ -188,7 +190,7 @@ def _files(host: Host) -> dict[Path, Edit]:
         folder = Path(os.environ.get("HERMES_HOME") or home / ".hermes") / "plugins" / "jiyi"
         return {
             folder / "__init__.py": _whole(lambda _: _standalone("hermes")),
-            folder / "plugin.yaml": _given(HERMES_MANIFEST),
+            folder / "plugin.yaml": _constant(HERMES_MANIFEST),
             folder / "jiyi.json": _hook_config,
         }
     if host is Host.OPENCLAW:
@@ -196,7 +198,7 @@ def _files(host: Host) -> dict[Path, Edit]:
         folder, config = state / "extensions" / "jiyi", os.environ.get("OPENCLAW_CONFIG_PATH")
         files = {path.name: path.read_text("utf-8") for path in sorted((INTEGRATIONS / "openclaw").iterdir())}
         return {
-            **{folder / name: _given(text) for name, text in files.items()},
+            **{folder / name: _constant(text) for name, text in files.items()},
             folder / "jiyi.json": _hook_config,
             Path(config or state / "openclaw.json"): _json_edit(_openclaw_entry),
         }
@@ -219,8 +221,7 @@ SEEN = {
     Host.CODEX: "start `codex`: `/mcp` lists jiyi",
     Host.CURSOR: "Settings → MCP lists jiyi with its tools",
     Host.OPENCLAW: (
-        "`openclaw plugins inspect jiyi --runtime` lists its hooks and tools, once the gateway was started"
-        " anew"
+        "`openclaw plugins inspect jiyi --runtime` lists its hooks and tools, once the gateway was restarted"
     ),
     Host.OPEN_WEBUI: (
         "Admin Panel → Functions lists Jiyi, switched on for all models; a new chat knows what an earlier one"
@@ -258,12 +259,12 @@ def connect(
             " read`)"
         )
     zone = own_zone(settings, tz)
-    wanted = None if remove else Wanted(address_of(settings, url), key, agent, zone)
+    connection = None if remove else ServiceConnection(address_of(settings, url), key, agent, zone)
     if host is Host.OPEN_WEBUI:
-        _open_webui(wanted, host_url, host_key, yes=yes)
+        _open_webui(connection, host_url, host_key, yes=yes)
         return
-    looked = {path: _change(path, edit, wanted) for path, edit in _files(host).items()}
-    changes = {path: change for path, change in looked.items() if change is not None}
+    edits = {path: _change(path, edit, connection) for path, edit in _files(host).items()}
+    changes = {path: change for path, change in edits.items() if change is not None}
     if not changes:
         output.line("nothing to change")
         return
@@ -274,7 +275,7 @@ def connect(
         _write(path, before, after, removes=remove)
     if remove and host is Host.CLAUDE_CODE:
         shutil.rmtree(places(), ignore_errors=True)
-    _tell(host, wanted)
+    _print_outcome(host, connection)
 
 
 def _show(name: str, before: str, after: str) -> None:
@@ -288,14 +289,14 @@ def _ask(*, yes: bool) -> None:
         raise typer.Exit(1)
 
 
-def _tell(host: Host, wanted: Wanted | None) -> None:
-    if wanted is None:
+def _print_outcome(host: Host, connection: ServiceConnection | None) -> None:
+    if connection is None:
         output.line("removed")
     else:
-        output.line(f"connected; to see that it works: {SEEN[host].replace('AGENT', wanted.agent)}")
+        output.line(f"connected; to see that it works: {SEEN[host].replace('AGENT', connection.agent)}")
 
 
-def _open_webui(wanted: Wanted | None, url: str, key: str, *, yes: bool) -> None:
+def _open_webui(connection: ServiceConnection | None, url: str, key: str, *, yes: bool) -> None:
     """Open WebUI keeps functions in its database: its API writes them; their valves hold address and key."""
     if not key:
         raise SettingsError(
@@ -305,55 +306,60 @@ def _open_webui(wanted: Wanted | None, url: str, key: str, *, yes: bool) -> None
     try:
         base, headers = f"{url.rstrip('/')}/api/v1/functions", {"Authorization": f"Bearer {key}"}
         with httpx2.Client(base_url=base, headers=headers, timeout=HOST_SECONDS) as api:
-            _write_function(api, wanted, yes=yes)
+            _write_function(api, connection, yes=yes)
     except httpx2.HTTPStatusError as error:
-        said = error.response.text[:300]
+        text = error.response.text[:300]
         raise SettingsError(
-            f"Open WebUI at {url} answers {error.response.status_code} to {error.request.url.path}: {said}"
+            f"Open WebUI at {url} answers {error.response.status_code} to {error.request.url.path}: {text}"
         ) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         raise SettingsError(f"--host-url: Open WebUI does not answer at {url}: {words_of(error)}") from None
 
 
-def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> None:
+def _write_function(api: httpx2.Client, connection: ServiceConnection | None, *, yes: bool) -> None:
     def call(method: str, path: str, content: Json | None = None) -> Any:
         response = api.request(method, path, json=content)
         response.raise_for_status()
         return response.json()
 
-    there = next((function for function in call("GET", "/export") if function["id"] == OURS), None)
-    if wanted is None and there is None:
+    existing = next((function for function in call("GET", "/export") if function["id"] == OURS), None)
+    if connection is None and existing is None:
         output.line("nothing to change")
         return
-    before = "" if there is None else str(there["content"])
-    after = "" if wanted is None else FRONT_MATTER + _standalone("open_webui").partition(FUTURE)[2]
+    before = "" if existing is None else str(existing["content"])
+    after = "" if connection is None else FRONT_MATTER + _standalone("open_webui").partition(FUTURE)[2]
     if before != after:
         _show("function jiyi", before, after)
         _ask(yes=yes)
-    if wanted is None:
+    if connection is None:
         call("DELETE", f"/id/{OURS}/delete")
     else:
-        valves = {"url": wanted.url, "key": wanted.key, "agent": wanted.agent, "tz": wanted.tz or ""}
+        valves = {
+            "url": connection.url,
+            "key": connection.key,
+            "agent": connection.agent,
+            "tz": connection.tz or "",
+        }
         meta = {"description": "Memory of your own", "manifest": {}}
         form = {"id": OURS, "name": "Jiyi", "content": after, "meta": meta}
-        function = call("POST", "/create" if there is None else f"/id/{OURS}/update", form)
+        function = call("POST", "/create" if existing is None else f"/id/{OURS}/update", form)
         call("POST", f"/id/{OURS}/valves/update", {**(call("GET", f"/id/{OURS}/valves") or {}), **valves})
         for field, path in (("is_active", "toggle"), ("is_global", "toggle/global")):
             if not function[field]:
                 call("POST", f"/id/{OURS}/{path}")
-    _tell(Host.OPEN_WEBUI, wanted)
+    _print_outcome(Host.OPEN_WEBUI, connection)
 
 
-def _change(path: Path, edit: Edit, wanted: Wanted | None) -> tuple[str, str] | None:
+def _change(path: Path, edit: Edit, connection: ServiceConnection | None) -> tuple[str, str] | None:
     """The file's text before and after; None: no change. Raises :class:`SettingsError`."""
     try:
         before = path.read_text(encoding="utf-8") if path.exists() else ""
-        after = edit(before, wanted)
+        after = edit(before, connection)
         backup = _backup(path)
-        if wanted is None and backup.exists() and edit(backup.read_text(encoding="utf-8"), None) == after:
+        if connection is None and backup.exists() and edit(backup.read_text(encoding="utf-8"), None) == after:
             after = backup.read_text(encoding="utf-8")  # nothing else changed: as it was, to the byte
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise SettingsError(f"{path}: {error}; it was left as it is: mend it, and try again") from None
+        raise SettingsError(f"{path}: {error}; the file is unchanged: correct it, and try again") from None
     return None if before == after else (before, after)
 
 

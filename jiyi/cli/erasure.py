@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, given, shows
+from jiyi.cli.shell import CommandResult, non_empty, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
@@ -44,13 +44,13 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it is done.")] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait.")] = PATIENCE,
-) -> Shown:
+) -> CommandResult:
     """Erase an agent, a person or memories, with everything derived from them. Cannot be undone.
 
     Asks for the name first; `jiyi erasure preview` says what would go. A person is found by every name that
     is given, as whole words; in Chinese, Japanese and the like wherever the characters stand.
     """
-    what = given(agent_id=agent_id, person=person, aliases=aliases, node_ids=node_ids)
+    what = non_empty(agent_id=agent_id, person=person, aliases=aliases, node_ids=node_ids)
     request = checked(Erasure, **what)
     if not yes:
         _confirm(request)
@@ -61,7 +61,7 @@ def erase(
         f"the erasure {state.erasure_id} is {state.state}, at {state.step!r}, and goes on: see `jiyi erasure"
         " list`"
     )
-    return Shown(
+    return CommandResult(
         state, lambda: print_state(state), ErasureOpen(goes_on) if wait and state.state != "done" else None
     )
 
@@ -71,8 +71,8 @@ def _confirm(what: Erasure) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("erasing without a terminal to ask at needs --yes")
     name = what.names[0] if what.names else str(len(what.node_ids))
-    asked = "the name" if what.names else "the number of memories"
-    if typer.prompt(f"This cannot be undone. Type {asked} ({name}) to erase", err=True) != name:
+    label = "the name" if what.names else "the number of memories"
+    if typer.prompt(f"This cannot be undone. Type {label} ({name}) to erase", err=True) != name:
         output.notice("nothing was erased")
         raise typer.Exit(1)
 
@@ -100,36 +100,34 @@ def print_state(state: ErasureState) -> None:
     for server, how in state.report.get("append_only_files", {}).items():
         if how not in SETTLED:
             output.notice(f"the append-only file of {server} may still hold it: {how}")
-    left = state.report["backups_left"]
-    if not left["holding_it"]:
-        output.notice(f"no backup in {left['folder']} holds it; copies elsewhere are not known")
+    backups = state.report["backups_left"]
+    if not backups["holding_it"]:
+        output.notice(f"no backup in {backups['folder']} holds it; copies elsewhere are not known")
     else:
-        hours = left["gone_after_hours"]
+        hours = backups["gone_after_hours"]
         until = (
             "they stay until somebody deletes them"
             if hours is None
             else f"the last goes after about {hours:,} h"
         )
-        held = (
-            f"{left['holding_it']:,} backups in {left['folder']} still hold it; {until}. See --delete-backups"
-        )
-        output.notice(f"{held}. Copies elsewhere are not known")
+        message = f"{backups['holding_it']:,} backups in {backups['folder']} still hold it; {until}"
+        output.notice(f"{message}. See --delete-backups. Copies elsewhere are not known")
     output.line(f"{state.erasure_id} {state.state}, report sha256 {state.report['sha256']}")
 
 
 def report_table(report: ErasureReport) -> Table:
     """Where something was erased, changed or searched, and how much."""
-    looked = report["looked_through"]
-    columns = ["erased", "changed", "looked through", "left"]
+    searched = report["looked_through"]
+    columns = ["erased", "changed", "searched", "left"]
     report_rows = output.table("", "place", *columns, right=columns)
     erased, scrubbed, places = report.get("erased", {}), report.get("scrubbed", {}), report["places"]
-    for table in sorted({*looked["tables"], *erased, *scrubbed}):
+    for table in sorted({*searched["tables"], *erased, *scrubbed}):
         output.row(
             report_rows,
             table,
             erased.get(table) or None,
             scrubbed.get(table) or None,
-            looked["tables"].get(table, 0),
+            searched["tables"].get(table, 0),
             len(places.get(table, [])),
         )
     output.row(
@@ -137,10 +135,10 @@ def report_table(report: ErasureReport) -> Table:
         "valkey",
         sum(report.get("valkey", {}).values()),
         None,
-        looked["keys"],
+        searched["keys"],
         len(places.get("valkey", [])),
     )
     dropped = sum(worker.get("indexes", 0) for worker in report["workers"].values())
     output.row(report_rows, f"indexes of {len(report['workers'])} workers", dropped, None, None, None)
-    output.row(report_rows, "log files", None, None, looked["log_files"], len(places.get("logs", [])))
+    output.row(report_rows, "log files", None, None, searched["log_files"], len(places.get("logs", [])))
     return report_rows

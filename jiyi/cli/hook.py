@@ -34,7 +34,7 @@ TURNS = "5d7a1a86-2f0c-5b57-9a55-0f2c6b7f1c33"
 Event = dict[str, Any]
 
 
-class Place(TypedDict):
+class TranscriptPosition(TypedDict):
     """Of a transcript: its session, bytes published, bytes seen by the last hook, and under which key."""
 
     transcript: str
@@ -58,12 +58,12 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
     """Never anything but 0: a host may take another code for a reason to stop."""
     try:
         config = {**json.loads(config_path().read_text(encoding="utf-8")), "seconds": SECONDS}
-        given = json.load(reading)
-        event = arguments[0] if arguments else str(given.get("hook_event_name"))
-        answer = EVENTS[event](config, given)
+        payload = json.load(reading)
+        event = arguments[0] if arguments else str(payload.get("hook_event_name"))
+        answer = EVENTS[event](config, payload)
         if answer:
-            said = {"hookEventName": event, "additionalContext": answer}
-            writing.write(json.dumps({"hookSpecificOutput": said}) + "\n")
+            output = {"hookEventName": event, "additionalContext": answer}
+            writing.write(json.dumps({"hookSpecificOutput": output}) + "\n")
             writing.flush()
         if event == "SessionStart":
             _make_up(config)
@@ -73,26 +73,28 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
     return 0
 
 
-def _recall(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+def _recall(config: Mapping[str, Any], payload: Mapping[str, Any]) -> str:
     """What belongs before the answer to a prompt; days are those of this machine's clock."""
     from datetime import datetime
 
-    query, now = storable(str(given["prompt"]))[:4_000], datetime.now().astimezone().isoformat()
-    asked = {"agent_id": config["agent"], "query": query, "session_id": given["session_id"], "now": now}
-    return str(post(config, "/actions/conversations.context", asked)["context"])
+    query, now = storable(str(payload["prompt"]))[:4_000], datetime.now().astimezone().isoformat()
+    body = {"agent_id": config["agent"], "query": query, "session_id": payload["session_id"], "now": now}
+    return str(post(config, "/actions/conversations.context", body)["context"])
 
 
-def _opening(config: Mapping[str, Any], _given: Mapping[str, Any]) -> str:
+def _opening(config: Mapping[str, Any], _payload: Mapping[str, Any]) -> str:
     """What stays the same through a session."""
-    asked = {"agent_id": config["agent"], "query": ".", "split": True}
-    return str(post(config, "/actions/conversations.context", asked)["stable"])
+    body = {"agent_id": config["agent"], "query": ".", "split": True}
+    return str(post(config, "/actions/conversations.context", body)["stable"])
 
 
-def _record(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+def _record(config: Mapping[str, Any], payload: Mapping[str, Any]) -> str:
     """Publish what was said since the last time."""
-    transcript, session = Path(given["transcript_path"]), str(given["session_id"])
+    transcript, session = Path(payload["transcript_path"]), str(payload["session_id"])
     file, size = places() / f"{_mark(session)}.json", transcript.stat().st_size
-    new = Place(transcript=str(transcript), session=session, at=0, seen=0, key=_mark(config["key"]))
+    new = TranscriptPosition(
+        transcript=str(transcript), session=session, at=0, seen=0, key=_mark(config["key"])
+    )
     place = _place(file) or new
     if place["transcript"] != str(transcript) or place["at"] > size:  # rewritten
         place["transcript"], place["at"], place["seen"] = str(transcript), 0, 0
@@ -116,7 +118,7 @@ def _make_up(config: Mapping[str, Any]) -> None:
             _publish(config, file, place, until)
 
 
-def _leave_out_what_waited(config: Mapping[str, Any], place: Place) -> None:
+def _leave_out_what_waited(config: Mapping[str, Any], place: TranscriptPosition) -> None:
     """If it waited under another key, whose group may be another."""
     if place["key"] != _mark(config["key"]):
         if place["at"] < place["seen"]:
@@ -125,14 +127,14 @@ def _leave_out_what_waited(config: Mapping[str, Any], place: Place) -> None:
         place["at"], place["key"] = place["seen"], _mark(config["key"])
 
 
-def _publish(config: Mapping[str, Any], file: Path, place: Place, until: float) -> None:
+def _publish(config: Mapping[str, Any], file: Path, place: TranscriptPosition, until: float) -> None:
     """What a transcript says from the noted place on, batch by batch; the place is noted after each."""
     with Path(place["transcript"]).open("rb") as transcript:
         transcript.seek(place["at"])
         read = 1
-        while read and (left := until - time.monotonic()) > 0:
+        while read and (remaining := until - time.monotonic()) > 0:
             turns, read = _batch(transcript, place["session"], config["agent"])
-            _send({**config, "seconds": max(left, LEAST_SECONDS)}, turns)
+            _send({**config, "seconds": max(remaining, LEAST_SECONDS)}, turns)
             place["at"] += read
             place["seen"] = max(place["at"], place["seen"])
             _note(file, place)
@@ -180,17 +182,17 @@ def _mark(text: object) -> str:
     return sha256(str(text).encode(errors="replace")).hexdigest()[:32]
 
 
-def _place(file: Path) -> Place | None:
+def _place(file: Path) -> TranscriptPosition | None:
     """What was noted; None if that is nothing, or cannot be read."""
     try:
         place = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    known = isinstance(place, dict) and place.keys() >= Place.__annotations__.keys()
-    return cast("Place", place) if known else None
+    is_valid = isinstance(place, dict) and place.keys() >= TranscriptPosition.__annotations__.keys()
+    return cast("TranscriptPosition", place) if is_valid else None
 
 
-def _note(file: Path, place: Place) -> None:
+def _note(file: Path, place: TranscriptPosition) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = file.with_suffix(".part")
     part.write_text(json.dumps(place), encoding="utf-8")
@@ -213,8 +215,8 @@ def turns_of(line: bytes, session: str, agent: str) -> Iterator[Event]:
     if role not in ("user", "assistant") or entry.get("isMeta") or entry.get("isSidechain"):
         return
     message = entry.get("message")
-    said = texts(message.get("content") if isinstance(message, dict) else message)
-    text = storable("\n".join(map(own_words, said) if role == "user" else said)).strip()
+    parts = texts(message.get("content") if isinstance(message, dict) else message)
+    text = storable("\n".join(map(own_words, parts) if role == "user" else parts)).strip()
     if text:
         known_by = entry.get("uuid") or line.strip().hex()
         yield {

@@ -12,8 +12,8 @@ from uuid import UUID
 import typer
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, Shown, connect, given, moment, shows
-from jiyi.client.actions import Events
+from jiyi.cli.shell import CommandResult, Json, connect, moment, non_empty, shows
+from jiyi.client.actions import EventsActions
 from jiyi.client.calls import Calls
 from jiyi.client.client import Client, chunks
 from jiyi.client.steps import Blocking
@@ -52,7 +52,7 @@ def observe(
     user: Annotated[
         str | None, typer.Option(help="Which of the agent's users it comes from; only they see it.")
     ] = None,
-    shared: Annotated[bool, typer.Option("--shared", help="With --user: others are told it, too.")] = False,
+    shared: Annotated[bool, typer.Option("--shared", help="With --user: visible to others, too.")] = False,
     origin: Annotated[Claimed | None, typer.Option(help="Where it comes from, if not from the user.")] = None,
     evidence: Annotated[
         list[UUID] | None, typer.Option(help="Id of an event that a thought rests on; may be repeated.")
@@ -66,7 +66,7 @@ def observe(
     as_json: Json = False,
 ) -> None:
     """Record what an agent perceived, thought or said; prints the new memory's id."""
-    payload = given(
+    payload = non_empty(
         node_type=node_type,
         poignancy=poignancy,
         keywords=keyword,
@@ -75,10 +75,10 @@ def observe(
         object=object_,
         evidence=evidence,
     )
-    payload |= given(user_id=user, visibility="agent" if shared else None, origin=origin)
+    payload |= non_empty(user_id=user, visibility="agent" if shared else None, origin=origin)
     lines = [row.strip() for row in sys.stdin] if text == "-" else [text]
     with connect(ctx) as client:
-        envelope = given(
+        envelope = non_empty(
             type="memory.observed", group_id=client.group, agent_id=agent, session_id=session, occurred_at=at
         )
         built = []
@@ -96,10 +96,10 @@ def end_session(
     agent: Annotated[str, typer.Argument(help="Whose conversation.")],
     session: Annotated[str, typer.Argument(help="Name of the session that has ended.")],
     partner: Annotated[str | None, typer.Option(help="Only the conversation with this one.")] = None,
-) -> Shown:
+) -> CommandResult:
     """Record that a conversation is over: the agent keeps two thoughts of it. Prints the event's id."""
-    event_id = client.end_session(agent, session, **given(partner=partner))
-    return Shown({"event_ids": [event_id]}, lambda: output.line(str(event_id)))
+    event_id = client.end_session(agent, session, **non_empty(partner=partner))
+    return CommandResult({"event_ids": [event_id]}, lambda: output.line(str(event_id)))
 
 
 def _build(event: JsonObject, where: str) -> Event:
@@ -148,27 +148,29 @@ def wait_for(client: Client, events: Sequence[Event], timeout: float) -> None:
 
         def look() -> int:
             """Events that are left."""
-            done = [state for state in _ask(client, owners, digests, deadline) if state.final]
-            dead.extend(f"{state.event_id}: {state.reason}" for state in done if state.state == "dead")
-            reused.extend(f"{state.event_id}: {state.reason}" for state in done if state.state == "id_reused")
-            for state in done:
+            finished = [state for state in _ask(client, owners, digests, deadline) if state.final]
+            dead.extend(f"{state.event_id}: {state.reason}" for state in finished if state.state == "dead")
+            reused.extend(
+                f"{state.event_id}: {state.reason}" for state in finished if state.state == "id_reused"
+            )
+            for state in finished:
                 del owners[state.event_id]
-            progress.advance(task, len(done))
+            progress.advance(task, len(finished))
             return len(owners)
 
         poll(
             look,
-            lambda left: not left,
+            lambda remaining: not remaining,
             timeout,
-            lambda left: (
-                f"{left:,} of {total:,} events are published, but without effect after {timeout:g} s; "
+            lambda remaining: (
+                f"{remaining:,} of {total:,} events are published, but without effect after {timeout:g} s; "
                 "they are not lost: `jiyi stats show` has the pending work"
             ),
         )
     if dead or reused:
-        refused = EventRejected if dead else IdReused
-        counted = f"{len(dead) + len(reused):,} of {total:,} were refused (see `jiyi dead_letters list`)"
-        raise refused(f"{counted}: {join_problems(dead + reused)}")
+        error_type = EventRejected if dead else IdReused
+        message = f"{len(dead) + len(reused):,} of {total:,} were refused (see `jiyi dead_letters list`)"
+        raise error_type(f"{message}: {join_problems(dead + reused)}")
 
 
 def _ask(
@@ -179,7 +181,7 @@ def _ask(
     for event_id, group in owners.items():
         by_group.setdefault(group, []).append(event_id)
     for group, event_ids in by_group.items():
-        of: Events[Blocking] = Events(Calls(client.transport, client.settings, group))
+        of: EventsActions[Blocking] = EventsActions(Calls(client.transport, client.settings, group))
         for page in chunks(event_ids, STATES_A_CALL):
             states = of.states(ids=page, digests={one: digests[one] for one in page if one in digests}).rows
             yield from states

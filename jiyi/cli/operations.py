@@ -11,7 +11,7 @@ from rich.progress import Progress, TaskID
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, shows
+from jiyi.cli.shell import CommandResult, shows
 from jiyi.cli.views import view
 from jiyi.client.by_hand import JOB_SECONDS
 from jiyi.client.client import Client
@@ -41,11 +41,11 @@ def run_job(
     job: Annotated[str, typer.Argument(help="As `jiyi jobs list` has it.")],
     whole_service: Annotated[bool, typer.Option(help="Of all groups, or of this one alone.")] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = JOB_SECONDS,
-) -> Shown:
+) -> CommandResult:
     """Run a scheduled job now, and wait for its end."""
     tick = client.jobs.run(job, whole_service=whole_service, timeout=timeout)
     failure = JobFailed(f"{tick.job} failed: {tick.error}") if tick.state == "failed" else None
-    return Shown(tick, lambda: view(tick), failure)
+    return CommandResult(tick, lambda: view(tick), failure)
 
 
 @shows
@@ -62,7 +62,7 @@ def reembed(
         bool, typer.Option("--all-models", help="Take imported vectors of other models along.")
     ] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="End a move that has not switched yet.")] = False,
-) -> Shown:
+) -> CommandResult:
     """Move the whole service to another embedding model while it runs.
 
     May be stopped at any point; started again, it goes on. The service switches when all memories are
@@ -79,7 +79,7 @@ def reembed(
                 embedded += state.done if state.phase in EMBEDS else 0
                 _show(progress, task, state)
         sentence = f"{embedded:,} memories embedded; the service uses {state.model}"
-    return Shown(
+    return CommandResult(
         {**state.model_dump(exclude={"left", "wait", "done"}), "embedded": embedded},
         lambda: output.line(sentence),
     )
@@ -124,11 +124,11 @@ def _show(progress: Progress, task: TaskID, state: MoveState) -> None:
         progress.advance(task, state.done)
 
 
-def print_prompts(found: Rows[ShownPrompt]) -> None:
+def print_prompts(page: Rows[ShownPrompt]) -> None:
     """What an LLM would be asked, as it would be sent."""
-    for shown in found.rows:
-        output.line(f"{shown.prompt}, about {shown.tokens:,} tokens")
-        for message in shown.messages:
+    for prompt in page.rows:
+        output.line(f"{prompt.prompt}, about {prompt.tokens:,} tokens")
+        for message in prompt.messages:
             output.stdout().print(
                 Text(f"--- {message.role}\n{output.block(message.content or '')}"), soft_wrap=True
             )

@@ -93,29 +93,29 @@ def room(console_width: int, *columns: int) -> int:
     return max(console_width - sum(columns) - GAP * len(columns), 2)
 
 
-def row(made: Table, *cells: object) -> None:
-    made.add_row(*(cell if isinstance(cell, Text) else cell_text(cell) for cell in cells))
+def row(grid: Table, *cells: object) -> None:
+    grid.add_row(*(cell if isinstance(cell, Text) else cell_text(cell) for cell in cells))
 
 
-def show(made: Table) -> None:
+def show(grid: Table) -> None:
     """A table; where it does not fit the terminal, its rows one below the other, a line a cell."""
     console = stdout()
-    grown = sum(not column.no_wrap for column in made.columns)
-    narrowest = Measurement.get(console, console.options.update(max_width=UNBOUNDED), made).minimum
-    fits = max(narrowest, _fixed(made) + grown * (LEAST + 1)) <= console.width
-    console.print(made if fits else _blocks(made))
+    grown = sum(not column.no_wrap for column in grid.columns)
+    narrowest = Measurement.get(console, console.options.update(max_width=UNBOUNDED), grid).minimum
+    fits = max(narrowest, _fixed(grid) + grown * (LEAST + 1)) <= console.width
+    console.print(grid if fits else _blocks(grid))
 
 
-def _fixed(made: Table) -> int:
+def _fixed(grid: Table) -> int:
     """Cells of the columns that never wrap, with what is between them."""
-    cells = [[column.header, *column.cells] for column in made.columns if column.no_wrap]
+    cells = [[column.header, *column.cells] for column in grid.columns if column.no_wrap]
     return sum(max(cell_len(str(cell)) for cell in column) + 1 for column in cells)
 
 
-def _blocks(made: Table) -> Group:
-    headers = [str(column.header) for column in made.columns]
-    pieces: list[Table | Text] = [made.title] if isinstance(made.title, Text) else []
-    for cells in zip(*(column.cells for column in made.columns), strict=True):
+def _blocks(grid: Table) -> Group:
+    headers = [str(column.header) for column in grid.columns]
+    pieces: list[Table | Text] = [grid.title] if isinstance(grid.title, Text) else []
+    for cells in zip(*(column.cells for column in grid.columns), strict=True):
         block = Table.grid(padding=(0, GAP, 0, 0))
         block.add_column(style="dim", no_wrap=True)
         block.add_column(overflow="fold")
@@ -150,14 +150,14 @@ def words_of(value: Any) -> str:
 def cut(text: str, width: int, lines: int) -> Text:
     """``text`` wrapped to ``width`` cells, at most ``lines`` of them; ``…`` stands for what was cut."""
     wrapped = Text(plain(text)).wrap(stdout(), max(width, 2))
-    kept = list(wrapped[:lines])
-    for piece in kept:
+    rows = list(wrapped[:lines])
+    for piece in rows:
         piece.rstrip()
     if len(wrapped) > lines:
-        kept[-1].truncate(max(width, 2) - 1)
-        kept[-1].rstrip()  # half of a wide character leaves a space
-        kept[-1].append("…")
-    return Text("\n").join(kept)
+        rows[-1].truncate(max(width, 2) - 1)
+        rows[-1].rstrip()  # half of a wide character leaves a space
+        rows[-1].append("…")
+    return Text("\n").join(rows)
 
 
 def local_date(value: str | datetime | None) -> str:

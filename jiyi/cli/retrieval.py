@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, choices, given, moment, shows
+from jiyi.cli.shell import CommandResult, choices, moment, non_empty, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.base import NodeType
@@ -62,7 +62,7 @@ def retrieve(
     min_trust: Annotated[float | None, filtering(min=0, max=1, help="Trusted at least so much.")] = None,
     as_of: Annotated[datetime | None, filtering(**ISO, help="What was known then.")] = None,
     session: Annotated[str | None, filtering(help="Of this session only.")] = None,
-    user: Annotated[str | None, filtering(help="What this user of the agent is told.")] = None,
+    user: Annotated[str | None, filtering(help="What is visible to this user of the agent.")] = None,
     after: Annotated[datetime | None, filtering(**ISO, help="Created at this time or later.")] = None,
     before: Annotated[datetime | None, filtering(**ISO, help="Created before this time.")] = None,
     keyword: Annotated[list[str] | None, filtering(help="With any of these.")] = None,
@@ -77,9 +77,9 @@ def retrieve(
         float | None, filtering(min=0, max=1, help="Least probability that a memory answers.")
     ] = None,
     no_touch: Annotated[bool, typer.Option("--no-touch", help="Do not count this as an access.")] = False,
-) -> Shown:
+) -> CommandResult:
     """The memories that matter most for a text, with what each score is made of."""
-    filters = given(
+    filters = non_empty(
         types=types,
         kinds=kinds,
         origins=origins,
@@ -93,7 +93,7 @@ def retrieve(
         include_expired=expired,
         superseded=superseded,
     )
-    options = given(
+    options = non_empty(
         user_id=user,
         mode=mode,
         relevance=relevance,
@@ -110,7 +110,7 @@ def retrieve(
         agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options
     )
     unknown = answer.status == "unknown_agent"
-    return Shown(answer, lambda: _print_answer(answer), typer.Exit(1) if unknown else None)
+    return CommandResult(answer, lambda: _print_answer(answer), typer.Exit(1) if unknown else None)
 
 
 def _print_answer(answer: Answer) -> None:
@@ -167,11 +167,11 @@ def _rows(nodes: list[ScoredMemory], width: int, *, wide: bool) -> Table:
         figures = [Text(f"{part:.2f}", colour) for part, colour in zip(parts, colours, strict=True)]
         bar = output.stacked(*parts, best=nodes[0].score, width=bar_cells)
         created = output.local_date(node.created_at)
-        shown = (
+        details = (
             [bar, *figures, node.type, created]
             if wide
             else [Text.assemble(bar, "\n", Text(" ").join(figures)), f"{node.type}\n{created}"]
         )
         text = output.cut(node.description, rest, MAX_LINES)
-        table.add_row(str(rank), f"{node.score:.2f}", *shown, text)
+        table.add_row(str(rank), f"{node.score:.2f}", *details, text)
     return table

@@ -79,7 +79,8 @@ def become(program: str, command: str, arguments: list[str]) -> None:
     sys.stdout.flush()
     os.chdir(root)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    os.execve(sys.executable, [sys.executable, "-m", f"workers.{program}", *arguments], environment)  # noqa: S606
+    words = [sys.executable, "-m", f"workers.{program}", *arguments]
+    os.execve(sys.executable, words, environment)  # noqa: S606
 
 
 def checkout(command: str = "jiyi up") -> Path:
@@ -100,8 +101,7 @@ DEFAULT_PORT = 8766
 
 def mcp(
     http: Annotated[
-        bool,
-        typer.Option("--http", help="Serve streamable HTTP at /mcp; every request brings its own API key."),
+        bool, typer.Option("--http", help="Serve streamable HTTP at /mcp; every request has its own API key.")
     ] = False,
     url: Url = None,
     host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
@@ -138,9 +138,9 @@ def mcp(
 def own_stdout() -> TextIOWrapper:
     """What was stdout, for the protocol alone: what a dependency prints from now on goes to stderr."""
     sys.stdout.flush()
-    kept = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    raw = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return TextIOWrapper(kept, encoding="utf-8")
+    return TextIOWrapper(raw, encoding="utf-8")
 
 
 def serve(app: Any, what: str, host: str, port: int, path: str) -> None:
@@ -237,8 +237,8 @@ def proxy(
     key_of(settings.key.get_secret_value())  # its form is said now, not with each request
     if not local and settings.key.get_secret_value():
         raise SettingsError(
-            f"JIYI_KEY: whoever reaches {host} would have its memory; unset it, and each caller sends a key"
-            " of their own"
+            f"JIYI_KEY: everyone who reaches {host} would have its memory; unset it, and each caller sends a"
+            " key of their own"
         )
     if not local and not name:
         raise SettingsError(

@@ -30,7 +30,7 @@ USAGE: Any = typer.BadParameter.__base__
 
 
 @dataclass(slots=True)
-class Session:
+class Invocation:
     """One run of the command line: the group it speaks for, and whether it answers in JSON."""
 
     group: str | None = None
@@ -70,7 +70,7 @@ class Root(TyperGroup):
         try:
             return super().invoke(ctx)
         except JiyiError as error:
-            tell(error, ctx.obj)
+            report_error(error, ctx.obj)
         except USAGE as error:
             raise _as_elsewhere(error) from None
         except typer.Abort:  # Ctrl-C at a question
@@ -79,7 +79,7 @@ class Root(TyperGroup):
             raise
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            tell(UnusableFile(f"{where}{error.strerror or error}"), ctx.obj)
+            report_error(UnusableFile(f"{where}{error.strerror or error}"), ctx.obj)
         raise typer.Exit(1)
 
 
@@ -88,8 +88,8 @@ def _as_elsewhere(error: Any) -> Exception:
     if not hasattr(error, "possibilities") or error.ctx is None:
         return error  # type: ignore[no-any-return]
     options = [option for parameter in error.ctx.command.params for option in parameter.opts]
-    known = {option for option in options if option.startswith("--")}
-    return USAGE(unknown_option(error.option_name, known), ctx=error.ctx)  # type: ignore[no-any-return]
+    names = {option for option in options if option.startswith("--")}
+    return USAGE(unknown_option(error.option_name, names), ctx=error.ctx)  # type: ignore[no-any-return]
 
 
 def group_first(args: list[str]) -> list[str]:
@@ -108,9 +108,9 @@ def group_first(args: list[str]) -> list[str]:
     return [*first, *others, *args[end:]]
 
 
-def tell(error: JiyiError, session: Session | None) -> None:
+def report_error(error: JiyiError, invocation: Invocation | None) -> None:
     output.notice(f"jiyi: {error}")
-    if session is not None and session.json:
+    if invocation is not None and invocation.json:
         problems = list(getattr(error, "problems", []))
         output.document({"error": {"code": error.code, "message": str(error), "problems": problems}})
 
@@ -178,7 +178,7 @@ def address_of(settings: Settings, url: str | None) -> str:
     return url or settings.url or f"http://127.0.0.1:{settings.web_port}"
 
 
-def given(**options: Any) -> dict[str, Any]:
+def non_empty(**options: Any) -> dict[str, Any]:
     """The options that were given: neither None nor an empty list."""
     return {name: value for name, value in options.items() if value is not None and value != []}
 
@@ -206,7 +206,7 @@ def duration(text: str | timedelta) -> timedelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CommandResult:
     """What a command has to show."""
 
     #: With ``--json``: models, or plain data.
@@ -217,16 +217,16 @@ class Shown:
     failure: Exception | None = None
 
 
-def shows(command: Callable[..., Shown]) -> Callable[..., None]:
+def shows(command: Callable[..., CommandResult]) -> Callable[..., None]:
     """Make a function of a client a command: gives it one for the session's group, and adds ``--json``."""
     client, *own = inspect.signature(command, eval_str=True).parameters.values()
     assert client.name == "client", f"{command.__name__}: its first parameter is the client"
 
     @wraps(command)
-    def run(ctx: typer.Context, *, as_json: bool, **given: Any) -> None:
+    def run(ctx: typer.Context, *, as_json: bool, **arguments: Any) -> None:
         with connect(ctx) as connected:
-            shown = command(connected, **given)
-        show(shown, as_json=as_json)
+            result = command(connected, **arguments)
+        show(result, as_json=as_json)
 
     return with_parameters(run, [keyword_only(each.name, each.annotation, each.default) for each in own])
 
@@ -244,11 +244,11 @@ def with_parameters(run: Callable[..., None], own: list[inspect.Parameter]) -> C
     return run
 
 
-def show(shown: Shown, *, as_json: bool) -> None:
+def show(result: CommandResult, *, as_json: bool) -> None:
     """Print it. Raises its failure, if it has one."""
     if as_json:
-        output.document(shown.document)
-    elif (printed := shown.view()) is not None:
+        output.document(result.document)
+    elif (printed := result.view()) is not None:
         output.stdout().print(printed)
-    if shown.failure is not None:
-        raise shown.failure
+    if result.failure is not None:
+        raise result.failure

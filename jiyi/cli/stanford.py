@@ -35,7 +35,7 @@ _SETTINGS = ("recency_w", "relevance_w", "importance_w", "recency_decay", "impor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
+class SavedMemory:
     """One persona's memory. ``nodes`` are the saved objects in the order of their insertion."""
 
     persona: str
@@ -57,28 +57,28 @@ def node_uuid(group_id: str, agent_id: str, node_id: str) -> UUID:
     return uuid5(NAMESPACE, f"{group_id}\n{agent_id}\n{node_id}")
 
 
-def read(folder: Path) -> Memory:
+def read(folder: Path) -> SavedMemory:
     """The memory saved in ``folder``. Raises :class:`InvalidRequest` with the file and what is wrong."""
     home = next((place for place in _places(folder) if (place / "nodes.json").is_file()), None)
     if home is None:
         where = "no nodes.json in it, nor in bootstrap_memory/associative_memory"
         raise InvalidRequest([f"{folder}: no Stanford memory ({where})"])
     saved = _json(home / "nodes.json")
-    strange = [node_id for node_id in saved if not _NODE_ID.match(node_id)]
-    if strange:
-        raise InvalidRequest([f"{home / 'nodes.json'}: {strange[0]!r} is no node id (node_1, node_2, …)"])
+    unknown = [node_id for node_id in saved if not _NODE_ID.match(node_id)]
+    if unknown:
+        raise InvalidRequest([f"{home / 'nodes.json'}: {unknown[0]!r} is no node id (node_1, node_2, …)"])
     order = sorted(saved, key=lambda node_id: int(node_id.removeprefix("node_")))
     if order != [f"node_{k}" for k in range(1, len(order) + 1)]:
         problem = f"the node ids have a gap; they must be node_1 … node_{len(order)}"
         raise InvalidRequest([f"{home / 'nodes.json'}: {problem}"])
-    broken = [node_id for node_id in order if not isinstance(saved[node_id], dict)]
-    if broken:
-        raise InvalidRequest([f"{home / 'nodes.json'}: {broken[0]} must be a JSON object"])
+    invalid = [node_id for node_id in order if not isinstance(saved[node_id], dict)]
+    if invalid:
+        raise InvalidRequest([f"{home / 'nodes.json'}: {invalid[0]} must be a JSON object"])
     paths = [path for path in (home / "scratch.json", home.parent / "scratch.json") if path.is_file()]
     scratch_path = next(iter(paths), None)
     scratch = _json(scratch_path) if scratch_path else {}
     strength = home / "kw_strength.json"
-    return Memory(
+    return SavedMemory(
         persona=str(scratch.get("name") or folder.resolve().name),
         nodes=[{"node_id": node_id, **saved[node_id]} for node_id in order],
         scratch=scratch,
@@ -88,7 +88,7 @@ def read(folder: Path) -> Memory:
 
 
 def events(
-    memory: Memory, group_id: str, agent_id: str, *, embedding_model: str | None = ORIGINAL_MODEL
+    memory: SavedMemory, group_id: str, agent_id: str, *, embedding_model: str | None = ORIGINAL_MODEL
 ) -> list[Event]:
     """The memory as events: one a node, and last the agent's settings and counters, without what is left out.
 
@@ -106,13 +106,13 @@ def events(
     return [*collected, configured] if configured else collected
 
 
-def left_out(memory: Memory) -> list[str]:
+def left_out(memory: SavedMemory) -> list[str]:
     """What :func:`events` leaves out: a sentence for each value, with its node."""
     return what_fits(memory.nodes)[1]
 
 
 def _observation(
-    node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str | None
+    node: Mapping[str, Any], memory: SavedMemory, group_id: str, agent_id: str, embedding_model: str | None
 ) -> JsonObject:
     key = node["embedding_key"]
     vector = memory.vectors.get(key)
@@ -150,12 +150,12 @@ def _observation(
     }
 
 
-def _configured(memory: Memory, group_id: str, agent_id: str) -> Event | None:
+def _configured(memory: SavedMemory, group_id: str, agent_id: str) -> Event | None:
     scratch = memory.scratch
     payload = {name: scratch[name] for name in _SETTINGS if name in scratch}
     if "importance_trigger_curr" in scratch and "importance_ele_n" in scratch:
-        counted = ("importance_trigger_curr", "importance_ele_n")
-        payload["counters"] = {name: scratch[name] for name in counted}
+        names = ("importance_trigger_curr", "importance_ele_n")
+        payload["counters"] = {name: scratch[name] for name in names}
     if not payload:
         return None
     try:
@@ -221,8 +221,8 @@ def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[JsonObject], lis
     empty = {node_id for node_id, text in texts.items() if isinstance(text, str) and not text.strip()}
     order = sorted(empty, key=lambda node_id: int(node_id.removeprefix("node_")))
     left_out += [f"{node_id}: the whole node, its description is empty" for node_id in order]
-    kept = [_fitting(node, empty, left_out) for node in nodes if node["node_id"] not in empty]
-    return kept, left_out
+    fitting = [_fitting(node, empty, left_out) for node in nodes if node["node_id"] not in empty]
+    return fitting, left_out
 
 
 def _fitting(node: Mapping[str, Any], empty: set[str], left_out: list[str]) -> JsonObject:
@@ -243,8 +243,8 @@ def _fitting(node: Mapping[str, Any], empty: set[str], left_out: list[str]) -> J
         scale = f"between {LEAST_POIGNANCY} and {MOST_POIGNANCY}"
         note(f"the poignancy {poignancy:g}, which is not {scale}: it counts as 0")
     if isinstance(filling := node.get("filling"), list):
-        kept = [node_id for node_id in filling if not isinstance(node_id, str) or node_id not in empty]
-        fitted["filling"] = kept
+        node_ids = [node_id for node_id in filling if not isinstance(node_id, str) or node_id not in empty]
+        fitted["filling"] = node_ids
     return fitted
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, shows
+from jiyi.cli.shell import CommandResult, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.stores import AppliedGraph
@@ -24,7 +24,7 @@ def apply(
         typer.Argument(help="A YAML file with `memory` and `nodes`; ${VAR} is taken from the environment."),
     ],
     graph: Annotated[str | None, typer.Option("--graph", help="Its name; the file's unless given.")] = None,
-) -> Shown:
+) -> CommandResult:
     """Declare a graph's stores, and which of its nodes use them. Applying it again changes nothing."""
     from jiyi.stores.graph import read_graph
 
@@ -33,13 +33,13 @@ def apply(
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest([f"file: {file} cannot be read: {error}"]) from None
     document = read_graph(text)
-    done = client.stores.apply(graph=graph or file.stem, memory=document["memory"], nodes=document["nodes"])
-    return Shown(done, lambda: _applied(done))
+    result = client.stores.apply(graph=graph or file.stem, memory=document["memory"], nodes=document["nodes"])
+    return CommandResult(result, lambda: _applied(result))
 
 
-def _applied(done: AppliedGraph) -> Table:
-    table = output.table(done.graph, "store", "type", "")
-    for store in done.stores:
+def _applied(result: AppliedGraph) -> Table:
+    table = output.table(result.graph, "store", "type", "")
+    for store in result.stores:
         output.row(table, store.name, store.type, store.change.replace("_", " "))
     return table
 

@@ -19,7 +19,7 @@ from pydantic_core import from_json
 
 from jiyi.cli import output
 from jiyi.cli.shell import (
-    Shown,
+    CommandResult,
     choices,
     connect,
     duration,
@@ -60,19 +60,21 @@ def callback_of(name: str) -> Any:
 
     def run(ctx: typer.Context, *, as_json: bool, timeout: float | None, **values: Any) -> None:
         yes = values.pop("yes", False)
-        given = {fields[variable]: value for variable, value in values.items() if value not in (None, [], ())}
-        if not yes and (action.erases or DISCARD in given.values()):
-            _confirm(action, given)
+        arguments = {
+            fields[variable]: value for variable, value in values.items() if value not in (None, [], ())
+        }
+        if not yes and (action.erases or DISCARD in arguments.values()):
+            _confirm(action, arguments)
         with connect(ctx) as client:
-            result = client.command(name, timeout, **_decoded(action.request, given))
+            result = client.command(name, timeout, **_decoded(action.request, arguments))
         own_view = partial(loaded(VIEWS[name]), result) if name in VIEWS else None
-        show(Shown(result, own_view or partial(view, result, ctx.obj.words)), as_json=as_json)
+        show(CommandResult(result, own_view or partial(view, result, ctx.obj.words)), as_json=as_json)
 
     declared = action.request.model_fields
     own = [_parameter(field, each, _place(action.request, field)) for field, each in declared.items()]
     own.sort(key=lambda parameter: get_origin(get_args(parameter.annotation)[0]) is list)
-    shown = action.seconds is not None
-    seconds = typer.Option(min=0.1, help="Seconds to wait for the answer.", show_default=shown)
+    has_default = action.seconds is not None
+    seconds = typer.Option(min=0.1, help="Seconds to wait for the answer.", show_default=has_default)
     own += [keyword_only("timeout", Annotated[float | None, seconds], action.seconds)]
     if action.erases or any(DISCARD in get_args(each.annotation) for each in declared.values()):
         own += [keyword_only("yes", Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")], False)]
@@ -157,10 +159,10 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
     return None, False
 
 
-def _decoded(request: type[BaseModel], given: Mapping[str, Any]) -> JsonObject:
+def _decoded(request: type[BaseModel], arguments: Mapping[str, Any]) -> JsonObject:
     """The values with JSON read; a word that is no JSON stays one: the request's check knows it."""
-    in_json = {field for field in given if _kind(request.model_fields[field].annotation)[0] is None}
-    return {field: _json(value) if field in in_json else value for field, value in given.items()}
+    in_json = {field for field in arguments if _kind(request.model_fields[field].annotation)[0] is None}
+    return {field: _json(value) if field in in_json else value for field, value in arguments.items()}
 
 
 def _json(text: str) -> Any:
@@ -172,13 +174,13 @@ def _json(text: str) -> Any:
         return text
 
 
-def _confirm(action: Declaration, given: Mapping[str, Any]) -> None:
+def _confirm(action: Declaration, arguments: Mapping[str, Any]) -> None:
     """Ask whether it is meant; without a terminal to ask at, refuse."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(
             f"{action.name} cannot be undone: without a terminal to ask at it needs --yes"
         )
-    what = ", ".join(f"{field} {output.cell_text(value)}" for field, value in given.items())
+    what = ", ".join(f"{field} {output.cell_text(value)}" for field, value in arguments.items())
     if not typer.confirm(f"{action.name} ({what}) cannot be undone. Go on?", err=True):
         output.notice("nothing was changed")
         raise typer.Exit(1)

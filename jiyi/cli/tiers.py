@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, given, shows
+from jiyi.cli.shell import CommandResult, non_empty, shows
 from jiyi.cli.views import view
 from jiyi.client.client import Client
 from jiyi.protocol.knowledge import IngestState
@@ -25,18 +25,18 @@ def ingest(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Return only when the filters have decided.")
     ] = True,
-) -> Shown:
+) -> CommandResult:
     """Put a text into quarantine, and into working memory if the filters let it in; prints its id."""
-    fields = given(session_id=session, agent_id=agent, node_id=node, confidence=confidence)
-    done = client.ingest(text, wait=wait, **fields)
-    if not isinstance(done, IngestState):
-        return Shown({"entry_id": done}, lambda: output.line(str(done)))
+    fields = non_empty(session_id=session, agent_id=agent, node_id=node, confidence=confidence)
+    state = client.ingest(text, wait=wait, **fields)
+    if not isinstance(state, IngestState):
+        return CommandResult({"entry_id": state}, lambda: output.line(str(state)))
 
     def view() -> None:
-        output.line(str(done.entry_id))
-        output.notice("in working memory" if done.accepted else f"in quarantine only: {done.message}")
+        output.line(str(state.entry_id))
+        output.notice("in working memory" if state.accepted else f"in quarantine only: {state.message}")
 
-    return Shown(done, view)
+    return CommandResult(state, view)
 
 
 @shows
@@ -59,9 +59,9 @@ def recall(
     domains: Annotated[
         list[str] | None, typer.Option("--domain", help="Of the web only this domain; may be given again.")
     ] = None,
-) -> Shown:
+) -> CommandResult:
     """Ask working and long-term memory of the group."""
-    options = given(
+    options = non_empty(
         max_results=most,
         relevance_threshold=threshold,
         time_range_days=days,
@@ -75,4 +75,4 @@ def recall(
             "domains": domains or (),
         }
     answer = client.query_memory(query, order=order, include_verdicts=verdicts, **options)
-    return Shown(answer, lambda: view(answer))
+    return CommandResult(answer, lambda: view(answer))

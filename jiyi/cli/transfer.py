@@ -36,7 +36,7 @@ from jiyi.protocol.events import Event, MemoryObserved
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import TRUST, claimable
 
-import_app = typer.Typer(no_args_is_help=True, help="Bring memories in from files.")
+import_app = typer.Typer(no_args_is_help=True, help="Import memories from files.")
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when all are retrievable.")]
 Timeout = Annotated[float, typer.Option(min=1, help="Seconds to wait at most.")]
@@ -72,14 +72,18 @@ def import_jsonl(
     if keep_group and into_group is not None:
         raise typer.BadParameter("give either --keep-group or --into-group")
     with connect(ctx, into_group) as client:
-        target = Target(default_group=group_of(client), keep_group=keep_group, agent=agent, keep_ids=keep_ids)
+        target = EventTarget(
+            default_group=group_of(client), keep_group=keep_group, agent=agent, keep_ids=keep_ids
+        )
         if str(file) == "-":
             lines = read(_bounded(sys.stdin.buffer), target)
         else:
             with file.open("rb") as rows:
                 lines = read(_bounded(rows), target)
-        _refuse(lines, str(file), told=ctx.obj.json, skip_bad=skip_bad)
-        _bring_in(ctx, client, lines.events, skipped=lines.bad, wait=wait, timeout=timeout, as_json=as_json)
+        _refuse(lines, str(file), as_json=ctx.obj.json, skip_bad=skip_bad)
+        _publish_events(
+            ctx, client, lines.events, skipped=lines.bad, wait=wait, timeout=timeout, as_json=as_json
+        )
 
 
 @import_app.command("stanford")
@@ -106,13 +110,13 @@ def import_stanford(
         model = None if embed_anew else embedding_model
         events = stanford.events(memory, group_of(client), agent or memory.persona, embedding_model=model)
         left_out = stanford.left_out(memory)
-        _tell("left out", left_out)
+        _print_first("left out", left_out)
         skipped = len(memory.nodes) - sum(isinstance(event, MemoryObserved) for event in events)
         how: dict[str, Any] = {"wait": wait, "timeout": timeout, "as_json": as_json}
-        _bring_in(ctx, client, events, skipped=skipped, left_out=left_out, **how)
+        _publish_events(ctx, client, events, skipped=skipped, left_out=left_out, **how)
 
 
-def _tell(what: str, sentences: Sequence[str]) -> None:
+def _print_first(what: str, sentences: Sequence[str]) -> None:
     """On stderr, the first few one by one."""
     for sentence in sentences[:MAX_SHOWN]:
         output.notice(f"{what}: {sentence}")
@@ -120,11 +124,11 @@ def _tell(what: str, sentences: Sequence[str]) -> None:
         output.notice(f"{what}: {len(sentences) - MAX_SHOWN:,} more")
 
 
-def _refuse(read_lines: Lines, name: str, *, told: bool, skip_bad: bool) -> None:
+def _refuse(read_lines: CheckedLines, name: str, *, as_json: bool, skip_bad: bool) -> None:
     """Print what is wrong with a file; raises :class:`InvalidFile` unless bad lines may be skipped."""
     if not read_lines.bad:
         return
-    if skip_bad or not told:
+    if skip_bad or not as_json:
         for problem in read_lines.problems:
             output.notice(problem)
         if len(read_lines.problems) == MAX_SHOWN:
@@ -176,7 +180,7 @@ def _clients(
         yield [(clients[group], those) for group, those in of.items()]
 
 
-def _bring_in(
+def _publish_events(
     ctx: typer.Context,
     client: Client,
     events: list[Event],
@@ -349,7 +353,7 @@ MAX_SHOWN = 20
 NAMESPACE = UUID("9d0f4c52-0c5e-5b0e-8a53-4a6f7c1b2e90")
 
 
-class Target(BaseModel, frozen=True):
+class EventTarget(BaseModel, frozen=True):
     """Where the events of a file go. ``group`` None: each to the group it names, else ``default_group``."""
 
     default_group: str
@@ -365,13 +369,13 @@ class Target(BaseModel, frozen=True):
         """
         group = event.get("group_id", self.default_group) if self.keep_group else self.default_group
         agent = self.agent if self.agent is not None else event.get("agent_id")
-        moved = event.get("group_id", group) != group or event.get("agent_id", agent) != agent
+        is_moved = event.get("group_id", group) != group or event.get("agent_id", agent) != agent
         placed = {**event, "group_id": group, "agent_id": agent}
         if agent is None:
             del placed["agent_id"]
         elif isinstance(payload := event.get("payload"), dict) and "uri" in payload:
             placed["payload"] = {**payload, "uri": address_of(str(agent), payload["uri"])}
-        return _renamed(placed, f"{group}\n{agent}") if moved and not self.keep_ids else placed
+        return _renamed(placed, f"{group}\n{agent}") if is_moved and not self.keep_ids else placed
 
 
 def address_of(agent: str, uri: Any) -> Any:
@@ -384,7 +388,7 @@ def address_of(agent: str, uri: Any) -> Any:
 
 
 @dataclass(slots=True)
-class Lines:
+class CheckedLines:
     """The events of a file, and what is wrong with the lines that are none."""
 
     events: list[Event] = field(default_factory=list)
@@ -394,9 +398,9 @@ class Lines:
     problems: list[str] = field(default_factory=list)
 
 
-def read(rows: Iterable[bytes], target: Target) -> Lines:
+def read(rows: Iterable[bytes], target: EventTarget) -> CheckedLines:
     """Every line of a file, checked. Blank lines are skipped; nothing raises."""
-    lines = Lines()
+    lines = CheckedLines()
     times: Counter[bytes] = Counter()
     for number, row in enumerate(rows, start=1):
         text = row.removeprefix(b"\xef\xbb\xbf").strip()
@@ -422,7 +426,7 @@ def _bounded(stream: IO[bytes]) -> Iterator[bytes]:
             row = stream.readline(limits.MAX_MESSAGE_BYTES)
 
 
-def event_of(text: bytes, target: Target, line: str) -> Event:
+def event_of(text: bytes, target: EventTarget, line: str) -> Event:
     """The event of one line; an id that it lacks follows from ``line``. Raises :class:`InvalidEvent`."""
     if len(text) > limits.MAX_MESSAGE_BYTES:
         raise InvalidEvent([f"the line has more than {limits.MAX_MESSAGE_BYTES:,} bytes"])

@@ -67,8 +67,8 @@ def _one(fields: Mapping[str, Any], words: Sequence[str]) -> None:
 def _next_page(words: Sequence[str], cursor: str) -> str:
     """The command for the page after."""
     pairs = zip(("", *words), words, strict=False)
-    kept = (word for before, word in pairs if "--cursor" not in (before, word.partition("=")[0]))
-    return shlex.join(["jiyi", *kept, "--cursor", cursor])
+    remaining = (word for before, word in pairs if "--cursor" not in (before, word.partition("=")[0]))
+    return shlex.join(["jiyi", *remaining, "--cursor", cursor])
 
 
 def _rows(title: str, rows: Sequence[Any]) -> None:
@@ -81,14 +81,14 @@ def _rows(title: str, rows: Sequence[Any]) -> None:
         return
     cells = [dict(_cells(each)) for each in rows]
     columns = list(dict.fromkeys(name for row in cells for name in row))
-    shown = _that_fit(columns, cells)
-    wrapped = [name.replace("_", " ") for name in shown if _width(name, cells) > WRAPPED]
-    table = output.table(title, *(name.replace("_", " ") for name in shown), grow=wrapped)
+    visible = _that_fit(columns, cells)
+    wrapped = [name.replace("_", " ") for name in visible if _width(name, cells) > WRAPPED]
+    table = output.table(title, *(name.replace("_", " ") for name in visible), grow=wrapped)
     for row in cells:
-        output.row(table, *(_text(row[name]) if name in row else None for name in shown))
+        output.row(table, *(_text(row[name]) if name in row else None for name in visible))
     output.show(table)
-    if left := len(columns) - len(shown):
-        output.notice(f"{left} more columns in a wider terminal, and everything with --json")
+    if hidden := len(columns) - len(visible):
+        output.notice(f"{hidden} more columns in a wider terminal, and everything with --json")
 
 
 def _cells(row: Any) -> Iterator[tuple[str, Any]]:
@@ -116,13 +116,13 @@ def _that_fit(columns: Sequence[str], cells: Sequence[Mapping[str, Any]]) -> lis
     longest = max(texts, key=widths.__getitem__, default="")
     several = {name for name in columns if len({_text(row.get(name)) for row in cells}) > 1}
     same = {name for name in columns if name not in several and (len(cells) > 1 or name == "group_id")}
-    room, shown = output.stdout().width, set[str]()
+    room, visible = output.stdout().width, set[str]()
     for name in sorted(columns, key=lambda name: (name != columns[0], name != longest, name in same)):
         room -= (LEAST if widths[name] > WRAPPED else widths[name]) + output.GAP
-        if room < 0 and len(shown) > 1:
+        if room < 0 and len(visible) > 1:
             break
-        shown.add(name)
-    return [name for name in columns if name in shown]
+        visible.add(name)
+    return [name for name in columns if name in visible]
 
 
 def _has_things(value: Any) -> bool:

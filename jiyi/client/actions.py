@@ -37,13 +37,13 @@ from jiyi.protocol import (
 )
 
 
-class Agents(Namespace[W]):
+class AgentsActions(Namespace[W]):
     configure = Answers[memory.AgentState].to(memory.ConfigureAgent)
     get = Answers[memory.AgentState].to(base.AgentForUser)
     list = Answers[base.Rows[memory.AgentState]].to(base.Paged)
 
 
-class Appointments(Namespace[W]):
+class AppointmentsActions(Namespace[W]):
     ask = Answers[appointments.AskedSchedules].to(appointments.AskSchedules)
     create = Answers[appointments.AskedSchedules].to(appointments.CreateSchedule)
     delete = Answers[base.Count].to(base.ById)
@@ -53,12 +53,12 @@ class Appointments(Namespace[W]):
     update = Answers[appointments.ScheduleState].to(appointments.UpdateSchedule)
 
 
-class Archive(Namespace[W]):
+class ArchiveActions(Namespace[W]):
     archive = Answers[base.Count].to(base.ByIds)
     restore = Answers[base.Count].to(memory.RestoreRequest)
 
 
-class Conversations(Namespace[W]):
+class ConversationsActions(Namespace[W]):
     check_length = Answers[conversations.Threshold].to(conversations.CheckThreshold)
     compact = Answers[conversations.Compacted].to(conversations.CompactMessages)
     context = Answers[recall.InjectedContext].to(conversations.ContextRequest)
@@ -76,38 +76,38 @@ class Conversations(Namespace[W]):
     store = Answers[base.Added].to(conversation_commands.MemoryEntryInput)
 
 
-class DeadLetters(Namespace[W]):
+class DeadLettersActions(Namespace[W]):
     get = Answers[operations.DeadLetter].to(base.ById)
     list = Answers[base.Rows[operations.DeadLetter]].to(operations.LettersRequest)
     resolve = Answers[operations.Resolved].to(operations.ResolveBody)
 
 
-class Digests(Namespace[W]):
+class DigestsActions(Namespace[W]):
     list = Answers[base.Rows[knowledge.DigestState]].to(knowledge.DigestsQuery)
     make = Answers[knowledge.DigestState].to(knowledge.DigestBody)
 
 
-class Embedders(Namespace[W]):
+class EmbeddersActions(Namespace[W]):
     embed = Answers[conversation_commands.EmbeddedText].to(conversation_commands.EmbedText)
     show = Answers[providers.EmbedderReport].to(base.Request)
 
 
-class Erasure(by_hand.Erasure[W]):
+class ErasureActions(by_hand.ErasureBase[W]):
     get = Answers[erasure.ErasureState].to(base.ById)
     list = Answers[base.Rows[erasure.ErasureState]].to(base.Paged)
     preview = Answers[erasure.ErasurePreview].to(erasure.Erasure)
     request = Answers[erasure.ErasureState].to(erasure.Erasure)
 
 
-class Events(Namespace[W]):
+class EventsActions(Namespace[W]):
     states = Answers[base.Rows[event_requests.EventState]].to(event_requests.EventStatesQuery)
 
 
-class Evolution(Namespace[W]):
+class EvolutionActions(Namespace[W]):
     hint = Answers[artifacts.Hint].to(base.AgentForUser)
 
 
-class Experiences(Namespace[W]):
+class ExperiencesActions(Namespace[W]):
     delete = Answers[conversation_commands.Deletion].to(base.ById)
     find = Answers[base.Rows[experiences.Experience]].to(experiences.FindExperiences)
     get = Answers[experiences.Experience].to(base.ByIdForUser)
@@ -116,15 +116,15 @@ class Experiences(Namespace[W]):
     update = Answers[experiences.Experience].to(experiences.UpdateExperience)
 
 
-class Feedback(Namespace[W]):
+class FeedbackActions(Namespace[W]):
     give = Answers[artifacts.GivenFeedback].to(artifacts.GiveFeedback)
 
 
-class Health(Namespace[W]):
+class HealthActions(Namespace[W]):
     snapshot = Answers[appointments.Health].to(appointments.HealthRequest)
 
 
-class Heartbeats(Namespace[W]):
+class HeartbeatsActions(Namespace[W]):
     acknowledge = Answers[base.Count].to(base.ByIds)
     alerts = Answers[base.Rows[appointments.AlertState]].to(appointments.ListAlerts)
     configure = Answers[appointments.HeartbeatState].to(appointments.ConfigureHeartbeat)
@@ -132,7 +132,7 @@ class Heartbeats(Namespace[W]):
     tick = Answers[appointments.TickState].to(base.OfAgent)
 
 
-class Identity(Namespace[W]):
+class IdentityActions(Namespace[W]):
     get = Answers[identity.IdentityFile].to(identity.GetFile)
     history = Answers[base.Rows[identity.IdentityFile]].to(identity.FileHistory)
     prompt = Answers[identity.ComposedPrompt].to(identity.ComposePrompt)
@@ -143,28 +143,28 @@ class Identity(Namespace[W]):
     versions = Answers[base.Rows[identity.SnapshotState]].to(identity.ListSnapshots)
 
 
-class IndustryWords(Namespace[W]):
+class IndustryWordsActions(Namespace[W]):
     set = Answers[base.Count].to(conversation_commands.IndustryWords)
 
 
-class Items(Namespace[W]):
+class ItemsActions(Namespace[W]):
     get = Answers[base.Rows[items.Item | None]].to(items.Items[items.ItemReference])
     namespaces = Answers[base.Rows[builtins.list[str]]].to(items.ListNamespaces)
     put = Answers[items.ItemsWritten].to(items.Items[items.ItemWrite])
     search = Answers[base.Rows[items.Item]].to(items.SearchItems)
 
 
-class Jobs(by_hand.Jobs[W]):
+class JobsActions(by_hand.JobsBase[W]):
     list = Answers[base.Rows[operations.JobState]].to(base.Request)
     tick = Answers[operations.Tick | None].to(operations.TickRequest)
 
 
-class Keys(by_hand.Keys[W]):
+class KeysActions(by_hand.KeysBase[W]):
     list = Answers[builtins.list[accounts.Key]].to(accounts.ListKeys)
     revoke = Answers[accounts.Key].to(accounts.RevokeKey)
 
 
-class Knowledge(Namespace[W]):
+class KnowledgeActions(Namespace[W]):
     context = Answers[tier_questions.ContextAnswer].to(tier_questions.ContextBody)
     demote = Answers[base.Rows[UUID]].to(knowledge.DemoteBody)
     edit = Answers[knowledge.KnowledgeDetail].to(knowledge.EditKnowledge)
@@ -173,13 +173,13 @@ class Knowledge(Namespace[W]):
     promote = Answers[knowledge.Promoted].to(knowledge.PromoteBody)
 
 
-class Llms(Namespace[W]):
+class LlmsActions(Namespace[W]):
     check = Answers[conversation_commands.DriverState].to(conversation_commands.ConfigureSummaries)
     forget = Answers[base.Count].to(base.Request)
     show = Answers[providers.LLMReport].to(operations.LLMsRequest)
 
 
-class Memory(Namespace[W]):
+class MemoryActions(Namespace[W]):
     add = Answers[base.Added].to(recall.AddMemory)
     context = Answers[recall.RecalledContext].to(recall.RecallRequest)
     export = Answers[base.Rows[dict[str, object]]].to(memory.ExportQuery)
@@ -195,7 +195,7 @@ class Memory(Namespace[W]):
     why = Answers[reflection.Reasons].to(reflection.WhyQuery)
 
 
-class Pains(Namespace[W]):
+class PainsActions(Namespace[W]):
     get = Answers[growth.PainPoint].to(base.ById)
     list = Answers[base.Rows[growth.PainPoint]].to(growth.ListPains)
     propose = Answers[growth.PainChanged].to(growth.ProposeSolution)
@@ -203,24 +203,24 @@ class Pains(Namespace[W]):
     resolve = Answers[growth.PainChanged].to(growth.ResolvePain)
 
 
-class Patterns(Namespace[W]):
+class PatternsActions(Namespace[W]):
     list = Answers[base.Rows[artifacts.PatternState]].to(artifacts.PatternsQuery)
 
 
-class PendingWork(Namespace[W]):
+class PendingWorkActions(Namespace[W]):
     retry = Answers[base.Count].to(operations.RetryWork)
 
 
-class People(by_hand.People[W]):
+class PeopleActions(by_hand.PeopleBase[W]):
     list = Answers[builtins.list[accounts.Person]].to(base.Request)
     update = Answers[accounts.Person].to(accounts.UpdatePerson)
 
 
-class Prompts(Namespace[W]):
+class PromptsActions(Namespace[W]):
     show = Answers[base.Rows[conversation_commands.ShownPrompt]].to(conversation_commands.ShowPrompts)
 
 
-class Proposals(Namespace[W]):
+class ProposalsActions(Namespace[W]):
     decide = Answers[proposals.SkillProposal | proposals.FileProposal | proposals.SolutionProposal].to(
         proposals.Deciding
     )
@@ -230,22 +230,22 @@ class Proposals(Namespace[W]):
     ].to(proposals.ListProposals)
 
 
-class Quarantine(by_hand.Quarantine[W]):
+class QuarantineActions(by_hand.QuarantineBase[W]):
     check = Answers[base.Rows[UUID]].to(knowledge.CheckBody)
     delete = Answers[base.Rows[UUID]].to(knowledge.DeleteEntries)
     outcome = Answers[knowledge.IngestState | None].to(base.ById)
 
 
-class Reembedding(Namespace[W]):
+class ReembeddingActions(Namespace[W]):
     step = Answers[providers.MoveState].to(providers.ReembeddingStep)
 
 
-class Reflection(Namespace[W]):
+class ReflectionActions(Namespace[W]):
     get = Answers[reflection.ReflectionState].to(base.ById)
     request = Answers[base.Made].to(base.OfAgent)
 
 
-class Resources(Namespace[W]):
+class ResourcesActions(Namespace[W]):
     add = Answers[base.Added].to(conversation_commands.MemoryEntryInput)
     find = Answers[base.Rows[retrieval.ScoredMemory]].to(conversation_commands.FindOptions)
     grep = Answers[base.Rows[memory.Memory]].to(conversation_commands.GrepOptions)
@@ -255,12 +255,12 @@ class Resources(Namespace[W]):
     status = Answers[conversation_commands.StorageStatus].to(base.Request)
 
 
-class Retrieval(Namespace[W]):
+class RetrievalActions(Namespace[W]):
     again = Answers[recall.AskedAgain].to(base.ById)
     list = Answers[base.Rows[recall.RetrievalRecord]].to(base.OfAgents)
 
 
-class SelfReview(Namespace[W]):
+class SelfReviewActions(Namespace[W]):
     configure = Answers[growth.SelfState].to(growth.ConfigureSelf)
     get = Answers[growth.SelfState].to(base.OfAgent)
     list = Answers[base.Rows[reflection.ReflectionState]].to(reflection.ReflectionsQuery)
@@ -268,11 +268,11 @@ class SelfReview(Namespace[W]):
     show = Answers[reflection.ReflectionState].to(base.ById)
 
 
-class Stats(Namespace[W]):
+class StatsActions(Namespace[W]):
     show = Answers[operations.ServiceStats].to(base.Request)
 
 
-class Stores(Namespace[W]):
+class StoresActions(Namespace[W]):
     apply = Answers[stores.AppliedGraph].to(stores.ApplyGraph)
     attachment = Answers[stores.AttachmentBytes].to(stores.AttachmentQuery)
     delete = Answers[base.Count].to(stores.StoreName)
@@ -289,20 +289,20 @@ class Stores(Namespace[W]):
     update = Answers[stores.WrittenItem].to(stores.UpdateStore)
 
 
-class Tallies(Namespace[W]):
+class TalliesActions(Namespace[W]):
     list = Answers[base.Rows[identity.Tally]].to(identity.TallyQuery)
 
 
-class Tokens(Namespace[W]):
+class TokensActions(Namespace[W]):
     estimate = Answers[base.Count].to(conversations.EstimateTokens)
 
 
-class Workers(Namespace[W]):
+class WorkersActions(Namespace[W]):
     list = Answers[operations.WorkersReport].to(base.Request)
     set_mode = Answers[base.Count].to(operations.SetWorkerMode)
 
 
-class WorkingMemory(Namespace[W]):
+class WorkingMemoryActions(Namespace[W]):
     show = Answers[knowledge.WorkingMemory].to(base.Request)
 
 
@@ -311,43 +311,43 @@ class Subjects(Namespace[W]):
 
     def __init__(self, calls: Calls) -> None:
         super().__init__(calls)
-        self.agents: Agents[W] = Agents(calls)
-        self.appointments: Appointments[W] = Appointments(calls)
-        self.archive: Archive[W] = Archive(calls)
-        self.conversations: Conversations[W] = Conversations(calls)
-        self.dead_letters: DeadLetters[W] = DeadLetters(calls)
-        self.digests: Digests[W] = Digests(calls)
-        self.embedders: Embedders[W] = Embedders(calls)
-        self.erasure: Erasure[W] = Erasure(calls)
-        self.events: Events[W] = Events(calls)
-        self.evolution: Evolution[W] = Evolution(calls)
-        self.experiences: Experiences[W] = Experiences(calls)
-        self.feedback: Feedback[W] = Feedback(calls)
-        self.health: Health[W] = Health(calls)
-        self.heartbeats: Heartbeats[W] = Heartbeats(calls)
-        self.identity: Identity[W] = Identity(calls)
-        self.industry_words: IndustryWords[W] = IndustryWords(calls)
-        self.items: Items[W] = Items(calls)
-        self.jobs: Jobs[W] = Jobs(calls)
-        self.keys: Keys[W] = Keys(calls)
-        self.knowledge: Knowledge[W] = Knowledge(calls)
-        self.llms: Llms[W] = Llms(calls)
-        self.memory: Memory[W] = Memory(calls)
-        self.pains: Pains[W] = Pains(calls)
-        self.patterns: Patterns[W] = Patterns(calls)
-        self.pending_work: PendingWork[W] = PendingWork(calls)
-        self.people: People[W] = People(calls)
-        self.prompts: Prompts[W] = Prompts(calls)
-        self.proposals: Proposals[W] = Proposals(calls)
-        self.quarantine: Quarantine[W] = Quarantine(calls)
-        self.reembedding: Reembedding[W] = Reembedding(calls)
-        self.reflection: Reflection[W] = Reflection(calls)
-        self.resources: Resources[W] = Resources(calls)
-        self.retrieval: Retrieval[W] = Retrieval(calls)
-        self.self_review: SelfReview[W] = SelfReview(calls)
-        self.stats: Stats[W] = Stats(calls)
-        self.stores: Stores[W] = Stores(calls)
-        self.tallies: Tallies[W] = Tallies(calls)
-        self.tokens: Tokens[W] = Tokens(calls)
-        self.workers: Workers[W] = Workers(calls)
-        self.working_memory: WorkingMemory[W] = WorkingMemory(calls)
+        self.agents: AgentsActions[W] = AgentsActions(calls)
+        self.appointments: AppointmentsActions[W] = AppointmentsActions(calls)
+        self.archive: ArchiveActions[W] = ArchiveActions(calls)
+        self.conversations: ConversationsActions[W] = ConversationsActions(calls)
+        self.dead_letters: DeadLettersActions[W] = DeadLettersActions(calls)
+        self.digests: DigestsActions[W] = DigestsActions(calls)
+        self.embedders: EmbeddersActions[W] = EmbeddersActions(calls)
+        self.erasure: ErasureActions[W] = ErasureActions(calls)
+        self.events: EventsActions[W] = EventsActions(calls)
+        self.evolution: EvolutionActions[W] = EvolutionActions(calls)
+        self.experiences: ExperiencesActions[W] = ExperiencesActions(calls)
+        self.feedback: FeedbackActions[W] = FeedbackActions(calls)
+        self.health: HealthActions[W] = HealthActions(calls)
+        self.heartbeats: HeartbeatsActions[W] = HeartbeatsActions(calls)
+        self.identity: IdentityActions[W] = IdentityActions(calls)
+        self.industry_words: IndustryWordsActions[W] = IndustryWordsActions(calls)
+        self.items: ItemsActions[W] = ItemsActions(calls)
+        self.jobs: JobsActions[W] = JobsActions(calls)
+        self.keys: KeysActions[W] = KeysActions(calls)
+        self.knowledge: KnowledgeActions[W] = KnowledgeActions(calls)
+        self.llms: LlmsActions[W] = LlmsActions(calls)
+        self.memory: MemoryActions[W] = MemoryActions(calls)
+        self.pains: PainsActions[W] = PainsActions(calls)
+        self.patterns: PatternsActions[W] = PatternsActions(calls)
+        self.pending_work: PendingWorkActions[W] = PendingWorkActions(calls)
+        self.people: PeopleActions[W] = PeopleActions(calls)
+        self.prompts: PromptsActions[W] = PromptsActions(calls)
+        self.proposals: ProposalsActions[W] = ProposalsActions(calls)
+        self.quarantine: QuarantineActions[W] = QuarantineActions(calls)
+        self.reembedding: ReembeddingActions[W] = ReembeddingActions(calls)
+        self.reflection: ReflectionActions[W] = ReflectionActions(calls)
+        self.resources: ResourcesActions[W] = ResourcesActions(calls)
+        self.retrieval: RetrievalActions[W] = RetrievalActions(calls)
+        self.self_review: SelfReviewActions[W] = SelfReviewActions(calls)
+        self.stats: StatsActions[W] = StatsActions(calls)
+        self.stores: StoresActions[W] = StoresActions(calls)
+        self.tallies: TalliesActions[W] = TalliesActions(calls)
+        self.tokens: TokensActions[W] = TokensActions(calls)
+        self.workers: WorkersActions[W] = WorkersActions(calls)
+        self.working_memory: WorkingMemoryActions[W] = WorkingMemoryActions(calls)

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from jiyi.client.caller import (
     CALLS_AT_ONCE,
     WAIT_SLICE,
-    AsyncTurns,
+    AsyncCallSlots,
     Caller,
     connecting,
     entries_of,
@@ -29,7 +29,7 @@ from jiyi.client.caller import (
 from jiyi.client.publishing import EventPublisher
 from jiyi.client.steps import PATIENCE_SECONDS
 from jiyi.protocol.base import JsonMapping
-from jiyi.protocol.wire.calls import STREAM_KEY, News, json_of
+from jiyi.protocol.wire.calls import STREAM_KEY, LiveEvent, json_of
 from jiyi.protocol.wire.signatures import KeyText
 from jiyi.settings import Settings
 
@@ -58,8 +58,8 @@ class BrokerTransport(_Broker):
     def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
         return json_of(self.caller.send(name, queue, request, timeout))
 
-    def watch(self, after: str | None) -> Iterator[News]:
-        return self.caller.news(self.group, after)
+    def watch(self, after: str | None) -> Iterator[LiveEvent]:
+        return self.caller.live_events(self.group, after)
 
     def close(self) -> None:
         self.caller.close()
@@ -72,7 +72,7 @@ class AsyncBrokerTransport(_Broker):
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
         super().__init__(settings, group, key)
         self._redis: Redis = Redis.from_url(settings.need("redis_url"), **connecting(settings))
-        self._turns = AsyncTurns(min(CALLS_AT_ONCE, self._redis.connection_pool.max_connections))
+        self._turns = AsyncCallSlots(min(CALLS_AT_ONCE, self._redis.connection_pool.max_connections))
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="jiyi-send")
 
     async def publish(self, body: bytes, routing_key: str) -> None:
@@ -80,15 +80,15 @@ class AsyncBrokerTransport(_Broker):
 
     async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
         wait = self.caller.wait(timeout)
-        async with self._turns.one(name, wait) as left:
+        async with self._turns.one(name, wait) as seconds:
             with translate_broker_errors():
-                key = await self._send(lambda: self.caller.post(name, queue, request, left))
-                reply = await self._await(key, left)
+                key = await self._send(lambda: self.caller.post(name, queue, request, seconds))
+                reply = await self._await(key, seconds)
         if reply is None:
             raise no_answer(name, queue, wait)
         return json_of(reply)
 
-    async def watch(self, after: str | None) -> AsyncIterator[News]:
+    async def watch(self, after: str | None) -> AsyncIterator[LiveEvent]:
         key = f"{STREAM_KEY}{self.group}"
         with translate_broker_errors():
             place = after or newest_of(await self._redis.xrevrange(key, count=1))
@@ -112,9 +112,9 @@ class AsyncBrokerTransport(_Broker):
     async def _await(self, key: str, wait: float) -> bytes | str | None:
         """In slices, so that a dead connection is noticed long before a long wait is over."""
         deadline = time.monotonic() + wait
-        while (left := deadline - time.monotonic()) > 0:
-            found: Any = await self._redis.blpop([key], timeout=min(left, WAIT_SLICE))
-            if found is not None:
-                reply: bytes | str = found[1]
+        while (seconds := deadline - time.monotonic()) > 0:
+            entry: Any = await self._redis.blpop([key], timeout=min(seconds, WAIT_SLICE))
+            if entry is not None:
+                reply: bytes | str = entry[1]
                 return reply
         return None

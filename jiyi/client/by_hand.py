@@ -33,7 +33,7 @@ class CreatedKey:
     key: accounts.Key
 
 
-class Keys(Namespace[W]):
+class KeysBase(Namespace[W]):
     """API keys of the group, or of all groups. Their secrets do not leave this process."""
 
     @verb
@@ -51,11 +51,13 @@ class Keys(Namespace[W]):
     def rotate(self, key_id: str, *, grace: timedelta = DEFAULT_GRACE) -> Steps[CreatedKey]:
         """Make a key with the same rights in place of one, which works on for a while."""
         key = new_key()
-        made = yield from self._call("keys.rotate", id=key_id, key=accounts.NewKey.of(key), grace=grace)
-        return CreatedKey(str(key), made)
+        created_key = yield from self._call(
+            "keys.rotate", id=key_id, key=accounts.NewKey.of(key), grace=grace
+        )
+        return CreatedKey(str(key), created_key)
 
 
-class People(Namespace[W]):
+class PeopleBase(Namespace[W]):
     """People who may sign in to the whole service. Passwords are hashed here, and only the hash travels."""
 
     @verb
@@ -82,7 +84,7 @@ class People(Namespace[W]):
         return self._call("people.set_password", name=name, password_hash=_hashed(password))
 
 
-class Jobs(Namespace[W]):
+class JobsBase(Namespace[W]):
     """Scheduled jobs. They are the whole service's, whatever the group."""
 
     @verb
@@ -105,7 +107,7 @@ class Jobs(Namespace[W]):
         return (yield from polled(look, lambda tick: tick.ended, timeout, lambda _: late))
 
 
-class Erasure(Namespace[W]):
+class ErasureBase(Namespace[W]):
     """Erasures of the group: of an agent, or of a person by all of their names, or of single memories."""
 
     @verb
@@ -115,16 +117,16 @@ class Erasure(Namespace[W]):
         """
         return polled(
             lambda: self._call("erasure.get", id=erasure_id),
-            lambda found: found.state == "done",
+            lambda erasure: erasure.state == "done",
             timeout,
-            lambda found: (
-                f"the erasure {erasure_id} is {found.state}, at {found.step!r}, after {timeout:g} s; it"
+            lambda erasure: (
+                f"the erasure {erasure_id} is {erasure.state}, at {erasure.step!r}, after {timeout:g} s; it"
                 " goes on"
             ),
         )
 
 
-class Quarantine(Namespace[W]):
+class QuarantineBase(Namespace[W]):
     """Texts of which nobody knows yet whether they hold."""
 
     @verb

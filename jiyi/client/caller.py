@@ -25,7 +25,7 @@ from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.wire.broker import BROKER_ERRORS, stamp
 from jiyi.protocol.wire.calls import (
     STREAM_KEY,
-    News,
+    LiveEvent,
     json_of,
     open_reply,
     reply_key,
@@ -73,21 +73,23 @@ def no_answer(task: str, queue: str, wait: float) -> NoAnswer:
     return NoAnswer(f"no answer to {task} within {wait:g} s: is a worker for the queue {queue!r} running?")
 
 
-def newest_of(found: Any) -> str:
+def newest_of(entries: Any) -> str:
     """The id of a stream's last entry, as XREVRANGE gives it; what is before all others if there is none."""
-    return str(found[0][0].decode()) if found else "0-0"
+    return str(entries[0][0].decode()) if entries else "0-0"
 
 
-def entries_of(found: Any) -> Iterator[News]:
+def entries_of(streams: Any) -> Iterator[LiveEvent]:
     """The entries of one stream, as XREAD gives them: pairs, or a dictionary, as the protocol has it."""
     pages = (
-        [page for pages in found.values() for page in pages]
-        if isinstance(found, dict)
-        else [page for _, page in found or []]
+        [page for pages in streams.values() for page in pages]
+        if isinstance(streams, dict)
+        else [page for _, page in streams or []]
     )
     for page in pages:
         for entry_id, fields in page:
-            yield News(id=entry_id.decode(), kind=fields[b"kind"].decode(), data=from_json(fields[b"data"]))
+            yield LiveEvent(
+                id=entry_id.decode(), kind=fields[b"kind"].decode(), data=from_json(fields[b"data"])
+            )
 
 
 class Caller:
@@ -102,7 +104,7 @@ class Caller:
             self._redis = redis.Redis.from_url(settings.need("redis_url"), **connecting(settings))
         except ValueError as error:
             raise SettingsError(f"JIYI_REDIS_URL: {error}") from None
-        self._turns = Turns(min(CALLS_AT_ONCE, self._redis.connection_pool.max_connections))
+        self._turns = CallSlots(min(CALLS_AT_ONCE, self._redis.connection_pool.max_connections))
         self._sender: TaskMessages | None = None
         self._lock = Lock()
 
@@ -146,8 +148,8 @@ class Caller:
     ) -> bytes | str:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
         wait = self.wait(timeout)
-        with self._turns.one(task, wait) as left, translate_broker_errors():
-            reply = self._await(self.post(task, queue, request, left, actor), left)
+        with self._turns.one(task, wait) as seconds, translate_broker_errors():
+            reply = self._await(self.post(task, queue, request, seconds, actor), seconds)
         if reply is None:
             raise no_answer(task, queue, wait)
         return reply
@@ -167,7 +169,7 @@ class Caller:
             raise no_turn(task, error.args[0], wait) from None
         return reply_key(request_id)
 
-    def news(self, group: str, after: str | None) -> Iterator[News]:
+    def live_events(self, group: str, after: str | None) -> Iterator[LiveEvent]:
         """What changes in a group, as it changes."""
         key = f"{STREAM_KEY}{group}"
         with translate_broker_errors():
@@ -180,8 +182,8 @@ class Caller:
     def _await(self, key: str, wait: float) -> bytes | str | None:
         """In slices, so that a dead connection is noticed long before a long wait is over."""
         deadline = time.monotonic() + wait
-        while (left := deadline - time.monotonic()) > 0:
-            reply = self._redis.blpop([key], timeout=min(left, WAIT_SLICE))
+        while (seconds := deadline - time.monotonic()) > 0:
+            reply = self._redis.blpop([key], timeout=min(seconds, WAIT_SLICE))
             if reply is not None:
                 return reply[1]
         return None
@@ -203,7 +205,7 @@ class Caller:
 CALLS_AT_ONCE = 100
 
 
-class Turns:
+class CallSlots:
     """Turns of threads."""
 
     def __init__(self, count: int = CALLS_AT_ONCE) -> None:
@@ -248,7 +250,7 @@ class Turns:
                 self._free += 1
 
 
-class AsyncTurns:
+class AsyncCallSlots:
     """Turns of an event loop's tasks."""
 
     def __init__(self, count: int = CALLS_AT_ONCE) -> None:
@@ -257,7 +259,7 @@ class AsyncTurns:
 
     @asynccontextmanager
     async def one(self, task: str, wait: float) -> AsyncIterator[float]:
-        """As :meth:`Turns.one`."""
+        """As :meth:`CallSlots.one`."""
         deadline = time.monotonic() + wait
         try:
             await asyncio.wait_for(self._turns.acquire(), wait)

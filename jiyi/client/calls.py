@@ -81,8 +81,8 @@ class Namespace(Generic[W]):
     @staticmethod
     def _of(call: Call, result: type[R]) -> Steps[R]:
         answer: bytes = yield call
-        found: R = _ADAPTERS(result).validate_json(answer)
-        return found
+        value: R = _ADAPTERS(result).validate_json(answer)
+        return value
 
     def _wait(self, timeout: float | None) -> float:
         """Seconds to wait: the given ones, or the deployment's request time-out."""

@@ -32,7 +32,7 @@ from jiyi.protocol.recall import ListMemories, RecalledContext, Updated
 from jiyi.protocol.reflection import ReflectionState
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
-from jiyi.protocol.wire.calls import News
+from jiyi.protocol.wire.calls import LiveEvent
 from jiyi.protocol.wire.signatures import key_of
 from jiyi.settings import Settings, get_settings
 
@@ -132,13 +132,13 @@ class Verbs(WriteMethods[W]):
             timeout: seconds for a page.
             filters: all that are given must hold.
         """
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "agent_id": agent_id,
             **filters,
             **({} if page_size is None else {"limit": page_size}),
         }
-        checked(ListMemories, **given)  # what is wrong is said now, not with the first page
-        return lambda cursor: self._call("memory.list", timeout, **given, cursor=cursor)
+        checked(ListMemories, **fields)  # what is wrong is said now, not with the first page
+        return lambda cursor: self._call("memory.list", timeout, **fields, cursor=cursor)
 
     @verb
     def update(
@@ -170,16 +170,16 @@ class Verbs(WriteMethods[W]):
             conversation.
             NotFound: there is no such memory.
         """
-        given: dict[str, Any] = {"id": node_id, **fields}
-        given |= {
+        changes: dict[str, Any] = {"id": node_id, **fields}
+        changes |= {
             name: value
             for name, value in (("description", description), ("importance", importance))
             if value is not None
         }
-        done: Updated = yield from self._call("memory.update", timeout, **given)
+        result: Updated = yield from self._call("memory.update", timeout, **changes)
         if wait:
-            yield from self._wait_for([done.node_id], {}, timeout)
-        return done.node_id
+            yield from self._wait_for([result.node_id], {}, timeout)
+        return result.node_id
 
     @verb
     def delete(self, node_id: Id, *, timeout: float | None = None) -> Steps[UUID]:
@@ -192,8 +192,8 @@ class Verbs(WriteMethods[W]):
         Raises:
             NotFound: there is no such memory.
         """
-        done: ErasureState = yield from self._call("erasure.request", timeout, node_ids=[node_id])
-        return done.erasure_id
+        erasure: ErasureState = yield from self._call("erasure.request", timeout, node_ids=[node_id])
+        return erasure.erasure_id
 
     @verb
     def reflect(
@@ -210,17 +210,17 @@ class Verbs(WriteMethods[W]):
             NotFound: no such agent.
             NoAnswer: (``wait``) it is not done within the time given; it goes on.
         """
-        asked: Made = yield from self._call("reflection.request", agent_id=agent_id)
+        request: Made = yield from self._call("reflection.request", agent_id=agent_id)
         limit = self._wait(timeout)
 
-        def late(found: ReflectionState) -> str:
-            why = f": {found.error}" if found.error else ""
-            return f"the reflection {found.reflection_id} is {found.state} after {limit:g} s{why}; it goes on"
+        def late(state: ReflectionState) -> str:
+            why = f": {state.error}" if state.error else ""
+            return f"the reflection {state.reflection_id} is {state.state} after {limit:g} s{why}; it goes on"
 
         def look() -> Steps[ReflectionState]:
-            return self._call("reflection.get", id=asked.id)
+            return self._call("reflection.get", id=request.id)
 
-        return (yield from polled(look, lambda found: found.final or not wait, limit, late))
+        return (yield from polled(look, lambda state: state.final or not wait, limit, late))
 
     @verb
     def query_memory(
@@ -292,7 +292,7 @@ class Client(Verbs[Blocking]):
         """Release the connections."""
         self.transport.close()
 
-    def stream(self, *, after: str | None = None) -> Iterator[News]:
+    def stream(self, *, after: str | None = None) -> Iterator[LiveEvent]:
         """Live events of what changes in the group (``docs/api.md``): after the one with this id, or from
         now on.
 
@@ -342,7 +342,7 @@ class AsyncClient(Verbs[Awaiting]):
         """Release the connections."""
         await self.transport.close()
 
-    def stream(self, *, after: str | None = None) -> AsyncIterator[News]:
+    def stream(self, *, after: str | None = None) -> AsyncIterator[LiveEvent]:
         """What changes in the group, as it changes: see :meth:`Client.stream`."""
         return self.transport.watch(after)
 

@@ -30,7 +30,7 @@ from jiyi.errors import (
     words_of,
 )
 from jiyi.protocol.base import JsonMapping
-from jiyi.protocol.wire.calls import News
+from jiyi.protocol.wire.calls import LiveEvent
 from jiyi.settings import Settings
 
 API = "/api/v1"
@@ -168,13 +168,13 @@ def opened(response: httpx2.Response) -> bytes:
     raise problem(response)
 
 
-class NewsReader:
+class LiveEventReader:
     """Server-sent events, line by line."""
 
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}
 
-    def read(self, line: str) -> Iterator[News]:
+    def read(self, line: str) -> Iterator[LiveEvent]:
         """The live event that ends with this line, if any does; a keep-alive is none."""
         if line:
             name, _, value = line.partition(":")
@@ -183,7 +183,7 @@ class NewsReader:
             return
         fields, self._fields = self._fields, {}
         if fields.get("event") and fields.get("data"):
-            yield News(id=fields.get("id", ""), kind=fields["event"], data=from_json(fields["data"]))
+            yield LiveEvent(id=fields.get("id", ""), kind=fields["event"], data=from_json(fields["data"]))
 
 
 def problem(response: httpx2.Response) -> JiyiError:
@@ -191,8 +191,12 @@ def problem(response: httpx2.Response) -> JiyiError:
     if response.status_code == TOO_MANY:
         return TooManyQuestions(_detail(response), _retry_after(response))
     try:
-        told = from_json(response.content)
-        detail, code, errors = str(told["detail"]), str(told.get("code") or ""), told.get("errors") or []
+        answer = from_json(response.content)
+        detail, code, errors = (
+            str(answer["detail"]),
+            str(answer.get("code") or ""),
+            answer.get("errors") or [],
+        )
     except (ValueError, KeyError, TypeError):
         return ServiceError(
             f"{response.url} answered {response.status_code} and no explanation: is this Jiyi's address?"
@@ -214,12 +218,12 @@ def _detail(response: httpx2.Response) -> str:
 
 def _retry_after(response: httpx2.Response) -> float | None:
     """Seconds after which to ask again: as a number, or a date (RFC 9110)."""
-    told = response.headers.get("Retry-After", "").strip()
+    header = response.headers.get("Retry-After", "").strip()
     with suppress(ValueError):
-        seconds = float(told)
+        seconds = float(header)
         return seconds if 0 <= seconds < inf else None
     with suppress(ValueError, TypeError):
-        return max((parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds(), 0.0)
+        return max((parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds(), 0.0)
     return None
 
 
@@ -256,12 +260,18 @@ class HttpTransport:
         self._post(self.requests.events(body))
 
     # Celery's.
-    def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:  # noqa: ARG002
+    def call(
+        self,
+        name: str,
+        queue: str,  # noqa: ARG002
+        request: JsonMapping,
+        timeout: float | None,
+    ) -> bytes:
         return self._post(self.requests.call(name, request, timeout))
 
-    def watch(self, after: str | None) -> Iterator[News]:
+    def watch(self, after: str | None) -> Iterator[LiveEvent]:
         url, headers, timeout = self.requests.stream(after)
-        reader = NewsReader()
+        reader = LiveEventReader()
         try:
             with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
                 if not response.is_success:
@@ -309,20 +319,26 @@ class AsyncHttpTransport:
         await self._post(self.requests.events(body))
 
     # Celery's.
-    async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:  # noqa: ARG002
+    async def call(
+        self,
+        name: str,
+        queue: str,  # noqa: ARG002
+        request: JsonMapping,
+        timeout: float | None,
+    ) -> bytes:
         return await self._post(self.requests.call(name, request, timeout))
 
-    async def watch(self, after: str | None) -> AsyncIterator[News]:
+    async def watch(self, after: str | None) -> AsyncIterator[LiveEvent]:
         url, headers, timeout = self.requests.stream(after)
-        reader = NewsReader()
+        reader = LiveEventReader()
         try:
             async with self._http.stream("GET", url, headers=headers, timeout=timeout) as response:
                 if not response.is_success:
                     await response.aread()
                     raise problem(response)
                 async for line in response.aiter_lines():
-                    for news in reader.read(line):
-                        yield news
+                    for event in reader.read(line):
+                        yield event
         except FAILURES as error:
             raise self.requests.failure(error, timeout.read or 0) from error
 

@@ -34,7 +34,7 @@ class Publisher(Protocol):
 
 
 @dataclass(slots=True)
-class Counts:
+class OutboxCounts:
     """What became of the events; ``skipped`` ones had no text."""
 
     published: int = 0
@@ -56,7 +56,7 @@ class Outbox:
     def __init__(
         self, publisher: Publisher, one: str, many: str, *, on_failure: Callable[[str], object] | None = None
     ) -> None:
-        self.counts = Counts()
+        self.counts = OutboxCounts()
         self._publisher, self._one, self._many, self._on_failure = publisher, one, many, on_failure
         self._waiting: deque[JsonMapping] = deque()
         self._changed = threading.Condition()
@@ -84,11 +84,11 @@ class Outbox:
         self.flush(seconds)
         with self._changed:
             self._closed.set()
-            left = len(self._waiting)
+            count = len(self._waiting)
             self._waiting.clear()
             self._changed.notify_all()
-        if left:
-            self.fail("lost", left, f"{left} {self._many} were not published before the end")
+        if count:
+            self.fail("lost", count, f"{count} {self._many} were not published before the end")
 
     def put(self, *events: JsonMapping) -> None:
         """Have events published, together if there is room for all. Never raises, never waits."""
@@ -117,15 +117,15 @@ class Outbox:
                     return
                 batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
                 self._in_hand = len(batch)
-            left = self._publish(batch)
+            unpublished = self._publish(batch)
             with self._changed:
-                self._waiting.extendleft(reversed(left))
+                self._waiting.extendleft(reversed(unpublished))
                 self._in_hand = 0
                 self._changed.notify_all()
                 if self._closed.is_set():
                     return
-            pause = min(2 * pause, LAST_PAUSE) if left else FIRST_PAUSE
-            if left:
+            pause = min(2 * pause, LAST_PAUSE) if unpublished else FIRST_PAUSE
+            if unpublished:
                 self._closed.wait(pause)
 
     def _publish(self, batch: list[JsonMapping]) -> list[JsonMapping]:

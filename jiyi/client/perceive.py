@@ -42,17 +42,17 @@ class Seen(NamedTuple):
     distance: float = 0.0
 
 
-def attend(seen: Iterable[Seen], bandwidth: int = ATT_BANDWIDTH) -> list[Seen]:
+def attend(things: Iterable[Seen], bandwidth: int = ATT_BANDWIDTH) -> list[Seen]:
     """The closest ``bandwidth`` different things, closest first; equally close ones in the order given."""
     different: dict[tuple[str | None, ...], Seen] = {}
-    for item in seen:
+    for item in things:
         different.setdefault(item[:4], item)
     return sorted(different.values(), key=lambda item: item.distance)[:bandwidth]
 
 
 def observations(
     agent_id: str,
-    seen: Iterable[Seen],
+    things: Iterable[Seen],
     *,
     utterances: Sequence[tuple[str, str]] = (),
     bandwidth: int = ATT_BANDWIDTH,
@@ -65,10 +65,10 @@ def observations(
     memory of the conversation, with ``utterances``, and names it as its evidence.
     """
     events: list[dict[str, Any]] = []
-    for item in attend(seen, bandwidth):
+    for item in attend(things, bandwidth):
         event = _event(agent_id, item, retention=retention, stanford=stanford)
         if item.subject == agent_id and item.predicate == CHAT_WITH:
-            said = item.description or event["description"]
+            text = item.description or event["description"]
             parts = {
                 name: event[name]
                 for name in ("agent_id", "subject", "predicate", "object", "keywords", "retention")
@@ -77,7 +77,7 @@ def observations(
                 **parts,
                 "event_id": uuid7(),
                 "node_type": "chat",
-                "description": said,
+                "description": text,
                 "utterances": list(utterances),
             }
             events.append(chat)

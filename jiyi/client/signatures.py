@@ -15,9 +15,9 @@ from pydantic.fields import FieldInfo
 
 def describe(perform: Callable[..., Any], function: Callable[..., Any]) -> None:
     """Put the fields that a verb takes as ``**options`` into its signature and docstring."""
-    found = inspect.signature(function)
-    named = [one for one in found.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-    for parameter in found.parameters.values():
+    signature = inspect.signature(function)
+    by_name = [one for one in signature.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    for parameter in signature.parameters.values():
         if parameter.kind is Parameter.VAR_KEYWORD and "Unpack" in str(parameter.annotation):
             from jiyi.client import arguments  # late: tools.client makes it, and runs without it
 
@@ -30,7 +30,7 @@ def describe(perform: Callable[..., Any], function: Callable[..., Any]) -> None:
                 one.replace(default=... if one.default is one.empty else one.default)
                 for one in parameters_of(fields, hints)
             ]
-            _set(perform, [*named, *optional], found.return_annotation, fields)
+            _set(perform, [*by_name, *optional], signature.return_annotation, fields)
 
 
 def describe_action(perform: Callable[..., Any], request: type[BaseModel], result: Any) -> None:
@@ -51,7 +51,7 @@ def parameters_of(fields: Mapping[str, FieldInfo], hints: Mapping[str, Any]) -> 
 
 def _set(perform: Any, parameters: list[Parameter], result: Any, fields: Mapping[str, FieldInfo]) -> None:
     perform.__signature__ = inspect.Signature(parameters, return_annotation=result)
-    shown = [one.name for one in parameters if one.name in fields and fields[one.name].description]
-    if shown:
-        lines = [f"    {name}: {' '.join((fields[name].description or '').split())}" for name in shown]
+    names = [one.name for one in parameters if one.name in fields and fields[one.name].description]
+    if names:
+        lines = [f"    {name}: {' '.join((fields[name].description or '').split())}" for name in names]
         perform.__doc__ = "\n".join([inspect.cleandoc(perform.__doc__ or ""), "", "Fields:", *lines])

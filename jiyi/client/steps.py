@@ -6,18 +6,18 @@ another, :class:`jiyi.AsyncClient` awaits them, through a transport (:mod:`jiyi.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from random import SystemRandom
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jiyi import tracing
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer, TooManyQuestions
 from jiyi.polling import FIRST_POLL, LAST_POLL
 from jiyi.protocol.base import JsonMapping, Rows
-from jiyi.protocol.wire.calls import News
+from jiyi.protocol.wire.calls import LiveEvent
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -50,7 +50,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class EventMessage:
     """A message of events. Each has an id, so that sending it again is harmless."""
 
     body: bytes
@@ -64,7 +64,7 @@ class Pause:
     seconds: float
 
 
-Step = Call | Message | Pause
+Step = Call | EventMessage | Pause
 #: What a verb's function is: it yields steps, each of which gives it JSON (of a call) or nothing, and returns
 #: its result.
 Steps = Generator[Step, Any, T]
@@ -152,7 +152,7 @@ def _take(step: Step, transport: Transport) -> Any:
         case Call():
             with tracing.span(step.name, "client"):
                 return transport.call(step.name, step.queue, step.request, step.timeout)
-        case Message():
+        case EventMessage():
             with tracing.span(f"send {step.routing_key}", "producer"):
                 return transport.publish(step.body, step.routing_key)
         case Pause():
@@ -164,7 +164,7 @@ async def _take_async(step: Step, transport: AsyncTransport) -> Any:
         case Call():
             with tracing.span(step.name, "client"):
                 return await transport.call(step.name, step.queue, step.request, step.timeout)
-        case Message():
+        case EventMessage():
             with tracing.span(f"send {step.routing_key}", "producer"):
                 return await transport.publish(step.body, step.routing_key)
         case Pause():
@@ -174,7 +174,7 @@ async def _take_async(step: Step, transport: AsyncTransport) -> Any:
 def _retries(step: Step, transport: Transport | AsyncTransport) -> tuple[float, ...]:
     """Seconds before each further try: of what reads, and of events, which count once in any case."""
     pauses: tuple[float, ...] = getattr(transport, "retries", ())
-    return pauses if isinstance(step, Message) or (isinstance(step, Call) and step.reads) else ()
+    return pauses if isinstance(step, EventMessage) or (isinstance(step, Call) and step.reads) else ()
 
 
 def polled(
@@ -216,8 +216,8 @@ class RetryPolicy:
         """Seconds to wait before the next try. Raises the refusal if there would be no time left for one."""
         least = min(FIRST * 2.0**self._refusals, LAST)
         self._refusals += 1
-        told = 0.0 if refusal.retry_after is None else refusal.retry_after
-        seconds = max(told, least) + random.uniform(0, SPREAD)  # noqa: S311 – no secret
+        requested = 0.0 if refusal.retry_after is None else refusal.retry_after
+        seconds = max(requested, least) + SystemRandom().uniform(0, SPREAD)
         if self._refusals > MOST or seconds >= self.left:
             raise refusal
         return seconds
@@ -258,7 +258,7 @@ class Transport(Protocol):
             JiyiError: what the service answered instead, as the class of its code.
         """
 
-    def watch(self, after: str | None) -> Iterator[News]:
+    def watch(self, after: str | None) -> Iterator[LiveEvent]:
         """Live events of what changes in the group: after the one with this id, or from now on. Ends with
         the connection.
 
@@ -282,7 +282,7 @@ class AsyncTransport(Protocol):
     async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
         """As :meth:`Transport.call`."""
 
-    def watch(self, after: str | None) -> AsyncIterator[News]:
+    def watch(self, after: str | None) -> AsyncIterator[LiveEvent]:
         """As :meth:`Transport.watch`."""
 
     async def close(self) -> None:

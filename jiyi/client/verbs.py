@@ -63,7 +63,7 @@ class action(verb[P, T]):  # noqa: N801 – as verb
         """Its steps follow from its name."""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        subject = re.sub(r"(?<!^)([A-Z])", r"_\1", owner.__name__).lower()
+        subject = re.sub(r"(?<!^)([A-Z])", r"_\1", owner.__name__.removesuffix("Actions")).lower()
         self.declared = TABLE[f"{subject}.{name.rstrip('_')}"]
 
         def steps(namespace: Namespace[Any], /, *args: P.args, **fields: P.kwargs) -> Steps[T]:
@@ -103,7 +103,8 @@ class rows(Generic[P, T]):  # noqa: N801 – a decorator
         def iterate(namespace: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
             turn = function(namespace, *args, **kwargs)  # now, so that wrong arguments are said now
             # A method of its.
-            return (_each_async if namespace._calls.awaits else _each)(namespace._calls.do, turn)  # noqa: SLF001
+            calls = namespace._calls  # noqa: SLF001
+            return (_each_async if calls.awaits else _each)(calls.do, turn)
 
         describe(iterate, function)
         return iterate

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from jiyi.client.actions import Quarantine, Subjects
+from jiyi.client.actions import QuarantineActions, Subjects
 from jiyi.client.arguments import (
     AgentArguments,
     EndingArguments,
@@ -20,7 +20,7 @@ from jiyi.client.arguments import (
 )
 from jiyi.client.calls import W, checked
 from jiyi.client.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
-from jiyi.client.steps import Message, Steps, polled
+from jiyi.client.steps import EventMessage, Steps, polled
 from jiyi.client.verbs import verb
 from jiyi.errors import EventRejected, IdReused, InvalidEvent, NoAnswer, join_problems, unknown_option
 from jiyi.protocol import event_bodies
@@ -75,11 +75,11 @@ class WriteMethods(Subjects[W]):
             EventRejected: (``wait``) the service refused it; the dead letters say why. :class:`IdReused` is
                 one: another event has its ``event_id``, and says something else.
         """
-        given = {"agent_id": agent_id, "description": description, **fields}
+        event = {"agent_id": agent_id, "description": description, **fields}
         events = in_parts(
-            self._group, given if importance is None else {**given, "importance": importance}, split=split
+            self._group, event if importance is None else {**event, "importance": importance}, split=split
         )
-        return self._tell(*events, wait=wait, timeout=timeout)
+        return self._publish_events(*events, wait=wait, timeout=timeout)
 
     @verb
     def observe_many(
@@ -133,10 +133,10 @@ class WriteMethods(Subjects[W]):
             timeout: seconds for ``wait``.
             fields: ``event_id``, ``occurred_at`` … Raises as :meth:`observe` does.
         """
-        said: dict[str, Any] = {"role": role, "text": text, "name": name, "provenance": provenance or {}}
-        said |= {"agent_id": agent_id, "session_id": session_id, "user_id": user_id, "origin": origin}
-        events = self._short("turn.recorded", split=split, **said, **fields)
-        return self._tell(*events, wait=wait, timeout=timeout)
+        turn: dict[str, Any] = {"role": role, "text": text, "name": name, "provenance": provenance or {}}
+        turn |= {"agent_id": agent_id, "session_id": session_id, "user_id": user_id, "origin": origin}
+        events = self._short("turn.recorded", split=split, **turn, **fields)
+        return self._publish_events(*events, wait=wait, timeout=timeout)
 
     @verb
     def perceive(
@@ -169,7 +169,7 @@ class WriteMethods(Subjects[W]):
         Returns:
             The events' ids; with ``wait`` only of those that were new.
         """
-        made = observations(
+        items = observations(
             agent_id,
             (Seen(*item) for item in seen),
             utterances=utterances,
@@ -177,14 +177,14 @@ class WriteMethods(Subjects[W]):
             retention=retention,
             stanford=stanford,
         )
-        if not made:
+        if not items:
             return []
         fields.setdefault("occurred_at", datetime.now(UTC))  # one look, one moment
-        events = list(many(self._group, [{**item, **fields} for item in made]))
+        events = list(many(self._group, [{**item, **fields} for item in items]))
         published = yield from self._publish(events, wait=wait, timeout=timeout)
         ids = [
             event_id
-            for event_id, item in zip(published, made, strict=True)
+            for event_id, item in zip(published, items, strict=True)
             if item.get("node_type") != "chat"
         ]
         if not wait:
@@ -205,7 +205,7 @@ class WriteMethods(Subjects[W]):
 
         What is not given stays unchanged; None removes the agent's own setting.
         """
-        return self._tell(
+        return self._publish_events(
             *self._short("agent.configured", agent_id=agent_id, **settings), wait=wait, timeout=timeout
         )
 
@@ -219,7 +219,9 @@ class WriteMethods(Subjects[W]):
         ``fields`` are ``user_id``, ``partner``, ``chat_ids``, or of the envelope (``event_id``,
         ``occurred_at``, …).
         """
-        return self._tell(*self._short("session.ended", agent_id=agent_id, session_id=session_id, **fields))
+        return self._publish_events(
+            *self._short("session.ended", agent_id=agent_id, session_id=session_id, **fields)
+        )
 
     @verb
     def ingest(
@@ -240,12 +242,12 @@ class WriteMethods(Subjects[W]):
                 may be repeated: the text is taken once. Raises as :meth:`observe` does, and InvalidRequest.
         """
         body = checked(IngestBody, content=content, **fields)
-        entry_id = yield from self._tell(
+        entry_id = yield from self._publish_events(
             wire.build(ingest_event(self._group, body)), wait=wait, timeout=timeout
         )
         if not wait:
             return entry_id
-        return (yield from Quarantine.wait_for.steps(self.quarantine, entry_id, timeout))
+        return (yield from QuarantineActions.wait_for.steps(self.quarantine, entry_id, timeout))
 
     @verb
     def wait_for(self, event_ids: Sequence[UUID], timeout: float | None = None) -> Steps[None]:
@@ -257,7 +259,9 @@ class WriteMethods(Subjects[W]):
     def _short(self, kind: str, *, split: bool = False, **fields: Any) -> list[Event]:
         return _built({"group_id": self._group, **full_form(fields, kind)}, split=split)
 
-    def _tell(self, *events: Event, wait: bool = False, timeout: float | None = None) -> Steps[UUID]:
+    def _publish_events(
+        self, *events: Event, wait: bool = False, timeout: float | None = None
+    ) -> Steps[UUID]:
         ids = yield from self._publish(list(events), wait=wait, timeout=timeout)
         return ids[0]
 
@@ -270,7 +274,7 @@ class WriteMethods(Subjects[W]):
         ids = [event.event_id for event in events]
         for message, body in list(event_bodies.messages(events)):
             try:
-                yield Message(body, message[0].type)
+                yield EventMessage(body, message[0].type)
             except NoAnswer as error:
                 which = (
                     f"event_id={ids[0]}" if len(ids) == 1 else f"the same ids, of which the first is {ids[0]}"
@@ -285,27 +289,31 @@ class WriteMethods(Subjects[W]):
     def _states(
         self, ids: Sequence[UUID], timeout: float | None = None, digests: Mapping[UUID, str] | None = None
     ) -> Steps[list[EventState]]:
-        known = {event_id: digests[event_id] for event_id in ids if event_id in digests} if digests else {}
-        page: Rows[EventState] = yield from self._call("events.states", timeout, ids=[*ids], digests=known)
+        own_digests = (
+            {event_id: digests[event_id] for event_id in ids if event_id in digests} if digests else {}
+        )
+        page: Rows[EventState] = yield from self._call(
+            "events.states", timeout, ids=[*ids], digests=own_digests
+        )
         return page.rows
 
     def _wait_for(
         self, event_ids: Sequence[UUID], digests: Mapping[UUID, str], timeout: float | None
     ) -> Steps[None]:
         limit = self._wait(timeout)
-        left = list(event_ids)
+        pending = list(event_ids)
 
         def look() -> Steps[int]:
             """Events without effect yet; asks on at once while whole pages are done."""
-            while left:
-                page = left[:STATES_A_CALL]
+            while pending:
+                page = pending[:STATES_A_CALL]
                 states = yield from self._states(page, digests=digests)
                 if refused := refusal(states):
                     raise refused
-                left[: len(page)] = [state.event_id for state in states if not state.final]
+                pending[: len(page)] = [state.event_id for state in states if not state.final]
                 if not all(state.final for state in states):
                     break
-            return len(left)
+            return len(pending)
 
         late = f"of {len(event_ids)} events are not retrievable after {limit:g} s; they are not lost"
         yield from polled(look, lambda count: not count, limit, lambda count: f"{count} {late}")
@@ -339,9 +347,9 @@ def in_parts(group: str, fields: JsonMapping, *, split: bool) -> list[Event]:
     many as it takes. Raises InvalidEvent.
     """
     if "payload" in fields:
-        known = PAYLOADS.get(str(fields.get("type")))
-        if known is not None and isinstance(fields["payload"], dict):
-            _refuse_unknown(fields["payload"], known)
+        payload_fields = PAYLOADS.get(str(fields.get("type")))
+        if payload_fields is not None and isinstance(fields["payload"], dict):
+            _refuse_unknown(fields["payload"], payload_fields)
         return _built({"group_id": group, **fields}, split=split)
     return _built({"group_id": group, **full_form(fields)}, split=split)
 
@@ -381,8 +389,8 @@ def many(group: str, observations: Iterable[JsonMapping | Event], *, split: bool
             raise InvalidEvent([f"{position}.{problem}" for problem in error.problems]) from None
 
 
-def _refuse_unknown(fields: Iterable[str], known: Collection[str]) -> None:
+def _refuse_unknown(fields: Iterable[str], names: Collection[str]) -> None:
     """A name that the event does not have would otherwise be left out in silence."""
-    unknown = sorted(set(fields) - set(known))
+    unknown = sorted(set(fields) - set(names))
     if unknown:
-        raise InvalidEvent([unknown_option(name, known) for name in unknown])
+        raise InvalidEvent([unknown_option(name, names) for name in unknown])

@@ -41,7 +41,7 @@ def chatgpt(conversation: Any) -> Drafts:
     )
     at, about = _beginning(conversation, "create_time", "title")
 
-    def said(node: str) -> Draft | LeftOut | None:
+    def draft_of(node: str) -> Draft | LeftOut | None:
         message = mapping(mapping(nodes[node]).get("message"))
         key = (name, text_or_none(message.get("id")) or node)
         content = mapping(message.get("content"))
@@ -54,17 +54,20 @@ def chatgpt(conversation: Any) -> Drafts:
         role = mapping(message.get("author")).get("role")
         return turn(key, role, text, message.get("create_time"), began=at, about=about)
 
-    yield from _of_tree(name, nodes, path, said)
+    yield from _of_tree(name, nodes, path, draft_of)
 
 
 def _of_tree(
-    name: str, nodes: Mapping[str, Any], path: Sequence[str], said: Callable[[str], Draft | LeftOut | None]
+    name: str,
+    nodes: Mapping[str, Any],
+    path: Sequence[str],
+    draft_of: Callable[[str], Draft | LeftOut | None],
 ) -> Drafts:
     """What is said in the branch that is shown, and what is left out of it since it is of another."""
-    yield from filter(None, map(said, path))
-    shown = set(path)
+    yield from filter(None, map(draft_of, path))
+    visible = set(path)
     for node in nodes:
-        if node not in shown and (other := said(node)) is not None:
+        if node not in visible and (other := draft_of(node)) is not None:
             draft = other if isinstance(other, Draft) else None
             yield LeftOut(f"{name} {node}", "other branch", "not of the branch that is shown", draft)
 
@@ -100,8 +103,8 @@ def _chatgpt_text(content: Mapping[str, Any]) -> str | None:
     for part in listing(content.get("parts")):
         if isinstance(part, str):
             words.append(part)
-        elif isinstance(spoken := mapping(part).get("text"), str):  # a transcript
-            words.append(spoken)
+        elif isinstance(transcript := mapping(part).get("text"), str):  # a transcript
+            words.append(transcript)
     return "\n".join(word for word in words if word.strip())
 
 
@@ -118,14 +121,14 @@ def claude(conversation: Any) -> Drafts:
         key = (name, text_or_none(message.get("uuid")) or f"message {number}")
         blocks = [mapping(block) for block in listing(message.get("content"))]
         text = text_of(message.get("content")) or message.get("text") or ""
-        attached = [mapping(attachment) for attachment in listing(message.get("attachments"))]
+        attachments = [mapping(attachment) for attachment in listing(message.get("attachments"))]
         if not isinstance(text, str):
             yield LeftOut(" ".join(key), "malformed", "its text is no text")
         elif not text.strip() and any(block.get("type") != "text" for block in blocks):
             yield LeftOut(" ".join(key), "no text", "only calls of tools, or what is not written")
-        elif text.strip() or not attached:
+        elif text.strip() or not attachments:
             yield turn(key, message.get("sender"), text, message.get("created_at"), began=at, about=about)
-        for place, attachment in enumerate(attached):
+        for place, attachment in enumerate(attachments):
             yield _claude_attachment((*key, f"attachment {place}"), message, attachment, at, about)
 
 
@@ -141,10 +144,10 @@ def _claude_attachment(
     if not isinstance(text, str) or not text.strip():
         where = f"{' '.join(key[:2])} {file}"
         return LeftOut(where, "no text", "an attachment whose text is not in the export")
-    said = turn(key, message.get("sender"), text, message.get("created_at"), began=began, about=about)
-    if isinstance(said, LeftOut) or not file or file.startswith("paste"):
-        return said
-    return replace(said, origin="document", provenance={**about, "file": file[:MAX_TITLE_CHARS]})
+    draft = turn(key, message.get("sender"), text, message.get("created_at"), began=began, about=about)
+    if isinstance(draft, LeftOut) or not file or file.startswith("paste"):
+        return draft
+    return replace(draft, origin="document", provenance={**about, "file": file[:MAX_TITLE_CHARS]})
 
 
 def open_webui(value: Any) -> Drafts:
@@ -165,13 +168,13 @@ def open_webui(value: Any) -> Drafts:
     )
     user = text_or_none(row.get("user_id"))
 
-    def said(node: str) -> Draft | LeftOut:
+    def draft_of(node: str) -> Draft | LeftOut:
         message = mapping(nodes[node])
         key, text = (name, text_or_none(message.get("id")) or node), text_of(message.get("content"))
         when: dict[str, Any] = {"at": message.get("timestamp"), "began": at}
         return turn(key, message.get("role"), text, **when, about=about, user=user)
 
-    yield from _of_tree(name, nodes, path, said)
+    yield from _of_tree(name, nodes, path, draft_of)
 
 
 def _beginning(conversation: Mapping[str, Any], time: str, title: str) -> tuple[datetime | None, JsonObject]:
@@ -196,10 +199,10 @@ def turn(
     where = " ".join(key)
     if not text.strip():
         return LeftOut(where, "empty")
-    if (known := role_of(role)) is None:
+    if (speaker_role := role_of(role)) is None:
         return LeftOut(where, "unknown role", str(role)[:40])
     whose = {"agent": agent, "user": user, "session": session or key[0]}
-    draft = dated(key, text, at, role=known, provenance=dict(about or {}), **whose)
+    draft = dated(key, text, at, role=speaker_role, provenance=dict(about or {}), **whose)
     if isinstance(draft, Draft) and draft.at is None:
         return replace(draft, at=began)
     return draft

@@ -81,7 +81,7 @@ Drafts = Iterator[Draft | LeftOut]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ImportTarget:
     """Where a source's drafts go.
 
     ``agent`` and ``user`` stand for all that the source says; ``default_agent`` is for what it does not say.
@@ -122,27 +122,27 @@ class Target:
             "agent_id": agent,
             "session_id": draft.session,
         }
-        said: JsonObject = {"user_id": user, "provenance": provenance}
+        payload: JsonObject = {"user_id": user, "provenance": provenance}
         if draft.role is None:
             event["type"] = "memory.observed"
-            said |= {
+            payload |= {
                 "description": draft.text,
                 "origin": "import",
                 "historic": True,
                 "expires_at": draft.expires_at,
             }
             if draft.found_by and len(draft.found_by) <= limits.MAX_DESCRIPTION_CHARS:
-                said["embedding_key"] = draft.found_by
+                payload["embedding_key"] = draft.found_by
         else:
             event["type"] = "turn.recorded"
             # What a file says was said counts as little as the file; an assistant's and a tool's words count
             # less by themselves.
-            said |= {
+            payload |= {
                 "role": draft.role,
                 "text": draft.text,
                 "origin": draft.origin or ("import" if draft.role == "user" else None),
             }
-        event["payload"] = {name: value for name, value in said.items() if value is not None}
+        event["payload"] = {name: value for name, value in payload.items() if value is not None}
         try:
             return [wire.build(part) for part in parts_of(_storable(event))]
         except InvalidEvent as error:

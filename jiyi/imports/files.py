@@ -52,14 +52,14 @@ class Text:
     def __init__(self, stream: IO[bytes], name: str) -> None:
         self._stream, self._name = stream, name
         self._decode: Callable[[bytes, bool], str] = codecs.getincrementaldecoder("utf-8-sig")().decode
-        self._held, self._at, self._ended, self._begun = "", 0, False, False
+        self._buffer, self._at, self._ended, self._has_begun = "", 0, False, False
 
     def next_character(self) -> str:
         """The next character that is no white space, which is not taken yet; empty at the end."""
         while True:
-            self._at = _SPACE.match(self._held, self._at).end()  # type: ignore[union-attr]
-            if self._at < len(self._held):
-                return self._held[self._at]
+            self._at = _SPACE.match(self._buffer, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._buffer):
+                return self._buffer[self._at]
             if not self._more(CHUNK):
                 return ""
 
@@ -78,16 +78,16 @@ class Text:
         self.next_character()
         while True:
             try:
-                value, end = _DECODER.raw_decode(self._held, self._at)
+                value, end = _DECODER.raw_decode(self._buffer, self._at)
             except RecursionError:
                 raise Unreadable(f"{self._name}: nested too deep to be an export") from None
             except ValueError as error:
-                if not self._more(len(self._held) - self._at):
+                if not self._more(len(self._buffer) - self._at):
                     raise Unreadable(
                         f"{self._name}: no whole JSON ({getattr(error, 'msg', error)}); export it again"
                     ) from None
                 continue
-            if end == len(self._held) and self._more(CHUNK):  # a number may go on
+            if end == len(self._buffer) and self._more(CHUNK):  # a number may go on
                 continue
             self._at = end
             return value
@@ -96,23 +96,23 @@ class Text:
         """Read on; False at the end. What has been taken is let go."""
         if self._ended:
             return False
-        self._held, self._at = self._held[self._at :], 0
-        if len(self._held) > MAX_PIECE_CHARS:
+        self._buffer, self._at = self._buffer[self._at :], 0
+        if len(self._buffer) > MAX_PIECE_CHARS:
             raise Unreadable(
                 f"{self._name}: a piece of it has more than {MAX_PIECE_CHARS:,} characters, which no"
                 " conversation has"
             )
         try:
             read = self._stream.read(max(count, CHUNK))
-            if not self._begun:
-                self._begun = True
+            if not self._has_begun:
+                self._has_begun = True
                 if read.startswith(_UTF16):
                     raise Unreadable(f"{self._name}: is UTF-16; save it as UTF-8")
                 if b"\x00" in read[:CHUNK]:
                     raise Unreadable(
                         f"{self._name}: is no text but binary; give the export as it was downloaded"
                     )
-            self._held += self._decode(read, not read)
+            self._buffer += self._decode(read, not read)
         except UnicodeDecodeError as error:
             raise Unreadable(f"{self._name}: is no UTF-8 ({error.reason}); save it as UTF-8") from None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
@@ -121,15 +121,15 @@ class Text:
         return True
 
 
-class Piece(NamedTuple):
+class JsonPiece(NamedTuple):
     """A part of a file, its field (None: the file is a list), and whether there are several in that field."""
 
     value: Any
     field: str | None = None
-    listed: bool = True
+    in_list: bool = True
 
 
-def pieces(stream: IO[bytes], name: str) -> Iterator[Piece]:
+def pieces(stream: IO[bytes], name: str) -> Iterator[JsonPiece]:
     """The values of a list one by one; of an object its fields, those of a list one by one.
 
     Raises:
@@ -138,7 +138,7 @@ def pieces(stream: IO[bytes], name: str) -> Iterator[Piece]:
     text = Text(stream, name)
     if (first := text.next_character()) == "[":
         for value in _elements(text):
-            yield Piece(value)
+            yield JsonPiece(value)
     elif first == "{":
         yield from _fields(text, name)
     elif first:
@@ -151,7 +151,7 @@ def pieces(stream: IO[bytes], name: str) -> Iterator[Piece]:
         raise Unreadable(f"{name}: no whole JSON: something follows its end; export it again")
 
 
-def _fields(text: Text, name: str) -> Iterator[Piece]:
+def _fields(text: Text, name: str) -> Iterator[JsonPiece]:
     text.take("{")
     while text.next_character() != "}":
         field = text.value()
@@ -160,9 +160,9 @@ def _fields(text: Text, name: str) -> Iterator[Piece]:
         text.take(":")
         if text.next_character() == "[":
             for value in _elements(text):
-                yield Piece(value, field)
+                yield JsonPiece(value, field)
         else:
-            yield Piece(text.value(), field, listed=False)
+            yield JsonPiece(text.value(), field, in_list=False)
         if text.next_character() != "}":
             text.take(",")
     text.take("}")
@@ -210,10 +210,10 @@ def lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, Any]]:
 def conversations(path: Path) -> Iterator[Any]:
     """The conversations of an export: its zip, its folder, or ``conversations.json`` itself."""
     if path.is_dir():
-        found = sorted(file for file in path.iterdir() if _CONVERSATIONS.search(file.name))
-        if not found:
+        files = sorted(file for file in path.iterdir() if _CONVERSATIONS.search(file.name))
+        if not files:
             raise Unreadable(f"{path}: has no conversations.json; give the export as it was downloaded")
-        for file in found:
+        for file in files:
             yield from conversations(file)
         return
     if not zipfile.is_zipfile(path):
@@ -262,19 +262,19 @@ def objects(path: Path, *fields: str) -> Iterator[Any]:
 
 
 def _objects(stream: IO[bytes], name: str, fields: Sequence[str]) -> Iterator[Any]:
-    given, single = False, dict[str, Any]()
+    has_list, single = False, dict[str, Any]()
     for piece in pieces(stream, name):
-        if piece.field is None or (piece.listed and piece.field in fields):
-            given = True
+        if piece.field is None or (piece.in_list and piece.field in fields):
+            has_list = True
             yield piece.value
-        elif not given:
+        elif not has_list:
             if stream.tell() > MAX_PIECE_CHARS:
                 raise Unreadable(f"{name}: one object of more than {MAX_PIECE_CHARS:,} bytes; give a list")
-            if piece.listed:
+            if piece.in_list:
                 single.setdefault(piece.field, []).append(piece.value)
             else:
                 single[piece.field] = piece.value
-    if not given and single:
+    if not has_list and single:
         yield single
 
 
@@ -328,8 +328,8 @@ def _session(file: Path) -> Drafts:
         for number, value in lines(stream, str(file)):
             if isinstance(value, LeftOut):
                 yield value
-            elif (named := session_start(value)) is not None:
-                session = named
+            elif (session_id := session_start(value)) is not None:
+                session = session_id
             else:
                 yield from session_line(session, number, value)
 
@@ -348,18 +348,18 @@ def markdown(path: str, text: str, changed_at: datetime) -> Drafts:
         text: what stands in it.
         changed_at: the file's own time, for a file without a day.
     """
-    named = _DATE.search(path)
+    day = _DATE.search(path)
     try:
-        at = datetime.strptime(named[1], "%Y-%m-%d").replace(tzinfo=UTC) if named else changed_at
+        at = datetime.strptime(day[1], "%Y-%m-%d").replace(tzinfo=UTC) if day else changed_at
     except ValueError as error:
         yield LeftOut(path, "bad time", str(error))
         return
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for heading, entry in entries(text):
         digest = sha256(f"{heading}\n{entry}".encode(errors="surrogatepass")).hexdigest()[:32]
-        seen[digest] += 1
+        counts[digest] += 1
         # Entries have no ids: their words are, and how often they stood there before.
-        key = (path, digest if seen[digest] == 1 else f"{digest} {seen[digest]}")
+        key = (path, digest if counts[digest] == 1 else f"{digest} {counts[digest]}")
         about: JsonObject = {"file": path}
         if heading:
             about["heading"] = heading[:MAX_HEADING_CHARS]
@@ -371,7 +371,7 @@ def entries(text: str) -> Iterator[tuple[str, str]]:
     """The heading that each entry stands below (empty: none), and its words."""
     heading, lines, fenced = "", list[str](), False
 
-    def taken() -> Iterator[tuple[str, str]]:
+    def finish_entry() -> Iterator[tuple[str, str]]:
         entry = "\n".join(lines).strip()
         lines.clear()
         if entry:
@@ -382,16 +382,16 @@ def entries(text: str) -> Iterator[tuple[str, str]]:
         if fenced:
             lines.append(line)
         elif match := _HEADING.match(line):
-            yield from taken()
+            yield from finish_entry()
             heading = match[1]
         elif not line.strip():
-            yield from taken()
+            yield from finish_entry()
         elif match := _ITEM.match(line):
-            yield from taken()
+            yield from finish_entry()
             lines.append(line[match.end() :])
         else:
             lines.append(line)
-    yield from taken()
+    yield from finish_entry()
 
 
 def session_line(session: str, number: int, value: Any) -> Drafts:

@@ -58,16 +58,16 @@ def langmem(value: Any, user_at: int | None = None) -> Drafts:
     namespace = item.get("namespace", item.get("prefix"))
     if isinstance(namespace, str):
         namespace = namespace.split(".")  # as PostgreSQL has it
-    key, stored = text_or_none(item.get("key")), item.get("value")
+    key, content = text_or_none(item.get("key")), item.get("value")
     parts = listing(namespace)
-    if not parts or not all(isinstance(part, str) for part in parts) or key is None or not stored:
+    if not parts or not all(isinstance(part, str) for part in parts) or key is None or not content:
         yield LeftOut(key or "an item", "malformed", "an item needs namespace, key and value")
         return
     user = parts[user_at] if user_at is not None and -len(parts) <= user_at < len(parts) else None
-    kind = mapping(stored).get("kind")
+    kind = mapping(content).get("kind")
     about = {"namespace": parts, "key": key, **({"kind": kind} if isinstance(kind, str) else {})}
     times = (item.get("created_at"), item.get("updated_at"))
-    yield dated((*parts, key), words_of(stored), *times, user=user, provenance=about)
+    yield dated((*parts, key), words_of(content), *times, user=user, provenance=about)
 
 
 def words_of(value: Any) -> str:
@@ -119,9 +119,9 @@ def _zep_fact(session: str, number: int, fact: Any, user: str | None) -> Draft |
     if not isinstance(text, str):
         return LeftOut(" ".join(key), "malformed", "fact: must be a text")
     fields = ("invalid_at", "expired_at", "rating", "name")
-    ended = {field: fact[field] for field in fields if fact.get(field)}
+    details = {field: fact[field] for field in fields if fact.get(field)}
     times = (fact.get("valid_at"), fact.get("created_at"))
-    return dated(key, text, *times, user=user, session=session, provenance=ended)
+    return dated(key, text, *times, user=user, session=session, provenance=details)
 
 
 def letta(value: Any) -> Drafts:
@@ -135,17 +135,17 @@ def letta(value: Any) -> Drafts:
     )
     if not agents:
         yield LeftOut("the file", "malformed", "an agent file needs agents with their messages and blocks")
-    listed = map(mapping, listing(file.get("blocks")))
-    blocks = {block["id"]: block for block in listed if text_or_none(block.get("id"))}
+    block_rows = map(mapping, listing(file.get("blocks")))
+    blocks = {block["id"]: block for block in block_rows if text_or_none(block.get("id"))}
     for agent in agents:
         name = text_or_none(agent.get("name")) or text_or_none(agent.get("id")) or "letta"
-        named = [key for key in listing(agent.get("block_ids")) if isinstance(key, str) and key in blocks]
-        own = [blocks[key] for key in named]
+        block_ids = [key for key in listing(agent.get("block_ids")) if isinstance(key, str) and key in blocks]
+        own = [blocks[key] for key in block_ids]
         for block in [*own, *map(mapping, listing(agent.get("core_memory")))]:
             label = text_or_none(block.get("label")) or "block"
             yield from _letta_memory(name, ("block", label), block.get("value"), block, file)
-        found = (holder[field] for holder in (agent, file) for field in PASSAGES if holder.get(field))
-        for number, each in enumerate(listing(next(found, None))):
+        passages = (holder[field] for holder in (agent, file) for field in PASSAGES if holder.get(field))
+        for number, each in enumerate(listing(next(passages, None))):
             passage = mapping(each)
             key = text_or_none(passage.get("id")) or str(number)
             text = passage.get("text") or passage.get("content")
@@ -183,12 +183,12 @@ def _letta_message(agent: str, number: int, message: Mapping[str, Any]) -> Draft
 def _letta_text(message: Mapping[str, Any]) -> str:
     """What it says; of agents that speak through a tool what they sent by it, not their thoughts."""
     calls = [mapping(mapping(call).get("function")) for call in listing(message.get("tool_calls"))]
-    sent = [
+    messages = [
         text_or_none(_json_object(call.get("arguments")).get("message"))
         for call in calls
         if call.get("name") == "send_message"
     ]
-    return "\n".join(filter(None, sent)) or text_of(message.get("content", message.get("text")))
+    return "\n".join(filter(None, messages)) or text_of(message.get("content", message.get("text")))
 
 
 def _letta_unwrapped(text: str) -> str:

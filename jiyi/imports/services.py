@@ -26,7 +26,7 @@ class SourceRefused(JiyiError):  # noqa: N818 – its name says what happened
     code = "source"
 
 
-class Source:
+class SourceApi:
     """One service. Answers are bounded in time and size, redirects are not followed: the key would go along.
 
     Args:
@@ -73,32 +73,32 @@ class Source:
         self._http.close()
 
 
-class Mem0:
+class Mem0Source:
     """mem0: the hosted paths (``/v3``, else ``/v2``), else those of its own server."""
 
     def __init__(self, url: str, key: str | None, users: Sequence[str]) -> None:
-        self.source, self._users = Source(url, key, "Token"), list(users)
+        self.source, self._users = SourceApi(url, key, "Token"), list(users)
 
     def __iter__(self) -> Iterator[Any]:
         for user in self._users or self._known_users():
             yield from self._of(user)
 
     def _known_users(self) -> list[str]:
-        known = listing(mapping(self.source.ask("GET", "/v1/entities/")).get("results"))
+        entities = listing(mapping(self.source.ask("GET", "/v1/entities/")).get("results"))
         users = [
-            str(mapping(entity).get("name")) for entity in known if mapping(entity).get("type") == "user"
+            str(mapping(entity).get("name")) for entity in entities if mapping(entity).get("type") == "user"
         ]
         if not users:
             raise SourceRefused(
-                f"{self.source.url}: does not tell its users; say whose memories: --of alice --of bob"
+                f"{self.source.url}: does not list its users; say whose memories: --of alice --of bob"
             )
         return users
 
     def _of(self, user: str) -> Iterator[Any]:
         for version in ("v3", "v2"):
             for number in range(1, MAX_PAGES):
-                query, wanted = {"page": number, "page_size": PAGE}, {"filters": {"user_id": user}}
-                page = self.source.ask("POST", f"/{version}/memories/", wanted, **query)
+                query, body = {"page": number, "page_size": PAGE}, {"filters": {"user_id": user}}
+                page = self.source.ask("POST", f"/{version}/memories/", body, **query)
                 if page is None:
                     break
                 rows = _rows(page)
@@ -116,23 +116,23 @@ class Mem0:
     def search(self, question: str, user: str | None, limit: int) -> list[str]:
         """Texts that it has for a question, best first."""
         who = user or next(iter(self._users), None)
-        named = {"user_id": who} if who else {}
+        user_filter = {"user_id": who} if who else {}
         for version in ("v3", "v2"):
-            wanted = {"query": question, "top_k": limit, "filters": named}
-            answer = self.source.ask("POST", f"/{version}/memories/search/", wanted)
+            body = {"query": question, "top_k": limit, "filters": user_filter}
+            answer = self.source.ask("POST", f"/{version}/memories/search/", body)
             if answer is not None:
                 return _texts(_rows(answer), limit)
-        answer = self.source.ask("POST", "/search", {"query": question, "limit": limit, **named})
+        answer = self.source.ask("POST", "/search", {"query": question, "limit": limit, **user_filter})
         return _texts(_rows(answer), limit)
 
 
-class Zep:
+class ZepSource:
     """Zep: sessions with their messages and facts; in later versions threads."""
 
     def __init__(self, url: str, key: str | None, users: Sequence[str]) -> None:
         base = url.rstrip("/")
         address = base if base.endswith(("/v2", "/v1")) else f"{base}/api/v2"
-        self.source, self._users = Source(address, key, "Api-Key"), list(users)
+        self.source, self._users = SourceApi(address, key, "Api-Key"), list(users)
 
     def __iter__(self) -> Iterator[Any]:
         for path, field, name in (
@@ -148,14 +148,17 @@ class Zep:
                     if isinstance(mapping(session).get(name), str) and (
                         not self._users or session.get("user_id") in self._users
                     ):
-                        yield {**session, **self._said(f"/{field}/{quote(session[name], safe='')}")}
+                        yield {
+                            **session,
+                            **self._messages_and_facts(f"/{field}/{quote(session[name], safe='')}"),
+                        }
                 if len(rows) < PAGE:
                     return
             else:
                 return
         raise SourceRefused(f"{self.source.url}: has neither sessions nor threads; is it Zep's address?")
 
-    def _said(self, address: str) -> dict[str, Any]:
+    def _messages_and_facts(self, address: str) -> dict[str, Any]:
         messages: list[Any] = []
         for _ in range(MAX_PAGES):
             answer = self.source.ask("GET", f"{address}/messages", limit=PAGE, cursor=len(messages))
@@ -169,19 +172,22 @@ class Zep:
     def search(self, question: str, user: str | None, limit: int) -> list[str]:
         """Texts that it has for a question, best first."""
         who = user or next(iter(self._users), None)
-        named = {"user_id": who} if who else {}
+        user_filter = {"user_id": who} if who else {}
         answer = self.source.ask(
-            "POST", "/sessions/search", {"text": question, "search_scope": "messages", **named}, limit=limit
+            "POST",
+            "/sessions/search",
+            {"text": question, "search_scope": "messages", **user_filter},
+            limit=limit,
         )
         if answer is None:
             edges = self.source.ask(
-                "POST", "/graph/search", {"query": question, "limit": limit, "scope": "edges", **named}
+                "POST", "/graph/search", {"query": question, "limit": limit, "scope": "edges", **user_filter}
             )
             return _texts(listing(mapping(edges).get("edges")), limit)
         return _texts(_rows(answer), limit)
 
 
-Service = Mem0 | Zep
+Service = Mem0Source | ZepSource
 
 
 def _rows(page: Any) -> list[Any]:
@@ -194,6 +200,6 @@ def _texts(rows: Sequence[Any], limit: int) -> list[str]:
     texts = []
     for row in map(mapping, rows):
         inner = mapping(row.get("message")) or (row["fact"] if isinstance(row.get("fact"), dict) else row)
-        named = [inner.get(name) for name in ("memory", "fact", "content", "text")]
-        texts += [text for text in named if isinstance(text, str)][:1]
+        candidates = [inner.get(name) for name in ("memory", "fact", "content", "text")]
+        texts += [text for text in candidates if isinstance(text, str)][:1]
     return list(filter(None, texts))[:limit]

@@ -7,7 +7,7 @@ from typing import Any
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
 from jiyi.client.client import AsyncClient
-from jiyi.integrations.turns import Memory
+from jiyi.integrations.turns import AgentMemory
 from jiyi.protocol.base import Role
 from jiyi.protocol.recall import BUDGET
 
@@ -16,8 +16,8 @@ class JiyiContextProvider(ContextProvider):
     """``Agent(client, context_providers=[JiyiContextProvider(client, "companion", user_id="mia")])``.
 
     Before a run it adds a message with what is remembered about the new messages; after it, these and the
-    answer are recorded in the session. Arguments are those of :class:`jiyi.integrations.turns.Memory`, and
-    ``source_id``: what the framework calls the provider.
+    answer are recorded in the session. Arguments are those of
+    :class:`jiyi.integrations.turns.AgentMemory`, and ``source_id``: what the framework calls the provider.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class JiyiContextProvider(ContextProvider):
         source_id: str = "jiyi",
     ) -> None:
         super().__init__(source_id)
-        self._memory = Memory(client, agent_id, user_id, max_tokens)
+        self._memory = AgentMemory(client, agent_id, user_id, max_tokens)
 
     async def before_run(
         self,
@@ -52,13 +52,13 @@ class JiyiContextProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        said: list[tuple[Role, str]] = [
+        turns: list[tuple[Role, str]] = [
             ("user", message.text) for message in context.input_messages if message.role == "user"
         ]
         if context.response is not None:
-            said += [
+            turns += [
                 ("assistant", message.text)
                 for message in context.response.messages
                 if message.role == "assistant"
             ]
-        await self._memory.record(session.session_id, said)
+        await self._memory.record(session.session_id, turns)

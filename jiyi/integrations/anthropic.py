@@ -16,7 +16,7 @@ from anthropic.types.beta import (
     BetaMemoryTool20250818ViewCommand,
 )
 
-from jiyi.client.actions import Items
+from jiyi.client.actions import ItemsActions
 from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
 from jiyi.client.steps import Steps
@@ -89,13 +89,13 @@ class AsyncJiyiMemoryTool(_Commands, BetaAsyncAbstractMemoryTool):
             raise ToolError(str(error)) from error
 
 
-class _Files(Items[W]):
+class _Files(ItemsActions[W]):
     """The commands as verbs of both clients: files are items by path, folders what paths have in common."""
 
     namespace: list[str]
 
     @classmethod
-    def within(cls, items: Items[W], namespace: Sequence[str]) -> _Files[W]:
+    def within(cls, items: ItemsActions[W], namespace: Sequence[str]) -> _Files[W]:
         if isinstance(namespace, str):
             raise TypeError(f"namespace: a list of names, such as [{namespace!r}]")
         files = cls(items._calls)  # noqa: SLF001 – the same calls
@@ -141,10 +141,10 @@ class _Files(Items[W]):
         line = text[: text.index(old)].count("\n") + 1
         text = text.replace(old, new)
         yield from self._write({_file(path): text})
-        shown = _lines(text, max(1, line - AROUND), line + AROUND)
+        snippet = _lines(text, max(1, line - AROUND), line + AROUND)
         return (
             "The memory file has been edited. Here is the snippet showing the change (with line"
-            f" numbers):\n{shown}"
+            f" numbers):\n{snippet}"
         )
 
     @verb
@@ -202,17 +202,17 @@ class _Files(Items[W]):
         return text
 
     def _read(self, key: str) -> Steps[str | None]:
-        asked = checked(wire.ItemReference, namespace=self.namespace, key=key)
-        [found] = (yield from Items.get.steps(self, items=[asked])).rows
-        return None if found is None else str(found.value.get("text", ""))
+        reference = checked(wire.ItemReference, namespace=self.namespace, key=key)
+        [item] = (yield from ItemsActions.get.steps(self, items=[reference])).rows
+        return None if item is None else str(item.value.get("text", ""))
 
     def _below(self, place: str) -> Steps[dict[str, int]]:
         """Path → bytes of each file below a folder."""
         files: dict[str, int] = {}
         offset, above = 0, f"{place}/" if place else ""
         while True:
-            asked = {"prefix": self.namespace, "limit": wire.MAX_ITEMS, "offset": offset}
-            page = (yield from Items.search.steps(self, **asked)).rows
+            parameters = {"prefix": self.namespace, "limit": wire.MAX_ITEMS, "offset": offset}
+            page = (yield from ItemsActions.search.steps(self, **parameters)).rows
             for item in page:
                 if item.namespace == self.namespace and item.key.startswith(above):
                     files[item.key] = len(str(item.value.get("text", "")).encode())
@@ -233,7 +233,7 @@ class _Files(Items[W]):
             for key, text in files.items()
         ]
         for start in range(0, len(rows), wire.MAX_ITEMS):
-            yield from Items.put.steps(self, items=rows[start : start + wire.MAX_ITEMS])
+            yield from ItemsActions.put.steps(self, items=rows[start : start + wire.MAX_ITEMS])
 
 
 def _place(path: str) -> str:
@@ -273,8 +273,8 @@ def _listed(path: str, files: dict[str, int]) -> str:
         if any(name.startswith(".") for name in names):
             continue
         for level in range(1, min(len(names), LEVELS) + 1):
-            shown = "/".join(names[:level]) + ("/" if level < len(names) else "")
-            sizes[shown] = sizes.get(shown, 0) + size
+            entry = "/".join(names[:level]) + ("/" if level < len(names) else "")
+            sizes[entry] = sizes.get(entry, 0) + size
     head = f"Here're the files and directories up to {LEVELS} levels deep in {path}, excluding hidden items:"
     return "\n".join(
         [

@@ -13,16 +13,15 @@ from pydantic_core import to_json
 
 from jiyi.client.client import AsyncClient
 from jiyi.errors import NotFound
-from jiyi.integrations.turns import REMEMBERED, parts, words_of
-from jiyi.integrations.turns import Memory as AgentsMemory
+from jiyi.integrations.turns import REMEMBERED, AgentMemory, parts, words_of
 from jiyi.protocol.recall import BUDGET
 
 
 class JiyiMemory(Memory):
     """``AssistantAgent(…, memory=[JiyiMemory(client, "companion", user_id="mia")])``.
 
-    Arguments are those of :class:`jiyi.integrations.turns.Memory`, and ``top_k``: most memories of a query.
-    The key needs ``admin`` to clear the memory.
+    Arguments are those of :class:`jiyi.integrations.turns.AgentMemory`, and ``top_k``: most memories of a
+    query. The key needs ``admin`` to clear the memory.
     """
 
     def __init__(
@@ -35,16 +34,16 @@ class JiyiMemory(Memory):
         max_tokens: int = BUDGET,
     ) -> None:
         self._top_k = top_k
-        self._memory = AgentsMemory(client, agent_id, user_id, max_tokens)
+        self._memory = AgentMemory(client, agent_id, user_id, max_tokens)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Add what is remembered about the latest message of the user."""
-        asked = [
+        user_texts = [
             message.content
             for message in await model_context.get_messages()
             if isinstance(message, UserMessage)
         ]
-        recalled = await self._memory.recall(words_of(asked[-1])) if asked else ""
+        recalled = await self._memory.recall(words_of(user_texts[-1])) if user_texts else ""
         if not recalled:
             return UpdateContextResult(memories=MemoryQueryResult(results=[]))
         await model_context.add_message(SystemMessage(content=recalled))
@@ -56,7 +55,7 @@ class JiyiMemory(Memory):
     ) -> MemoryQueryResult:
         """The best memories, most important first. ``kwargs`` are the client's options of ``retrieve``."""
         text = words_of(query.content if isinstance(query, MemoryContent) else query)
-        found = await self._memory.search(text, **{"top_k": self._top_k, **kwargs})
+        nodes = await self._memory.search(text, **{"top_k": self._top_k, **kwargs})
         return MemoryQueryResult(
             results=[
                 MemoryContent(
@@ -68,7 +67,7 @@ class JiyiMemory(Memory):
                         "timestamp": node.created_at.isoformat(),
                     },
                 )
-                for node in found
+                for node in nodes
             ]
         )
 

@@ -79,20 +79,20 @@ class JiyiMemory(Memory):
         **about: Any,
     ) -> MemoryRecord | None:
         """Keep a text, until it can be recalled. None if the memory is read-only, or the text blank."""
-        kept = self._keep([content], True, scope, categories, metadata, importance, source, **about)
-        if not kept:
+        ids = self._keep([content], True, scope, categories, metadata, importance, source, **about)
+        if not ids:
             return None
         return MemoryRecord(
-            id=str(kept[0]),
+            id=str(ids[0]),
             content=content,
             categories=categories or [],
             metadata=metadata or {},
             source=source,
         )
 
-    def remember_many(self, contents: list[str], *about: Any, **named: Any) -> list[MemoryRecord]:
+    def remember_many(self, contents: list[str], *about: Any, **options: Any) -> list[MemoryRecord]:
         """Have texts kept, with the arguments of :meth:`remember`; returns at once."""
-        self._keep(contents, False, *about, **named)
+        self._keep(contents, False, *about, **options)
         return []
 
     def _keep(
@@ -113,11 +113,11 @@ class JiyiMemory(Memory):
             raise InvalidRequest(["private: say whose it is: JiyiMemory(…, user_id=…)"])
         if self.read_only:
             return []
-        told = {"source": source, "role": agent_role}
+        origin = {"source": source, "role": agent_role}
         fields: dict[str, Any] = {
             "agent_id": self.agent_id,
             "user_id": self.user_id,
-            "provenance": (metadata or {}) | {name: value for name, value in told.items() if value},
+            "provenance": (metadata or {}) | {name: value for name, value in origin.items() if value},
         }
         if private:
             fields["visibility"] = "user"
@@ -172,17 +172,17 @@ class JiyiMemory(Memory):
             )
         if older_than is not None and older_than.tzinfo is None:
             older_than = older_than.replace(tzinfo=UTC)
-        wanted = None if record_ids is None else set(record_ids)
-        found = [
+        target_ids = None if record_ids is None else set(record_ids)
+        node_ids = [
             row.node_id
             for row in self._rows(created_before=older_than)
-            if (wanted is None or str(row.node_id) in wanted)
+            if (target_ids is None or str(row.node_id) in target_ids)
             and (not categories or not set(categories).isdisjoint(row.keywords))
         ]
-        for node_id in found:
+        for node_id in node_ids:
             with suppress(NotFound):  # what was derived from another one went with it
                 self.client.delete(node_id)
-        return len(found)
+        return len(node_ids)
 
     def update(
         self,
@@ -199,10 +199,10 @@ class JiyiMemory(Memory):
             raise InvalidRequest(["metadata: says where a memory came from, and stays as it was"])
         try:
             if not self.read_only:
-                changed: dict[str, Any] = {} if categories is None else {"keywords": categories}
+                changes: dict[str, Any] = {} if categories is None else {"keywords": categories}
                 if importance is not None:
-                    changed["importance"] = _poignancy(importance)
-                record_id = str(self.client.update(record_id, content, wait=True, **changed))
+                    changes["importance"] = _poignancy(importance)
+                record_id = str(self.client.update(record_id, content, wait=True, **changes))
             return _record(self.client.get(record_id, user_id=self.user_id))
         except NotFound as error:
             raise ValueError(f"Record not found: {error}") from error
@@ -262,8 +262,8 @@ class JiyiMemory(Memory):
 
     def _rows(self, **filters: Any) -> Iterator[protocol.Memory]:
         """Current memories, newest first; with a ``user_id`` only those of that user."""
-        given = {name: value for name, value in filters.items() if value is not None}
-        for row in self.client.list(self.agent_id, user_id=self.user_id, types=REMEMBERED, **given):
+        options = {name: value for name, value in filters.items() if value is not None}
+        for row in self.client.list(self.agent_id, user_id=self.user_id, types=REMEMBERED, **options):
             if self.user_id is None or row.user_id == self.user_id:
                 yield row
 

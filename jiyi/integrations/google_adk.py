@@ -13,7 +13,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from jiyi.client.client import AsyncClient
-from jiyi.integrations.turns import REMEMBERED, Memory, parts
+from jiyi.integrations.turns import REMEMBERED, AgentMemory, parts
 from jiyi.text.prompting import one_line
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class JiyiMemoryService(BaseMemoryService):
     A session may be added any number of times: each event is recorded once, at its time.
 
     Args:
-        client: as that of :class:`jiyi.integrations.turns.Memory`; its key needs ``admin`` to delete.
+        client: as that of :class:`jiyi.integrations.turns.AgentMemory`; its key needs ``admin`` to delete.
         top_k: most memories of a search.
         turns: whether a search finds what was said word for word, beside what was taken from it.
     """
@@ -79,14 +79,14 @@ class JiyiMemoryService(BaseMemoryService):
     ) -> None:
         for memory in memories:
             at: dict[str, Any] = {"occurred_at": _moment(memory.timestamp)} if memory.timestamp else {}
-            told = {**memory.custom_metadata, **(custom_metadata or {})}
+            provenance = {**memory.custom_metadata, **(custom_metadata or {})}
             for text in parts(_text(memory.content)):
-                await self._client.observe(app_name, text, user_id=user_id, provenance=told, **at)
+                await self._client.observe(app_name, text, user_id=user_id, provenance=provenance, **at)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         kinds = ["memory", "preference", "knowledge", "experience", *(["session"] if self._turns else [])]
         filters = {"types": REMEMBERED, "kinds": kinds}
-        found = await Memory(self._client, app_name, user_id).search(query, self._top_k, filters=filters)
+        nodes = await AgentMemory(self._client, app_name, user_id).search(query, self._top_k, filters=filters)
         return SearchMemoryResponse(
             memories=[
                 MemoryEntry(
@@ -95,7 +95,7 @@ class JiyiMemoryService(BaseMemoryService):
                     timestamp=node.created_at.isoformat(),
                     custom_metadata={"score": node.score},
                 )
-                for node in found
+                for node in nodes
             ]
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent.memory_provider import MemoryProvider
 
-from jiyi.integrations.plug_ins import MAX_CHARS, Memory
+from jiyi.integrations.plug_ins import MAX_CHARS, PlugInMemory
 
 
 def _tool(name: str, description: str, argument: str, about: str) -> Mapping[str, Any]:
@@ -34,7 +34,7 @@ TOOLS = [
         "jiyi_remember",
         "Keep one fact in long-term memory. What is said in the conversation is remembered without it.",
         "text",
-        "The fact, in one sentence that can be understood by itself.",
+        "The fact, in one sentence that can be understood on its own.",
     ),
 ]
 
@@ -45,7 +45,7 @@ class JiyiMemoryProvider(MemoryProvider):
     def __init__(self) -> None:
         self.file = Path(__file__).with_name("jiyi.json")
         self._session, self._user, self._writes = "", "", True
-        self.memory = Memory(self._config)
+        self.memory = PlugInMemory(self._config)
 
     @property
     def name(self) -> str:
@@ -83,14 +83,14 @@ class JiyiMemoryProvider(MemoryProvider):
         """Record what was said, in the background."""
         for role, text in (("user", user_content), ("assistant", assistant_content)):
             if self._writes and text and text.strip():
-                said = {"role": role, "text": text.strip()[:MAX_CHARS]}
+                payload = {"role": role, "text": text.strip()[:MAX_CHARS]}
                 session = session_id or self._session
-                self.memory.tell("turn.recorded", said, user_id=self._user, session_id=session)
+                self.memory.enqueue("turn.recorded", payload, user_id=self._user, session_id=session)
 
     def on_session_end(self, messages: list[dict[str, Any]]) -> None:
         """The agent reflects on a conversation that is over."""
         if self._writes and self._session and messages:
-            self.memory.tell("session.ended", {}, user_id=self._user, session_id=self._session)
+            self.memory.enqueue("session.ended", {}, user_id=self._user, session_id=self._session)
 
     def get_tool_schemas(self) -> list[Mapping[str, Any]]:
         """As functions of OpenAI."""

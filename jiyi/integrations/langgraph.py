@@ -26,7 +26,7 @@ from langgraph.store.base import (
 )
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
-from jiyi.client.actions import Items
+from jiyi.client.actions import ItemsActions
 from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
 from jiyi.client.steps import Steps
@@ -88,9 +88,9 @@ class JiyiStore(BaseStore):
 
     def start_ttl_sweeper(self, sweep_interval_minutes: int | None = None) -> Future[None]:
         """Nothing: the service deletes items past their time."""
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        future: Future[None] = Future()
+        future.set_result(None)
+        return future
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
         """Nothing; True."""
@@ -143,7 +143,7 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         search = SearchOp(namespace_prefix, filter, limit, offset, query)
         validate_op_namespace(search)
         if limit > 0:
-            _asked(search, by_meaning=self.fields is not None)
+            _search_request(search, by_meaning=self.fields is not None)
         return await super().asearch(
             namespace_prefix, query=query, filter=filter, limit=limit, offset=offset, refresh_ttl=refresh_ttl
         )
@@ -157,8 +157,8 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         results: list[Result] = [None] * len(ops)
 
         async def do(places: Sequence[int]) -> None:
-            done = await batches.do([ops[place] for place in places], self.fields)
-            for place, result in zip(places, done, strict=True):
+            answers = await batches.do([ops[place] for place in places], self.fields)
+            for place, result in zip(places, answers, strict=True):
                 results[place] = result
 
         gets, puts = (
@@ -187,11 +187,11 @@ def _paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if fields is None else tuple(fields)
 
 
-class _Batches(Items[W]):
+class _Batches(ItemsActions[W]):
     """LangGraph's operations as verbs of both clients."""
 
     @classmethod
-    def over(cls, items: Items[W]) -> _Batches[W]:
+    def over(cls, items: ItemsActions[W]) -> _Batches[W]:
         return cls(items._calls)  # noqa: SLF001 – the same calls
 
     @verb
@@ -200,13 +200,13 @@ class _Batches(Items[W]):
             validate_op_namespace(op)
         results: list[Result] = [None] * len(ops)
         for page in _pages([(at, op) for at, op in enumerate(ops) if isinstance(op, GetOp)]):
-            asked = [
+            references = [
                 checked(wire.ItemReference, namespace=[*op.namespace], key=op.key, refresh_ttl=op.refresh_ttl)
                 for _, op in page
             ]
-            found = (yield from Items.get.steps(self, items=asked)).rows
-            for (at, _), one in zip(page, found, strict=True):
-                results[at] = None if one is None else Item(**_told(one))
+            items = (yield from ItemsActions.get.steps(self, items=references)).rows
+            for (at, _), one in zip(page, items, strict=True):
+                results[at] = None if one is None else Item(**_fields_of(one))
         for at, op in enumerate(ops):
             if isinstance(op, SearchOp):
                 results[at] = yield from self._search(op, by_meaning=fields is not None)
@@ -216,28 +216,28 @@ class _Batches(Items[W]):
                 # As LangGraph's own stores.
                 raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004
         writes = {(op.namespace, op.key): _write(op, fields) for op in ops if isinstance(op, PutOp)}
-        for written in _pages(list(writes.values())):
-            yield from Items.put.steps(self, items=written)
+        for batch in _pages(list(writes.values())):
+            yield from ItemsActions.put.steps(self, items=batch)
         return results
 
     def _search(self, op: SearchOp, *, by_meaning: bool) -> Steps[list[SearchItem]]:
         if op.limit < 1:
             return []
-        found = yield from self._call("items.search", **dict(_asked(op, by_meaning=by_meaning)))
-        return [SearchItem(**_told(one), score=one.score) for one in found.rows]
+        page = yield from self._call("items.search", **dict(_search_request(op, by_meaning=by_meaning)))
+        return [SearchItem(**_fields_of(one), score=one.score) for one in page.rows]
 
     def _namespaces(self, op: ListNamespacesOp) -> Steps[list[tuple[str, ...]]]:
         match = [
             checked(wire.NamespaceMatch, kind=one.match_type, path=list(one.path))
             for one in op.match_conditions or ()
         ]
-        found = yield from Items.namespaces.steps(
+        page = yield from ItemsActions.namespaces.steps(
             self, match=match, max_depth=op.max_depth, limit=op.limit, offset=op.offset
         )
-        return [tuple(one) for one in found.rows]
+        return [tuple(one) for one in page.rows]
 
 
-def _asked(op: SearchOp, *, by_meaning: bool) -> wire.SearchItems:
+def _search_request(op: SearchOp, *, by_meaning: bool) -> wire.SearchItems:
     return checked(
         wire.SearchItems,
         prefix=list(op.namespace_prefix),
@@ -274,10 +274,10 @@ def _texts(value: JsonMapping, index: Any, fields: tuple[str, ...] | None) -> li
     return [text[: wire.MAX_TEXT_CHARS] for text in texts if text][: wire.MAX_TEXTS]
 
 
-def _told(item: wire.Item) -> Mapping[str, Any]:
+def _fields_of(item: wire.Item) -> Mapping[str, Any]:
     """What LangGraph's items have."""
-    told = {name: getattr(item, name) for name in ("key", "value", "created_at", "updated_at")}
-    return {"namespace": tuple(item.namespace), **told}
+    fields = {name: getattr(item, name) for name in ("key", "value", "created_at", "updated_at")}
+    return {"namespace": tuple(item.namespace), **fields}
 
 
 def _pages(rows: Sequence[T]) -> Iterable[Sequence[T]]:

@@ -10,7 +10,7 @@ from llama_index.core.memory import BaseMemoryBlock
 from pydantic import Field, PrivateAttr
 
 from jiyi.client.client import AsyncClient
-from jiyi.integrations.turns import Memory
+from jiyi.integrations.turns import AgentMemory
 from jiyi.protocol.base import Role
 from jiyi.protocol.recall import BUDGET
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
@@ -38,12 +38,12 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
     _session_id: str = PrivateAttr(default_factory=lambda: str(uuid4()))
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_block_kwargs: Any) -> str:
-        asked = [
+        user_texts = [
             message.content
             for message in messages or []
             if message.role == MessageRole.USER and message.content
         ]
-        return await self._memory().recall(asked[-1]) if asked else ""
+        return await self._memory().recall(user_texts[-1]) if user_texts else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         for message in messages:
@@ -52,8 +52,8 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
                 await self._memory().record(session_id, [(role, message.content or "")])
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        left = estimate_tokens(content) - tokens_to_truncate
-        return cut_to_tokens(content, left) if left > 0 else None
+        remaining = estimate_tokens(content) - tokens_to_truncate
+        return cut_to_tokens(content, remaining) if remaining > 0 else None
 
-    def _memory(self) -> Memory:
-        return Memory(self.client, self.agent_id, self.user_id, self.max_tokens)
+    def _memory(self) -> AgentMemory:
+        return AgentMemory(self.client, self.agent_id, self.user_id, self.max_tokens)

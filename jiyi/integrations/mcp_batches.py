@@ -41,7 +41,7 @@ def is_batch(text: str | bytes) -> bool:
 def messages_of(text: str | bytes, version: str) -> list[JsonObject]:
     """The messages of a batch in this version of the protocol. Raises :class:`BatchError`."""
     if version != VERSION:
-        raise BatchError(f"version {version} of the protocol has no batches: send each message by itself")
+        raise BatchError(f"version {version} of the protocol has no batches: send each message separately")
     if len(text) > BODY_BYTES:
         raise BatchError(f"a batch has at most {BODY_BYTES:,} bytes: send fewer messages together")
     try:
@@ -53,7 +53,7 @@ def messages_of(text: str | bytes, version: str) -> list[JsonObject]:
     if not all(isinstance(message, dict) for message in messages):
         raise BatchError("each message of a batch must be an object")
     if any(message.get("method") == "initialize" for message in messages):
-        raise BatchError("initialize must not be in a batch: send it by itself, before all others")
+        raise BatchError("initialize must not be in a batch: send it separately, before all others")
     return list(messages)
 
 
@@ -65,15 +65,17 @@ class OverHttp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request; of one that is no batch nothing is changed."""
-        came: list[Message] = []
+        request_parts: list[Message] = []
         if scope["type"] == "http":
-            await _receive(came, receive, lambda body: not body.strip())
-        if not is_batch(_body(came)):
-            await self._app(scope, _again(came, receive), send)
+            await _receive(request_parts, receive, lambda body: not body.strip())
+        if not is_batch(_body(request_parts)):
+            await self._app(scope, _again(request_parts, receive), send)
             return
-        await _receive(came, receive, lambda _: True)
+        await _receive(request_parts, receive, lambda _: True)
         try:
-            messages = messages_of(_body(came), Headers(scope=scope).get("mcp-protocol-version", VERSION))
+            messages = messages_of(
+                _body(request_parts), Headers(scope=scope).get("mcp-protocol-version", VERSION)
+            )
         except BatchError as error:
             answer = Response(to_json(error.answer), 400, media_type="application/json")
         else:
@@ -107,23 +109,23 @@ class OverHttp:
         return status, b"".join(parts)
 
 
-async def _receive(came: list[Message], receive: Receive, more: Callable[[bytes], bool]) -> None:
+async def _receive(parts: list[Message], receive: Receive, more: Callable[[bytes], bool]) -> None:
     """Add what comes while there is ``more`` to read, up to one byte too many."""
     while (
-        (not came or came[-1].get("more_body", False))
-        and len(body := _body(came)) <= BODY_BYTES
+        (not parts or parts[-1].get("more_body", False))
+        and len(body := _body(parts)) <= BODY_BYTES
         and more(body)
     ):
-        came.append(await receive())
+        parts.append(await receive())
 
 
 def _body(messages: list[Message]) -> bytes:
     return b"".join(message.get("body", b"") for message in messages)
 
 
-def _again(came: list[Message], receive: Receive | None) -> Receive:
+def _again(parts: list[Message], receive: Receive | None) -> Receive:
     """Gives what came, then what comes; without more, that the caller has left."""
-    waiting = list(came)
+    waiting = list(parts)
 
     async def next_one() -> Message:
         if waiting:
@@ -133,7 +135,7 @@ def _again(came: list[Message], receive: Receive | None) -> Receive:
     return next_one
 
 
-class Lines(Protocol):
+class LineStream(Protocol):
     """A text file as the SDK's ``stdio_server`` uses it."""
 
     def __aiter__(self) -> AsyncIterator[str]: ...
@@ -146,7 +148,7 @@ class Lines(Protocol):
 class OverStdio:
     """Standard input and output of a server, between a host and the SDK: give it as both."""
 
-    def __init__(self, reading: Lines, writing: Lines) -> None:
+    def __init__(self, reading: LineStream, writing: LineStream) -> None:
         self._reading, self._writing = reading, writing
         self._version = ""
         #: Of each batch under way: the ids of its requests that have no answer yet, and the answers.
@@ -165,8 +167,8 @@ class OverStdio:
             except BatchError as error:
                 await self._say(error.answer)
                 continue
-            if asked := {_id(message) for message in messages if "id" in message and "method" in message}:
-                self._batches.append((asked, []))
+            if ids := {_id(message) for message in messages if "id" in message and "method" in message}:
+                self._batches.append((ids, []))
             for message in messages:
                 yield to_json(message).decode()
 

@@ -14,7 +14,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import BaseModel, Field
 
-from jiyi.integrations.plug_ins import MAX_CHARS, Memory
+from jiyi.integrations.plug_ins import MAX_CHARS, PlugInMemory
 
 #: Chats that nobody keeps are not remembered; they get what is known.
 NOT_KEPT = ("temporary:", "local:", "channel:")
@@ -40,7 +40,7 @@ class Filter:
 
     def __init__(self) -> None:
         self.valves = self.Valves()
-        self._memory = Memory(self._config)
+        self._memory = PlugInMemory(self._config)
 
     def _config(self) -> dict[str, Any]:
         return self.valves.model_dump()  # Open WebUI puts others in their place with each request
@@ -48,16 +48,16 @@ class Filter:
     async def inlet(self, body: dict[str, Any], __user__: dict[str, Any] | None = None) -> dict[str, Any]:
         """Put what is recalled before the user's last message: the beginning stays for the model's cache."""
         messages = body.get("messages") or []
-        asked = [at for at, message in enumerate(messages) if message.get("role") == "user"]
-        if not asked:
+        positions = [at for at, message in enumerate(messages) if message.get("role") == "user"]
+        if not positions:
             return body
-        place, recall = asked[-1], self._memory.recall_or_nothing
-        known = await asyncio.to_thread(recall, _text(messages[place]), _user(__user__))
-        if known and self.valves.in_message:
-            parts = [{"type": "text", "text": known}, *_parts(messages[place])]
+        place, recall = positions[-1], self._memory.recall_or_nothing
+        recalled = await asyncio.to_thread(recall, _text(messages[place]), _user(__user__))
+        if recalled and self.valves.in_message:
+            parts = [{"type": "text", "text": recalled}, *_parts(messages[place])]
             messages[place] = {**messages[place], "content": parts}
-        elif known:
-            messages.insert(place, {"role": "system", "content": known})
+        elif recalled:
+            messages.insert(place, {"role": "system", "content": recalled})
         return body
 
     async def outlet(self, body: dict[str, Any], __user__: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Filter:
         for message in (body.get("messages") or [])[-2:]:
             text = _text(message).strip()
             if message.get("role") in ("user", "assistant") and message.get("id") and text:
-                self._memory.tell(
+                self._memory.enqueue(
                     "turn.recorded",
                     {"role": message["role"], "text": text[:MAX_CHARS]},
                     user_id=_user(__user__),

@@ -10,7 +10,7 @@ from agents.memory.session_settings import resolve_session_limit
 from uuid6 import uuid7
 
 from jiyi.client.client import AsyncClient
-from jiyi.integrations.turns import Memory, words_of
+from jiyi.integrations.turns import AgentMemory, words_of
 from jiyi.protocol import items as wire
 from jiyi.protocol.base import Role
 
@@ -23,7 +23,7 @@ class JiyiSession:
 
     Args:
         session_id: which conversation.
-        client: as that of :class:`jiyi.integrations.turns.Memory`.
+        client: as that of :class:`jiyi.integrations.turns.AgentMemory`.
         agent_id: whose memory learns from what the user and the agent say; None: the history is kept,
         and no more.
         user_id: the person whose conversation it is: another person's session of the same name
@@ -44,7 +44,7 @@ class JiyiSession:
     ) -> None:
         self.session_id, self.session_settings = session_id, session_settings
         self._client = client
-        self._memory = None if agent_id is None else Memory(client, agent_id, user_id)
+        self._memory = None if agent_id is None else AgentMemory(client, agent_id, user_id)
         self._namespace = ["sessions", *([] if user_id is None else [user_id]), session_id]
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
@@ -52,9 +52,9 @@ class JiyiSession:
         rows: list[wire.Item] = []
         while most is None or len(rows) < most:
             size = wire.MAX_ITEMS if most is None else min(wire.MAX_ITEMS, most - len(rows))
-            found = await self._client.items.search(prefix=self._namespace, limit=size, offset=len(rows))
-            rows += found.rows
-            if len(found.rows) < size:
+            page = await self._client.items.search(prefix=self._namespace, limit=size, offset=len(rows))
+            rows += page.rows
+            if len(page.rows) < size:
                 break
         return [
             row.value["item"]
@@ -81,13 +81,13 @@ class JiyiSession:
 
     async def clear_session(self) -> None:
         while page := (await self._client.items.search(prefix=self._namespace, limit=wire.MAX_ITEMS)).rows:
-            gone = [wire.ItemWrite(namespace=row.namespace, key=row.key) for row in page]
-            await self._client.items.put(items=gone)
+            deletions = [wire.ItemWrite(namespace=row.namespace, key=row.key) for row in page]
+            await self._client.items.put(items=deletions)
 
 
 def memory_tools(client: AsyncClient, agent_id: str, *, user_id: str | None = None) -> list[FunctionTool]:
     """``Agent(tools=memory_tools(client, "companion"))``: the model itself recalls and remembers."""
-    return [function_tool(tool) for tool in Memory(client, agent_id, user_id).tools()]
+    return [function_tool(tool) for tool in AgentMemory(client, agent_id, user_id).tools()]
 
 
 def _turn(item: Any) -> tuple[Role, str] | None:

@@ -22,7 +22,7 @@ log = logging.getLogger("jiyi")
 
 #: Seconds that recall may take: later an answer goes on without. And that a publication may, which nobody
 #: waits for.
-RECALL_SECONDS, TELL_SECONDS = 1.0, 10.0
+RECALL_SECONDS, PUBLISH_SECONDS = 1.0, 10.0
 #: Events that wait while the service is away; of more, the oldest go. In one publication are at most so many.
 MOST_WAITING, BATCH = 1_000, 50
 #: Seconds between two tries, at most; and that the assistant waits at its end for what is not published yet.
@@ -35,10 +35,10 @@ MAX_QUERY, MAX_CHARS = 4_000, 20_000
 
 Event = dict[str, Any]
 #: An event, with the configuration under which it was recorded.
-Told = tuple[Mapping[str, Any], Event]
+QueuedEvent = tuple[Mapping[str, Any], Event]
 
 
-class Memory:
+class PlugInMemory:
     """An agent's memory in the service. Thread-safe.
 
     Args:
@@ -49,7 +49,7 @@ class Memory:
 
     def __init__(self, config: Callable[[], Mapping[str, Any]]) -> None:
         self._config = config
-        self.waiting: deque[Told] = deque(maxlen=MOST_WAITING)
+        self.waiting: deque[QueuedEvent] = deque(maxlen=MOST_WAITING)
         self._there, self._ending = threading.Condition(), threading.Event()
         self.thread: threading.Thread | None = None
 
@@ -64,13 +64,13 @@ class Memory:
         if not query.strip():
             return ""
         config = self._config()
-        asked = {
+        body = {
             "agent_id": config["agent"],
             "query": query,
             **({"tz": tz} if (tz := config.get("tz")) else {"now": _now()}),
             **_whose(user_id),
         }
-        return str(post({**config, "seconds": RECALL_SECONDS}, "/context", asked)["text"])
+        return str(post({**config, "seconds": RECALL_SECONDS}, "/context", body)["text"])
 
     def recall_or_nothing(self, query: str, user_id: str = "") -> str:
         """As :meth:`recall`; what goes wrong is a warning in the log."""
@@ -89,10 +89,10 @@ class Memory:
         own = {"type": kind, "event_id": str(uuid4()), "agent_id": config["agent"]}
         return {**own, **at, "payload": says | _whose(user_id), **fields}
 
-    def tell(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> None:
+    def enqueue(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> None:
         """Publish an event in the background, and again until the service takes it."""
         try:
-            told = self._config(), self.event(kind, payload, user_id=user_id, **fields)
+            entry = self._config(), self.event(kind, payload, user_id=user_id, **fields)
         except (OSError, ValueError, KeyError) as error:
             log.warning("what was said is not remembered: %s", error)
             return
@@ -100,7 +100,7 @@ class Memory:
             if len(self.waiting) == MOST_WAITING:
                 away = "the service has been away for long: what was said %d turns ago is not remembered"
                 log.warning(away, MOST_WAITING)
-            self.waiting.append(told)
+            self.waiting.append(entry)
             if self.thread is None:
                 self.thread = threading.Thread(target=self._publish_all, name="jiyi", daemon=True)
                 self.thread.start()
@@ -108,7 +108,7 @@ class Memory:
 
     def publish(self, events: list[Event], config: Mapping[str, Any] | None = None) -> None:
         """Each has an id: what is sent a second time is stored once. Raises as :meth:`recall`."""
-        post({**(config or self._config()), "seconds": TELL_SECONDS}, "/events", {"events": events})
+        post({**(config or self._config()), "seconds": PUBLISH_SECONDS}, "/events", {"events": events})
 
     def begin(self) -> None:
         """The assistant begins, perhaps again with a plug-in that it had ended."""
@@ -143,7 +143,7 @@ class Memory:
                 self.publish([event for _, event in batch], config if current else under)
             except (OSError, ValueError, KeyError) as error:
                 if not current:
-                    old = "%d events are not published: they were told under a key that is no longer set: %s"
+                    old = "%d events are not published: they belong to a key that is no longer set: %s"
                     log.warning(old, len(batch), error)
                 elif not (error.args and error.args[0] in REFUSED):
                     log.warning("%d events wait: %s", len(self.waiting), error)
@@ -159,14 +159,14 @@ class Memory:
                     size = BATCH
             pause = 1.0
             with self._there:
-                for told in batch:
-                    if self.waiting and self.waiting[0] is told:
+                for entry in batch:
+                    if self.waiting and self.waiting[0] is entry:
                         self.waiting.popleft()
 
-    def _first(self, most: int) -> list[Told]:
+    def _first(self, most: int) -> list[QueuedEvent]:
         """The events that have waited longest, as far as they were recorded under one key."""
         key = self.waiting[0][0]["key"] if self.waiting else None
-        return list(takewhile(lambda told: told[0]["key"] == key, islice(self.waiting, most)))
+        return list(takewhile(lambda entry: entry[0]["key"] == key, islice(self.waiting, most)))
 
 
 def _now() -> str:

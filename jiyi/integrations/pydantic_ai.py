@@ -14,7 +14,7 @@ from pydantic_ai.tools import AgentDepsT
 from pydantic_ai.toolsets import FunctionToolset
 
 from jiyi.client.client import AsyncClient
-from jiyi.integrations.turns import Memory, words_of
+from jiyi.integrations.turns import AgentMemory, words_of
 from jiyi.protocol.base import Role
 from jiyi.protocol.recall import BUDGET
 
@@ -24,7 +24,8 @@ class JiyiMemory(AbstractCapability[AgentDepsT]):
     """``Agent(model, capabilities=[JiyiMemory(client, "companion", user_id="mia")])``.
 
     What is recalled for the user's prompt stands before it in the request, and not in the message history.
-    The conversation's id is the session. Arguments are those of :class:`jiyi.integrations.turns.Memory`, and:
+    The conversation's id is the session. Arguments are those of
+    :class:`jiyi.integrations.turns.AgentMemory`, and:
 
     Args:
         recall: whether something is recalled for each prompt.
@@ -41,7 +42,7 @@ class JiyiMemory(AbstractCapability[AgentDepsT]):
     tools: bool = False
 
     def __post_init__(self) -> None:
-        self._memory = Memory(self.client, self.agent_id, self.user_id, self.max_tokens)
+        self._memory = AgentMemory(self.client, self.agent_id, self.user_id, self.max_tokens)
         self._recalled: tuple[str | None, str] = (None, "")
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> JiyiMemory[AgentDepsT]:
@@ -68,8 +69,8 @@ class JiyiMemory(AbstractCapability[AgentDepsT]):
     ) -> AgentRunResult[Any]:
         if self.record:
             answer = result.output if isinstance(result.output, str) else result.response.text or ""
-            said: list[tuple[Role, str]] = [("user", words_of(ctx.prompt)), ("assistant", answer)]
-            await self._memory.record(ctx.conversation_id or str(ctx.run_id), said)
+            turns: list[tuple[Role, str]] = [("user", words_of(ctx.prompt)), ("assistant", answer)]
+            await self._memory.record(ctx.conversation_id or str(ctx.run_id), turns)
         return result
 
     @classmethod

@@ -18,7 +18,7 @@ REMEMBERED: list[NodeType] = ["event", "thought", "chat"]
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class AgentMemory:
     """An agent's memory. The adapters take the same arguments, and raise as the client's methods do.
 
     Args:
@@ -40,17 +40,19 @@ class Memory:
         query = storable(query[-MAX_FOCAL_CHARS:]).strip()
         if not query:
             return ""
-        found = await self.client.context(
+        answer = await self.client.context(
             self.agent_id, query, user_id=self.user_id, max_tokens=self.max_tokens
         )
-        return found.text
+        return answer.text
 
     async def search(self, query: str, top_k: int, **options: Any) -> Sequence[ScoredMemory]:
         """The best memories, most important first; ``options`` are the client's of ``retrieve``."""
         if not query.strip():
             return []
-        given = {"user_id": self.user_id, "top_k": top_k, **options}
-        return (await self.client.retrieve(self.agent_id, query[-MAX_FOCAL_CHARS:], **given)).retrieved_nodes
+        parameters = {"user_id": self.user_id, "top_k": top_k, **options}
+        return (
+            await self.client.retrieve(self.agent_id, query[-MAX_FOCAL_CHARS:], **parameters)
+        ).retrieved_nodes
 
     async def remember(self, statement: str) -> str:
         """Keep one statement; its id."""
@@ -60,9 +62,9 @@ class Memory:
             )
         )
 
-    async def record(self, session_id: str, said: Iterable[tuple[Role, str]]) -> None:
+    async def record(self, session_id: str, turns: Iterable[tuple[Role, str]]) -> None:
         """Record what was said in a session, in its order, without blank texts."""
-        for role, text in said:
+        for role, text in turns:
             for part in parts(text):
                 await self.client.add_turn(self.agent_id, role, part, session_id, user_id=self.user_id)
 

@@ -183,7 +183,7 @@ _ROWS = (
         commands.ExtractMessages,
         commands.SessionMemories,
         large=True,
-        doc="""Extract what a conversation tells.
+        doc="""Extract what a conversation contains.
 
     Memories, experiences and signals for the profile, without storing anything. Needs a worker that
     answers.""",
@@ -377,7 +377,7 @@ _ROWS = (
         ErasurePreview,
         scope="admin",
         seconds=60,  # it looks through everything
-        doc="""Tell what an erasure would take along.
+        doc="""Show what an erasure would delete.
 
     How much by kind, whole agents by name, and some of the memories. Changes nothing.""",
     ),

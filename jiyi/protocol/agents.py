@@ -32,12 +32,12 @@ class AgentSettings(BaseModel, frozen=True, extra="forbid"):
         usual = settings.agent_defaults
         mode = mode or self.mode or usual.mode
         useless = {name for name in WEIGHTS if mode != "stanford" and (getattr(self, name) or 0) < 0}
-        given = {
+        fields = {
             name: value
             for name in ResolvedSettings.model_fields
             if (value := getattr(self, name)) is not None
         }
-        own = {name: value for name, value in given.items() if name not in useless}
+        own = {name: value for name, value in fields.items() if name not in useless}
         return ResolvedSettings(**{"tz": settings.tz, **usual.model_dump(exclude={"relevance"}), **own})
 
 

@@ -152,7 +152,7 @@ class ParseSchedule(Request):
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
     tz: TimeZone = "UTC"
     now: AwareDatetime | None = Field(None, description="When it was said; now unless given.")
-    runs: int = Field(3, ge=0, le=MOST_RUNS, description="Next runs that are told of each reading.")
+    runs: int = Field(3, ge=0, le=MOST_RUNS, description="Next runs that are returned for each reading.")
 
 
 class ScheduleParse(BaseModel):
@@ -343,11 +343,11 @@ class ConfigureHeartbeat(Request):
 
     @model_validator(mode="before")
     @classmethod
-    def _null_is_off(cls, given: Any) -> Any:
+    def _null_is_off(cls, body: Any) -> Any:
         """Calls over the broker leave nulls out, so that one that is meant has a word."""
-        if isinstance(given, dict) and "quiet_hours" in given and given["quiet_hours"] is None:
-            return {**given, "quiet_hours": "off"}
-        return given
+        if isinstance(body, dict) and "quiet_hours" in body and body["quiet_hours"] is None:
+            return {**body, "quiet_hours": "off"}
+        return body
 
 
 class HeartbeatState(BaseModel):

@@ -255,7 +255,7 @@ class ForUser(BaseModel, frozen=True, extra="forbid"):
     user_id: UserId | None = Field(
         None,
         description=(
-            "For whom: one of the people whom the agent talks with. What only others may be told is left out."
+            "For whom: one of the people whom the agent talks with. What only others may see is left out."
         ),
     )
 

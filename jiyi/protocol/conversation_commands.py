@@ -240,7 +240,7 @@ class StorageStatus(BaseModel):
     embedded: int
     embedder: str | None
     llm: str
-    waiting: dict[str, int] = Field(description="Work owed, by kind.")
+    waiting: dict[str, int] = Field(description="Pending work, by kind.")
 
 
 class IndustryWords(Request):

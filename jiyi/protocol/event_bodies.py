@@ -51,7 +51,7 @@ def messages(events: Iterable[Event]) -> Iterator[tuple[list[Event], bytes]]:
     """The events in as few messages as the limits allow, in order, each with its body. Raises InvalidEvent
     for one larger than a message may be.
     """
-    held: list[Event] = []
+    batch: list[Event] = []
     bodies: list[bytes] = []
     size, names = FRAME_BYTES, 0
     for event in events:
@@ -62,19 +62,19 @@ def messages(events: Iterable[Event]) -> Iterator[tuple[list[Event], bytes]]:
             )
         many = most_names(body)
         full = (
-            len(held) == limits.MAX_EVENTS_PER_MESSAGE
+            len(batch) == limits.MAX_EVENTS_PER_MESSAGE
             or size + len(body) > limits.MAX_MESSAGE_BYTES
             or names + many > limits.MAX_VALUES
         )
-        if held and full:
-            yield held, _framed(bodies)
-            held, bodies, size, names = [], [], FRAME_BYTES, 0
-        held.append(event)
+        if batch and full:
+            yield batch, _framed(bodies)
+            batch, bodies, size, names = [], [], FRAME_BYTES, 0
+        batch.append(event)
         bodies.append(body)
         size += len(body) + 1
         names += many
-    if held:
-        yield held, _framed(bodies)
+    if batch:
+        yield batch, _framed(bodies)
 
 
 def _encode_one(event: Event) -> bytes:
@@ -88,7 +88,7 @@ def _framed(bodies: Sequence[bytes]) -> bytes:
     return bodies[0] if len(bodies) == 1 else MANY_OPEN + b",".join(bodies) + MANY_CLOSE
 
 
-class Decoded(BaseModel):
+class DecodedMessage(BaseModel):
     """What a message held: the good events, and for each bad one its JSON text and the reason."""
 
     events: list[Event] = []
@@ -106,10 +106,10 @@ def excess_of(body: bytes) -> str:
     return ""
 
 
-def decode(body: bytes) -> Decoded:
+def decode(body: bytes) -> DecodedMessage:
     """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
     if excess := excess_of(body):
-        return Decoded.model_construct(events=[], rejected=[(_text(body), excess)])
+        return DecodedMessage.model_construct(events=[], rejected=[(_text(body), excess)])
     if NUL_ESCAPE in body:
         return _decode_one_by_one(body)
     many = body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE)
@@ -125,7 +125,7 @@ def decode(body: bytes) -> Decoded:
         return _decode_one_by_one(body)
     if not gives_each_once(body, sum(map(_keys_of, events)) + many) and repeated_key(body) is not None:
         return _decode_one_by_one(body)
-    return Decoded.model_construct(events=events, rejected=[])
+    return DecodedMessage.model_construct(events=events, rejected=[])
 
 
 def _keys_of(event: Event) -> int:
@@ -150,24 +150,26 @@ def _text(body: bytes) -> str:
     return body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
-def _decode_one_by_one(body: bytes) -> Decoded:
+def _decode_one_by_one(body: bytes) -> DecodedMessage:
     """The slow way, for a message with something wrong: one bad event must not take the others along."""
     text = _text(body)
     try:
         message = load(body)
     except (ValueError, RecursionError) as error:
-        return Decoded.model_construct(events=[], rejected=[(text, f"not JSON: {error}")])
+        return DecodedMessage.model_construct(events=[], rejected=[(text, f"not JSON: {error}")])
     if isinstance(message, Repeating):
-        return Decoded.model_construct(events=[], rejected=[(text, sentence(message.repeated))])
+        return DecodedMessage.model_construct(events=[], rejected=[(text, sentence(message.repeated))])
     items = message.get("events") if isinstance(message, dict) and "events" in message else [message]
     if not isinstance(items, list):
-        return Decoded.model_construct(events=[], rejected=[(text, "events: must be a list of events")])
+        return DecodedMessage.model_construct(
+            events=[], rejected=[(text, "events: must be a list of events")]
+        )
     limit = limits.MAX_EVENTS_PER_MESSAGE
     if len(items) > limit:
-        return Decoded.model_construct(
+        return DecodedMessage.model_construct(
             events=[], rejected=[(text, f"events: {len(items):,} are more than {limit:,} in one message")]
         )
-    decoded = Decoded.model_construct(events=[], rejected=[])
+    decoded = DecodedMessage.model_construct(events=[], rejected=[])
     for item in items:
         if (repeated := repeated_in(item)) is not None:
             decoded.rejected.append(
@@ -244,9 +246,9 @@ def digests_of(events: Iterable[Event]) -> dict[UUID, str]:
     }
 
 
-def digest(said: Content) -> str:
+def digest(content: Content) -> str:
     """A content in 32 hexadecimal characters, the same wherever it was stored in between."""
-    text = json.dumps(_canonical(said), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(_canonical(content), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 

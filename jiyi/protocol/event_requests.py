@@ -85,18 +85,20 @@ class _Sent(_Envelope, frozen=True):
 
 def _form_of(event: Any) -> type[_Sent]:
     """What a program sends of an event of this class: with the payload and the rules of the event."""
-    kept = {
+    annotations = {
         "type": event.model_fields["type"].annotation,
         "session_id": event.model_fields["session_id"].annotation,
     }
-    told: dict[str, Any] = {
+    namespace: dict[str, Any] = {
         "__module__": __name__,
         "__doc__": f"`{event.model_fields['type'].default}`: {event.__doc__}",
-        "__annotations__": kept,
+        "__annotations__": annotations,
     }
     if not event.model_fields["session_id"].is_required():
-        told["session_id"] = _Envelope.model_fields["session_id"]
-    form: type[_Sent] = new_class(event.__name__, (_Sent, event), exec_body=lambda body: body.update(told))
+        namespace["session_id"] = _Envelope.model_fields["session_id"]
+    form: type[_Sent] = new_class(
+        event.__name__, (_Sent, event), exec_body=lambda body: body.update(namespace)
+    )
     return form
 
 
@@ -115,12 +117,12 @@ class ShortEvent(Observation, _Envelope, frozen=True, extra="forbid", title="Sho
 
     def as_event(self, group_id: str) -> Event:
         """The event on the wire."""
-        given = {
+        payload_fields = {
             name: getattr(self, name) for name in self.model_fields_set & Observation.model_fields.keys()
         }
         envelope = {name: getattr(self, name) for name in _Envelope.model_fields if name not in OF_REQUEST}
         envelope["occurred_at"] = by_clock(self.occurred_at, self.tz)
-        payload = Observation.model_construct(**given)
+        payload = Observation.model_construct(**payload_fields)
         return wire.MemoryObserved.model_construct(**envelope, group_id=group_id, payload=payload)
 
 
@@ -197,8 +199,8 @@ def _parts(event: Any) -> list[Any]:
     if "type" in event:
         return parts_of(event)
     envelope = {name: value for name, value in event.items() if name in _Envelope.model_fields}
-    said = {name: value for name, value in event.items() if name not in envelope}
-    parts = parts_of({"type": "memory.observed", **envelope, "payload": said})
+    payload_fields = {name: value for name, value in event.items() if name not in envelope}
+    parts = parts_of({"type": "memory.observed", **envelope, "payload": payload_fields})
     split = []
     for part in parts:
         payload = part.pop("payload")

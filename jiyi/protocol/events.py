@@ -105,7 +105,7 @@ class Observation(BaseModel, frozen=True, extra="ignore", use_attribute_docstrin
     retention: int | None = Field(None, ge=1, le=MAX_RETENTION)
     """Leave it out if it equals, in its triple, one of the agent's latest so many events."""
     expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
-    historic: bool = Field(False, description="Brought from elsewhere: does not bring a reflection nearer.")
+    historic: bool = Field(False, description="Imported: does not count towards the next reflection.")
     vector: Vector | None = Field(None, description="A vector of one's own; needs embedding_model.")
     embedding_model: Name | None = Field(None, description="The model that made the vector.")
     provenance: Metadata = {}
@@ -207,9 +207,9 @@ class Turn(BaseModel, frozen=True, extra="ignore"):
     def _keeps_what_may_be_kept(self) -> Self:
         if (
             self.role in ("user", "assistant")
-            and (kept := to_keep(self.text, assistant=self.role == "assistant")) != self.text
+            and (text := to_keep(self.text, assistant=self.role == "assistant")) != self.text
         ):
-            object.__setattr__(self, "text", kept)  # frozen, and not yet anybody's
+            object.__setattr__(self, "text", text)  # frozen, and not yet anybody's
         return self
 
     @model_validator(mode="after")
@@ -222,7 +222,7 @@ class Turn(BaseModel, frozen=True, extra="ignore"):
         return self
 
 
-Told = Annotated[str, Field(max_length=MAX_STEP_CHARS), AfterValidator(summary)]
+StepSummary = Annotated[str, Field(max_length=MAX_STEP_CHARS), AfterValidator(summary)]
 
 
 class StepTaken(BaseModel, frozen=True, extra="ignore", use_attribute_docstrings=True):
@@ -236,8 +236,8 @@ class StepTaken(BaseModel, frozen=True, extra="ignore", use_attribute_docstrings
     step_type: StepType
     """A request, a retrieval, a skill in the prompt, a tool's call or result, or a generated text."""
     tool: Name | None = Field(None, description="Which tool; needed for tool_call and tool_result.")
-    input: Told = Field("", description="What it got.")
-    output: Told = Field("", description="What it gave.")
+    input: StepSummary = Field("", description="What it got.")
+    output: StepSummary = Field("", description="What it gave.")
     ok: bool | None = Field(None, description="Whether it worked, where that is known.")
     tokens: int | None = Field(None, ge=0, le=MAX_TOKENS)
     """Tokens that it took; estimated unless given."""
@@ -256,8 +256,8 @@ class StepTaken(BaseModel, frozen=True, extra="ignore", use_attribute_docstrings
 EventKey = tuple[UUID, str]
 
 
-def _in_the_payload(given: object) -> None:
-    if given is not None:
+def _in_the_payload(value: object) -> None:
+    if value is not None:
         raise ValueError("belongs inside payload; beside it, it would have no effect")
 
 

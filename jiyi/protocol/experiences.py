@@ -24,14 +24,14 @@ Context = Annotated[str, Field(max_length=MAX_CONTENT_CHARS), AfterValidator(mas
 class Experience(BaseModel):
     """A problem, what was done about it, how that ended, and how often that was used since."""
 
-    id: UUID = Field(description="Of the memory that tells it.")
+    id: UUID = Field(description="Of the memory that describes it.")
     agent_id: str
     pain_pattern: str = Field(description="The problem.")
     context: str
     solution_steps: list[str]
     outcome: Outcome
     confidence: float
-    reuse_count: int = Field(description="How often it was told again, or put before an answer.")
+    reuse_count: int = Field(description="How often it was extracted again, or put before an answer.")
     tools_used: list[str]
     industry_context: str | None
     created_at: datetime

@@ -73,9 +73,9 @@ def diff(old: str, new: str) -> list[dict[str, str]]:
     lines = unified_diff(
         old.splitlines()[:MAX_LINES], new.splitlines()[:MAX_LINES], lineterm="", n=CONTEXT_LINES
     )
-    shown = [line for number, line in enumerate(lines) if number > 1]  # the first two name the files
+    body = [line for number, line in enumerate(lines) if number > 1]  # the first two name the files
     return [
-        {"kind": _KINDS.get(line[:1], "same"), "text": line if line[0] == "@" else line[1:]} for line in shown
+        {"kind": _KINDS.get(line[:1], "same"), "text": line if line[0] == "@" else line[1:]} for line in body
     ]
 
 
@@ -151,7 +151,7 @@ class ProposeChange(OfAgent):
     file: ProposableFile
     suggested: Content
     reason: Reason
-    base_version: Number | None = Field(None, description="The version that was read; else the one in force.")
+    base_version: Number | None = Field(None, description="The version that was read; else the current one.")
 
 
 class UpdateUser(OfAgent):
@@ -188,7 +188,7 @@ class Rollback(OfAgent):
     version: Number | None = Field(None, description="0 empties the file.")
     snapshot_id: UUID | None = None
     base_version: Number | None = Field(
-        None, description="The version that was read: if another is in force, nothing is changed."
+        None, description="The version that was read: if another is current, nothing is changed."
     )
     reason: str = Field("", max_length=MAX_REASON_CHARS)
 

@@ -44,7 +44,8 @@ def _only_json(value: object, place: str = "") -> None:
             _only_json(part, f"{place}{number}.")
     elif not isinstance(value, str | int | float | None):
         how = "a datetime as its isoformat()" if isinstance(value, date) else "it as text or numbers"
-        raise ValueError(f"{place.rstrip('.')}: JSON has no {type(value).__name__}; give {how}")  # noqa: TRY004
+        problem = f"JSON has no {type(value).__name__}; give {how}"
+        raise ValueError(f"{place.rstrip('.')}: {problem}")  # noqa: TRY004
 
 
 def _json_value(value: JsonObject) -> JsonObject:
@@ -61,8 +62,8 @@ def _json_value(value: JsonObject) -> JsonObject:
 def _known_operators(conditions: JsonObject) -> JsonObject:
     plain_json(conditions, MAX_DEPTH)
     _only_json(conditions)
-    for name, wanted in conditions.items():
-        for operator in wanted if isinstance(wanted, dict) else ():
+    for name, condition in conditions.items():
+        for operator in condition if isinstance(condition, dict) else ():
             if operator not in OPERATORS:
                 raise ValueError(f"{name}: unknown operator {operator!r}: use {', '.join(OPERATORS)}")
     return conditions
@@ -123,7 +124,7 @@ class ItemReference(Request):
 
     namespace: Namespace
     key: Key
-    refresh_ttl: bool = Field(True, description="Let its time begin anew.")
+    refresh_ttl: bool = Field(True, description="Restart its time to live.")
 
 
 GetItems = Items[ItemReference]
@@ -154,7 +155,7 @@ class SearchItems(Request, use_attribute_docstrings=True):
     fits nothing."""
     limit: PageSize = DEFAULT_FOUND
     offset: int = Field(0, ge=0, le=1_000_000)
-    refresh_ttl: bool = Field(True, description="Let the time of the items found begin anew.")
+    refresh_ttl: bool = Field(True, description="Restart the time to live of the items found.")
 
 
 class NamespaceMatch(Request):

@@ -166,7 +166,7 @@ class KnowledgeDetail(BaseModel):
     session_id: str | None
     created_at: datetime
     promoted_at: datetime
-    demoted_at: datetime | None = Field(description="Null: it is in force.")
+    demoted_at: datetime | None = Field(description="Null: it is current.")
     replaced_by: UUID | None = Field(description="The version that took its place.")
     embedded: str | None = Field(description="The model of its vector; null: it is found by its words only.")
     metadata: dict[str, Any]

@@ -146,11 +146,11 @@ class AgentState(BaseModel):
     settings: dict[str, Any] = Field(description="Its own settings; the others are the deployment's.")
     node_count: int = Field(description="Memories it ever had.")
     type_counts: dict[str, int]
-    importance_trigger_curr: float = Field(description="Importance that is left until a reflection is owed.")
+    importance_trigger_curr: float = Field(description="Importance that is left until a reflection is due.")
     importance_ele_n: int = Field(description="Events since the last reflection.")
     created_at: datetime
     profile: Profile | None = Field(
-        None, description="What conversations told about its user in general; only of one agent by its name."
+        None, description="What conversations said about its user in general; only of one agent by its name."
     )
 
 

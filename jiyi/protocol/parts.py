@@ -50,7 +50,7 @@ def parts_of(event: JsonMapping) -> list[JsonObject]:
         raise InvalidEvent(["payload.vector: is of the whole text, which is to be split; leave it out"])
     whole = str(event.get("event_id") or uuid7())
     pieces = split(masked(text), limits.MAX_DESCRIPTION_CHARS, 0)
-    kept = {name: value for name, value in payload.items() if name not in OF_THE_WHOLE}
+    shared = {name: value for name, value in payload.items() if name not in OF_THE_WHOLE}
     provenance = payload.get("provenance") or {}
     return [
         {
@@ -58,7 +58,7 @@ def parts_of(event: JsonMapping) -> list[JsonObject]:
             "event_id": whole if number == 1 else part_id(whole, number),
             "correlation_id": event.get("correlation_id") or whole,
             "payload": {
-                **kept,
+                **shared,
                 field: piece.text,
                 "provenance": {**provenance, "part": {"number": number, "of": len(pieces), "whole": whole}}
                 if isinstance(provenance, dict)

@@ -251,27 +251,25 @@ class RetrieveBody(Question):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_or_many(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        told = {
-            name: given[name]
-            for name in ("query", "queries", "messages")
-            if given.get(name) not in (None, [])
+    def _one_or_many(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        sources = {
+            name: body[name] for name in ("query", "queries", "messages") if body.get(name) not in (None, [])
         }
-        if len(told) > 1:
-            raise ValueError(f"{next(iter(told))}: give only one of {', '.join(told)}")
-        if not told:
+        if len(sources) > 1:
+            raise ValueError(f"{next(iter(sources))}: give only one of {', '.join(sources)}")
+        if not sources:
             raise ValueError(
                 "query: required, but missing: a text, or several as queries, or a dialogue as messages"
             )
-        if given.get("flat") is True and len(told.get("queries", ())) > 1:
+        if body.get("flat") is True and len(sources.get("queries", ())) > 1:
             raise ValueError(
-                f"flat: is for one focal text, but {len(told['queries'])} are given; leave it out and read"
+                f"flat: is for one focal text, but {len(sources['queries'])} are given; leave it out and read"
                 " groups"
             )
-        rest = {name: value for name, value in given.items() if name not in ("query", "queries", "messages")}
-        return {**rest, **({"queries": [told["query"]]} if "query" in told else told)}
+        rest = {name: value for name, value in body.items() if name not in ("query", "queries", "messages")}
+        return {**rest, **({"queries": [sources["query"]]} if "query" in sources else sources)}
 
 
 class ScoreComponent(BaseModel):

@@ -173,9 +173,9 @@ VERDICT_NODES = frozenset({"verdict", "vote", "judge", "adjudicator", "decision"
 
 def kind_of(node_type: str | None, metadata: JsonMapping) -> Kind:
     """Whether an output is a verdict: it says so itself, or its node decides (``include_verdicts``)."""
-    said = metadata.get("kind")
-    if said in ("verdict", "statement"):
-        return "verdict" if said == "verdict" else "statement"
+    kind = metadata.get("kind")
+    if kind in ("verdict", "statement"):
+        return "verdict" if kind == "verdict" else "statement"
     return (
         "verdict"
         if metadata.get("verdict") is True or (node_type or "").lower() in VERDICT_NODES

@@ -28,7 +28,7 @@ class QueryBody(MemoryQuestion):
 
     timeout: Wait = Field(
         QUERY_SECONDS,
-        description="Seconds that the workers get; after that the web answers by itself, by words only.",
+        description="Seconds that the workers get; after that the web answers without them, by words only.",
     )
 
 

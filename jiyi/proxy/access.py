@@ -23,7 +23,7 @@ from jiyi.protocol.wire.json_checks import keys_in, repeated_key, sentence
 from jiyi.protocol.wire.signatures import FORM, parse_key
 
 
-class Refusal(Exception):  # noqa: N818 – its name says what it is
+class ProxyRefusal(Exception):  # noqa: N818 – its name says what it is
     """The proxy's own answer instead of the upstream's."""
 
     def __init__(self, status: int, kind: str, message: str, **headers: str) -> None:
@@ -32,9 +32,9 @@ class Refusal(Exception):  # noqa: N818 – its name says what it is
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def invalid(message: str, status: int = 400) -> Refusal:
+def invalid(message: str, status: int = 400) -> ProxyRefusal:
     """What is wrong with a request."""
-    return Refusal(status, "invalid_request_error", message)
+    return ProxyRefusal(status, "invalid_request_error", message)
 
 
 #: Requests with JSON that ask a model, and for which the deployment's key is lent.
@@ -84,7 +84,7 @@ OF_A_REFERENCE = frozenset({"id", "type", "status", "summary"})
 
 
 def checked_path(path: str) -> str:
-    """A path below ``/v1``, decoded once. Raises :class:`Refusal` for one that may mean another path."""
+    """A path below ``/v1``, decoded once. Raises :class:`ProxyRefusal` for one that may mean another path."""
     if {".", ".."} & set(path.split("/")):
         raise invalid("the path must not leave /v1")
     if PATH.fullmatch(path) is None:
@@ -96,16 +96,18 @@ def refuse_other_sites(request: Request) -> None:
     """Browsers send what any page asks for, and the proxy may have a key of its own.
 
     Raises:
-        Refusal: it comes from a page of another site.
+        ProxyRefusal: it comes from a page of another site.
     """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
     foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
     if foreign or site not in ("none", "same-origin"):
-        raise Refusal(403, "permission_error", "this proxy is for programs, and not for pages of other sites")
+        raise ProxyRefusal(
+            403, "permission_error", "this proxy is for programs, and not for pages of other sites"
+        )
 
 
 def is_asking(request: Request, path: str) -> bool:
-    """Whether it asks a model, with JSON. Raises :class:`Refusal` for one that asks with something else."""
+    """Whether it asks a model, with JSON. Raises :class:`ProxyRefusal` if it asks with something else."""
     if request.method != "POST" or path not in ASKING:
         return False
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -115,10 +117,10 @@ def is_asking(request: Request, path: str) -> bool:
 
 
 def refuse_unless_lent(request: Request, path: str) -> None:
-    """Raises :class:`Refusal` for what the deployment's key of the upstream is not lent for."""
+    """Raises :class:`ProxyRefusal` for what the deployment's key of the upstream is not lent for."""
     if not (is_asking(request, path) or (request.method == "GET" and MODELS.fullmatch(path))):
         needs = f"{request.method} /v1/{path[:100]} needs a key of your own for the upstream"
-        raise Refusal(403, "permission_error", needs)
+        raise ProxyRefusal(403, "permission_error", needs)
 
 
 def keys_sent(headers: Headers) -> tuple[str, dict[str, str]]:
@@ -137,8 +139,10 @@ def keys_sent(headers: Headers) -> tuple[str, dict[str, str]]:
 
 def passed_headers(headers: Headers, theirs: Mapping[str, str]) -> httpx2.Headers:
     """What is sent with the caller's own key, or else with the deployment's."""
-    named = {name.strip().lower() for value in headers.getlist("connection") for name in value.split(",")}
-    dropped = OF_CONNECTION | set(KEY_HEADERS) | named
+    of_connection = {
+        name.strip().lower() for value in headers.getlist("connection") for name in value.split(",")
+    }
+    dropped = OF_CONNECTION | set(KEY_HEADERS) | of_connection
     passed = [
         (name, value)
         for name, value in headers.items()
@@ -163,14 +167,14 @@ def passed_query(request: Request, *, lent: bool) -> str:
 
 
 def refuse_stored(content: bytes, body: Mapping[str, Any]) -> None:
-    """Raises :class:`Refusal` for a request that names what an account stores, or is read in two ways."""
+    """Raises :class:`ProxyRefusal` if a request names what an account stores, or is read in two ways."""
     if names_in(content) != keys_in(body) and (repeated := repeated_key(content)) is not None:
         raise invalid(sentence(repeated))
     place = next(_stored(body), None)
     if place is not None:
-        stored = f"{place}: names what the account behind this proxy stores"
+        problem = f"{place}: names what the account behind this proxy stores"
         instead = "leave it out, or send a key of your own for the upstream"
-        raise Refusal(403, "permission_error", f"{stored}; {instead}")
+        raise ProxyRefusal(403, "permission_error", f"{problem}; {instead}")
 
 
 #: Where something stands: what it is in, and its name or place there. Written out for a refusal only: of a
@@ -187,8 +191,8 @@ def _stored(body: Mapping[str, Any]) -> Iterator[str]:
             waiting += [(part, (path, place)) for place, part in enumerate(value) if _has_parts(part)]
             continue
         kind = value.get("type")
-        given = {name for name, part in value.items() if part not in (None, "", [], {})}
-        if kind == "item_reference" or ("id" in given and given <= OF_A_REFERENCE):
+        fields = {name for name, part in value.items() if part not in (None, "", [], {})}
+        if kind == "item_reference" or ("id" in fields and fields <= OF_A_REFERENCE):
             yield _written((path, "id"))
         for name, part in value.items():
             if part and (name in STORED or (name.endswith(ID_ENDINGS) and name not in IDS_WITHIN)):

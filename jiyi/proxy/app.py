@@ -32,20 +32,20 @@ from jiyi.protocol.conversations import BUDGET
 from jiyi.protocol.limits import TRUSTED_SECONDS
 from jiyi.protocol.wire.signatures import parse_key
 from jiyi.proxy import access, bodies
-from jiyi.proxy.access import OF_CONNECTION, Refusal
+from jiyi.proxy.access import OF_CONNECTION, ProxyRefusal
 from jiyi.proxy.dialects import (
     AnswerReader,
     Anthropic,
-    Dialect,
+    ApiDialect,
+    MemoryInjection,
     OpenAI,
-    Remembered,
+    RequestMessage,
     Responses,
-    Said,
     Where,
-    said,
+    dialogue_of,
     with_memory,
 )
-from jiyi.proxy.keys import CHECK_SECONDS, Busy, Keys, WrongKey
+from jiyi.proxy.keys import CHECK_SECONDS, Busy, KeyChecker, WrongKey
 from jiyi.proxy.memory import RECALL_SECONDS, Conversation, KeyMemory, Memories
 from jiyi.settings import Settings
 
@@ -164,15 +164,15 @@ class _Caller:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _UpstreamRequest:
     """A request for the upstream."""
 
     content: bytes
     #: Without memories, where there are some in it.
     plain: bytes | None = None
-    told: Sequence[Said] = ()
+    messages: Sequence[RequestMessage] = ()
     conversation: Conversation | None = None
-    remembered: Remembered = field(default_factory=Remembered)
+    injection: MemoryInjection = field(default_factory=MemoryInjection)
     #: Whether it is recorded.
     records: bool = False
 
@@ -187,7 +187,7 @@ class Proxy:
             max_connections=MOST_REQUESTS, max_keepalive_connections=100, keepalive_expiry=IDLE_SECONDS
         )
         self._http = http or httpx2.AsyncClient(timeout=timeout, limits=connections, follow_redirects=False)
-        self._keys, self._room = Keys(config.service, config.trust_seconds), bodies.Room()
+        self._keys, self._room = KeyChecker(config.service, config.trust_seconds), bodies.BodyBudget()
         self._memories = Memories(
             config.service, max_tokens=config.max_tokens, seconds=config.recall_seconds, broker=config.broker
         )
@@ -198,25 +198,27 @@ class Proxy:
         dialect = _dialect(request, path)
         try:
             return await self._answer(request, access.checked_path(path), dialect)
-        except Refusal as refusal:
+        except ProxyRefusal as refusal:
             return JSONResponse(dialect.error(str(refusal), refusal.kind), refusal.status, refusal.headers)
 
-    async def _answer(self, request: Request, path: str, dialect: Dialect) -> Response:
+    async def _answer(self, request: Request, path: str, dialect: ApiDialect) -> Response:
         access.refuse_other_sites(request)
         access.is_asking(request, path)
         _mode(request)
         caller = await self._caller(request, path, dialect)
         with self._room.held() as take:
-            asked = _Asked(await bodies.read(request, take))
-            response, pieces = await _while_there(request, self._asked(request, path, dialect, caller, asked))
-        asked.content, asked.plain = b"", None  # the upstream has it
+            outbound = _UpstreamRequest(await bodies.read(request, take))
+            response, pieces = await _while_there(
+                request, self._ask_upstream(request, path, dialect, caller, outbound)
+            )
+        outbound.content, outbound.plain = b"", None  # the upstream has it
         headers = [
             (name, value)
             for name, value in response.headers.multi_items()
             if name.lower() not in OF_CONNECTION - {"content-length"}
         ]
         streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-        memory = caller.memory if response.is_success and asked.records else None
+        memory = caller.memory if response.is_success and outbound.records else None
         reader = AnswerReader(dialect, streamed)
 
         async def passing() -> AsyncIterator[bytes]:
@@ -229,10 +231,11 @@ class Proxy:
                 log.warning("the upstream's answer broke off: %s", words_of(error))
                 raise
             finally:
-                if memory is not None and asked.conversation is not None:  # also of an answer that broke off
+                # Also of an answer that broke off.
+                if memory is not None and outbound.conversation is not None:
                     text = reader.text()
-                    answer = "" if asked.remembered.is_echoed_by(text) else text
-                    memory.record(asked.conversation, asked.told, answer, reader.id)
+                    answer = "" if outbound.injection.is_echoed_by(text) else text
+                    memory.record(outbound.conversation, outbound.messages, answer, reader.id)
                 with CancelScope(shield=True):
                     await response.aclose()
 
@@ -240,8 +243,8 @@ class Proxy:
         passed.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         return passed
 
-    async def _caller(self, request: Request, path: str, dialect: Dialect) -> _Caller:
-        """Raises :class:`Refusal` without a good key of Jiyi's, and where the deployment's is not lent."""
+    async def _caller(self, request: Request, path: str, dialect: ApiDialect) -> _Caller:
+        """Raises :class:`ProxyRefusal` without a good key of Jiyi's, or if the deployment's is not lent."""
         ours, theirs = access.keys_sent(request.headers)
         own = request.headers.get("x-jiyi-key", "").strip()
         key = own or ours or self._config.key
@@ -250,49 +253,49 @@ class Proxy:
             malformed = "X-Jiyi-Key is not in the form of a key (jiyi_…)"
             wrong = malformed if own else "this proxy has no key of its own"
             send = "send a key of Jiyi's in X-Jiyi-Key, or as the API key"
-            raise Refusal(401, "authentication_error", f"{wrong}: {send}")
+            raise ProxyRefusal(401, "authentication_error", f"{wrong}: {send}")
         lent, address = not theirs, request.client.host if request.client else ""
         memory = None
         seconds = CHECK_SECONDS if lent else self._config.recall_seconds
         try:
-            known = await self._keys.check(key, address, seconds)
+            known_key = await self._keys.check(key, address, seconds)
         except WrongKey as error:
             self._memories.drop(key)
-            raise Refusal(401, "authentication_error", str(error)) from None
+            raise ProxyRefusal(401, "authentication_error", str(error)) from None
         except Busy as error:
             if lent:
-                raise Refusal(429, "rate_limit_error", str(error), Retry_After=RETRY_SECONDS) from None
-            known = None
+                raise ProxyRefusal(429, "rate_limit_error", str(error), Retry_After=RETRY_SECONDS) from None
+            known_key = None
         else:
             if lent:
                 access.refuse_unless_lent(request, path)
-            memory = self._memories.of(key, known)
+            memory = self._memories.of(key, known_key)
         usual = self._config.anthropic if dialect.name == "anthropic" else self._config.openai
         upstream = self._config.upstreams.get(parsed.key_id, {}).get(dialect.name, usual)
         headers = access.passed_headers(request.headers, theirs)
         if lent and upstream.key:  # which is for those alone whom the service knows
-            if known is None:
+            if known_key is None:
                 away = "the memory service cannot be asked whether this key is good"
-                raise Refusal(503, "memory_unavailable", away)
+                raise ProxyRefusal(503, "memory_unavailable", away)
             if dialect.name == "anthropic":
                 headers["x-api-key"] = upstream.key
             else:
                 headers["authorization"] = f"Bearer {upstream.key}"
         return _Caller(memory, upstream, headers, lent)
 
-    async def _asked(
-        self, request: Request, path: str, dialect: Dialect, caller: _Caller, asked: _Asked
+    async def _ask_upstream(
+        self, request: Request, path: str, dialect: ApiDialect, caller: _Caller, outbound: _UpstreamRequest
     ) -> tuple[httpx2.Response, AsyncIterator[bytes]]:
-        """The upstream's answer. What it takes to ask is in ``asked``."""
+        """The upstream's answer. What it takes to ask is in ``outbound``."""
         if access.is_asking(request, path) and (caller.lent or path in REMEMBERED):
-            await self._prepare(request, path, dialect, caller, asked)
+            await self._prepare(request, path, dialect, caller, outbound)
         elif caller.lent:
-            asked.content = b""
+            outbound.content = b""
         query = access.passed_query(request, lent=caller.lent)
         url = f"{caller.upstream.url.rstrip('/')}/{path}{'?' if query else ''}{query}"
-        response = await self._send(request.method, url, caller.headers, asked.content)
+        response = await self._send(request.method, url, caller.headers, outbound.content)
         pieces: AsyncIterator[bytes] = response.aiter_raw()
-        if asked.plain is not None and response.status_code in TOO_LONG_STATUSES:
+        if outbound.plain is not None and response.status_code in TOO_LONG_STATUSES:
             refusal = await _begin(pieces)
             if TOO_LONG.search(refusal.decode(errors="replace")):
                 log.warning(
@@ -300,45 +303,48 @@ class Proxy:
                     " without"
                 )
                 await response.aclose()
-                response = await self._send(request.method, url, caller.headers, asked.plain)
+                response = await self._send(request.method, url, caller.headers, outbound.plain)
                 return response, response.aiter_raw()
             pieces = _resumed(refusal, pieces)
         return response, pieces
 
     async def _prepare(
-        self, request: Request, path: str, dialect: Dialect, caller: _Caller, asked: _Asked
+        self, request: Request, path: str, dialect: ApiDialect, caller: _Caller, outbound: _UpstreamRequest
     ) -> None:
         """Check what is lent the deployment's key, and put memories in. Nothing parsed outlives it."""
-        size, (reads, writes) = len(asked.content), _mode(request)
+        size, (reads, writes) = len(outbound.content), _mode(request)
         remembers = path in REMEMBERED and caller.memory is not None and (reads or writes)
 
-        def look() -> tuple[list[Said], Conversation] | None:
+        def look() -> tuple[list[RequestMessage], Conversation] | None:
             """What was said, and whose it is; None where nothing is remembered."""
-            body = bodies.parsed(asked.content)
+            body = bodies.parsed(outbound.content)
             if body is None and caller.lent:
                 raise access.invalid("the request must be a JSON object in UTF-8")
             if body is None:
                 return None  # what is wrong with it is for the upstream to say
             if caller.lent:
-                access.refuse_stored(asked.content, body)
+                access.refuse_stored(outbound.content, body)
             if not remembers:
                 return None
-            return [one._replace(content=None) for one in said(dialect, body)], self.conversation_of(
+            return [one._replace(content=None) for one in dialogue_of(dialect, body)], self.conversation_of(
                 request, dialect, body
             )
 
-        found = await bodies.elsewhere(size, look)
-        if found is None or caller.memory is None:
+        dialogue = await bodies.elsewhere(size, look)
+        if dialogue is None or caller.memory is None:
             return
-        asked.told, asked.conversation = found
-        asked.records = bool(writes and asked.told)
-        if reads and asked.told:
-            asked.remembered = await caller.memory.recall(asked.conversation, asked.told)
-        if asked.remembered:
-            given = (dialect, asked.content, asked.remembered, self._config.where)
-            asked.plain, asked.content = asked.content, await bodies.elsewhere(size, with_memory, *given)
+        outbound.messages, outbound.conversation = dialogue
+        outbound.records = bool(writes and outbound.messages)
+        if reads and outbound.messages:
+            outbound.injection = await caller.memory.recall(outbound.conversation, outbound.messages)
+        if outbound.injection:
+            arguments = (dialect, outbound.content, outbound.injection, self._config.where)
+            outbound.plain, outbound.content = (
+                outbound.content,
+                await bodies.elsewhere(size, with_memory, *arguments),
+            )
 
-    def conversation_of(self, request: Request, dialect: Dialect, body: Mapping[str, Any]) -> Conversation:
+    def conversation_of(self, request: Request, dialect: ApiDialect, body: Mapping[str, Any]) -> Conversation:
         """Whose it is: headers, then what the API itself has for it."""
         in_body = body.get("user")  # Anthropic's ``metadata.user_id`` may be another one in each session
         in_body = in_body if isinstance(in_body, str) and NAME.fullmatch(in_body) else None
@@ -357,10 +363,12 @@ class Proxy:
         except httpx2.InvalidURL as error:
             raise access.invalid(f"the address cannot be sent on: {words_of(error)}") from None
         except httpx2.TimeoutException:
-            raise Refusal(504, "upstream_timeout", f"no answer from {outgoing.url.host} in time") from None
+            raise ProxyRefusal(
+                504, "upstream_timeout", f"no answer from {outgoing.url.host} in time"
+            ) from None
         except httpx2.HTTPError as error:
             unreachable = f"cannot reach {outgoing.url.host}: {words_of(error)}"
-            raise Refusal(502, "upstream_unavailable", unreachable) from None
+            raise ProxyRefusal(502, "upstream_unavailable", unreachable) from None
 
     async def close(self) -> None:
         """Publish what waits, and release the connections."""
@@ -373,7 +381,7 @@ async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """What it comes to, unless the caller leaves before: then it is cancelled, and the upstream's work ends.
 
     Raises:
-        Refusal: the caller has left.
+        ProxyRefusal: the caller has left.
     """
     working = asyncio.ensure_future(work)
     # The body has been read: there is nothing else to come.
@@ -382,7 +390,7 @@ async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise Refusal(LEFT, "client_closed_request", "the caller has left")
+        raise ProxyRefusal(LEFT, "client_closed_request", "the caller has left")
     finally:
         for task in (working, leaving):
             task.cancel()
@@ -414,7 +422,7 @@ async def _resumed(begin: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[by
         yield piece
 
 
-def _dialect(request: Request, path: str) -> Dialect:
+def _dialect(request: Request, path: str) -> ApiDialect:
     if path == "responses":
         return Responses()
     return Anthropic() if path.startswith("messages") or "anthropic-version" in request.headers else OpenAI()

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.wire.bounds import Bounds, TooMuchError
-from jiyi.proxy.access import Refusal
+from jiyi.proxy.access import ProxyRefusal
 
 T = TypeVar("T")
 #: Of each event loop.
@@ -45,11 +45,11 @@ THREADS = 1
 RETRY_SECONDS = "5"
 
 
-#: Takes so many more bytes; raises :class:`Refusal` if there is no room for them.
+#: Takes so many more bytes; raises :class:`ProxyRefusal` if there is no room for them.
 Take = Callable[[int], None]
 
 
-class Room:
+class BodyBudget:
     """Bytes that requests have in hand, out of what there is for all. Of one event loop."""
 
     def __init__(self, most: int = BODIES_BYTES) -> None:
@@ -58,24 +58,24 @@ class Room:
     @contextmanager
     def held(self) -> Iterator[Take]:
         """What one request takes is given back at the end of the block."""
-        held = 0
+        request_bytes = 0
 
         def take(size: int) -> None:
-            nonlocal held
+            nonlocal request_bytes
             if self._taken + size > self._most:
                 busy = "other large requests are on their way; try again in a moment"
-                raise Refusal(503, "overloaded_error", busy, Retry_After=RETRY_SECONDS)
-            held += size
+                raise ProxyRefusal(503, "overloaded_error", busy, Retry_After=RETRY_SECONDS)
+            request_bytes += size
             self._taken += size
 
         try:
             yield take
         finally:
-            self._taken -= held
+            self._taken -= request_bytes
 
 
 async def read(request: Request, take: Take) -> bytes:
-    """The body. Raises :class:`Refusal` if it is too large, too slow, or breaks off."""
+    """The body. Raises :class:`ProxyRefusal` if it is too large, too slow, or breaks off."""
     parts, size = [], 0
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -83,24 +83,24 @@ async def read(request: Request, take: Take) -> bytes:
                 size += len(part)
                 if size > MAX_BODY_BYTES:
                     large = f"the request has more than {MAX_BODY_BYTES:,} bytes"
-                    raise Refusal(413, "request_too_large", large)
+                    raise ProxyRefusal(413, "request_too_large", large)
                 take(len(part))
                 parts.append(part)
     except TimeoutError:
         late = f"the request did not arrive within {BODY_SECONDS:g} s"
-        raise Refusal(408, "request_timeout", late, Connection="close") from None
+        raise ProxyRefusal(408, "request_timeout", late, Connection="close") from None
     except ClientDisconnect:
-        raise Refusal(400, "invalid_request_error", "the request broke off") from None
+        raise ProxyRefusal(400, "invalid_request_error", "the request broke off") from None
     return await elsewhere(size, b"".join, parts)
 
 
 def parsed(content: bytes) -> JsonObject | None:
-    """The request; None if it is no JSON object. Raises :class:`Refusal` if it has too many values."""
+    """The request; None if it is no JSON object. Raises :class:`ProxyRefusal` if it has too many values."""
     try:
         BOUNDS.check(content)
         body = from_json(content)
     except TooMuchError as error:
-        raise Refusal(413, "request_too_large", f"the request has {error}") from None
+        raise ProxyRefusal(413, "request_too_large", f"the request has {error}") from None
     except ValueError:
         return None
     return body if isinstance(body, dict) else None

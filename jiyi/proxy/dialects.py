@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class MemoryInjection:
     """What goes into a request.
 
     Attributes:
@@ -64,11 +64,11 @@ class Remembered:
     def is_echoed_by(self, answer: str) -> bool:
         """Whether an answer begins with a heading of what was put in: a weak model repeats its prompt."""
         first = answer.strip().partition("\n")[0].strip()
-        given = "\n".join([self.stable, *self.recalled.values()])
-        return first.startswith("#") and first in map(str.strip, given.splitlines())
+        injected = "\n".join([self.stable, *self.recalled.values()])
+        return first.startswith("#") and first in map(str.strip, injected.splitlines())
 
 
-class Said(NamedTuple):
+class RequestMessage(NamedTuple):
     """A message of people or of the assistant: its role, its own words, its content, and where that is."""
 
     role: str
@@ -79,20 +79,20 @@ class Said(NamedTuple):
     latest: bool = False
 
 
-class Dialect(ABC):
+class ApiDialect(ABC):
     """One API."""
 
     name: ClassVar[str]
     #: Where a request has its messages.
-    listed: ClassVar[str] = "messages"
+    messages_field: ClassVar[str] = "messages"
 
     def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
         """Role, content and its place of each message, oldest first; nothing of a list in another form."""
-        messages = body.get(self.listed)
+        messages = body.get(self.messages_field)
         if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
             for place, message in enumerate(messages):
                 if message.get("type") in (None, "message") and isinstance(message.get("role"), str):
-                    yield message["role"], message.get("content"), (self.listed, place, "content")
+                    yield message["role"], message.get("content"), (self.messages_field, place, "content")
 
     @abstractmethod
     def instructions(self, body: Mapping[str, Any]) -> str:
@@ -127,14 +127,14 @@ class Dialect(ABC):
         """A refusal of the proxy's own in the API's form."""
 
 
-def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
+def dialogue_of(dialect: ApiDialect, body: Mapping[str, Any]) -> list[RequestMessage]:
     """What people and the assistant said, oldest first; nothing of what a program asks for itself.
 
     A request with more than :data:`MOST_MESSAGES` or :data:`MOST_CHARS` is not read: nothing of it is
     remembered.
     """
-    given = [(ROLES.get(role, role), content, path) for role, content, path in dialect.messages(body)]
-    messages = [(role, content, path) for role, content, path in given if role in ("user", "assistant")]
+    read = [(ROLES.get(role, role), content, path) for role, content, path in dialect.messages(body)]
+    messages = [(role, content, path) for role, content, path in read if role in ("user", "assistant")]
     size = sum(len(text) for _, content, _ in messages for text in texts(content))
     if len(messages) > MOST_MESSAGES or size > MOST_CHARS:
         log.warning(
@@ -150,7 +150,7 @@ def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
         else:
             text = "\n".join(parts).strip()
         if text:
-            result.append(Said(role, text, content, path, latest=path[1:2] in ((), (latest,))))
+            result.append(RequestMessage(role, text, content, path, latest=path[1:2] in ((), (latest,))))
     return [] if is_errand(last, dialect.instructions(body)) else result
 
 
@@ -162,7 +162,9 @@ def _last_place(body: Mapping[str, Any]) -> int:
     return next((place for place in places if not _is_system(_text(items[place], "role"))), -1)
 
 
-def with_memory(dialect: Dialect, content: bytes, remembered: Remembered, where: Where = "system") -> bytes:
+def with_memory(
+    dialect: ApiDialect, content: bytes, injection: MemoryInjection, where: Where = "system"
+) -> bytes:
     """The request with memories: the stable part where it belongs, each recalled one before its message.
 
     Nothing else in it changes. What cannot be read stays unchanged.
@@ -171,15 +173,15 @@ def with_memory(dialect: Dialect, content: bytes, remembered: Remembered, where:
         body, request = from_json(content), JsonText(content)
     except (ValueError, RecursionError):
         return content
-    stable, before = remembered.stable, dict(remembered.recalled)
+    stable, before = injection.stable, dict(injection.recalled)
     if isinstance(dialect, Responses) and body.get("prompt"):  # whose own instructions would be replaced
         where = "user"
     if stable and where == "user":
-        if not remembered.begun:
+        if not injection.begun:
             before[1] = "\n\n".join(filter(None, [stable, before.get(1)]))
     elif stable:
         dialect.put_stable(request, body, stable)
-    users = [message for message in said(dialect, body) if message.role == "user"]
+    users = [message for message in dialogue_of(dialect, body) if message.role == "user"]
     for turn, message in enumerate(users, 1):
         text = before.get(turn)
         if text and isinstance(message.content, str):
@@ -194,7 +196,7 @@ def _after_results(parts: list[Any]) -> int:
     return max((at for at, part in enumerate(parts, 1) if _text(part, "type") == "tool_result"), default=0)
 
 
-class OpenAI(Dialect):
+class OpenAI(ApiDialect):
     """Chat completions, as OpenAI's API and those that follow it have them."""
 
     name = "openai"
@@ -226,7 +228,7 @@ class OpenAI(Dialect):
 class Responses(OpenAI):
     """Responses, as OpenAI's API has them. One of these reads one answer."""
 
-    listed = "input"
+    messages_field = "input"
 
     def __init__(self) -> None:
         #: Item and part of the answer of which text came last; items of which some came.
@@ -277,7 +279,7 @@ class Responses(OpenAI):
         return _text(body, "previous_response_id"), _text(body, "conversation") or _text(conversation, "id")
 
 
-class Anthropic(Dialect):
+class Anthropic(ApiDialect):
     """Messages, as Anthropic's API has them."""
 
     name = "anthropic"
@@ -357,7 +359,7 @@ class AnswerReader:
     Reading must never disturb what passes: what it does not understand it leaves out.
     """
 
-    def __init__(self, dialect: Dialect, streamed: bool) -> None:
+    def __init__(self, dialect: ApiDialect, streamed: bool) -> None:
         self._dialect, self._streamed = dialect, streamed
         utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._decoder = io.IncrementalNewlineDecoder(utf8, translate=True) if streamed else utf8

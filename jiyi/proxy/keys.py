@@ -49,14 +49,14 @@ class Busy(JiyiError):  # noqa: N818 – its name says what happened
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownKey:
     """A key that the service knew: when, and whose it is."""
 
     at: float
     group: str | None
 
 
-class Keys:
+class KeyChecker:
     """Of one service and one event loop.
 
     Args:
@@ -72,13 +72,13 @@ class Keys:
         self._http = http or httpx2.AsyncClient(timeout=CHECK_SECONDS, limits=limits, follow_redirects=False)
         self._trusted_seconds = trusted_seconds
         self._url = f"{service.rstrip('/')}{API}/tools"
-        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._known: OrderedDict[str, KnownKey] = OrderedDict()
         self._questions: dict[str, asyncio.Task[Outcome]] = {}
         self._away_until = float("-inf")
         #: By addresses: how many wrong keys since when.
         self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
-    async def check(self, key: str, address: str, seconds: float = CHECK_SECONDS) -> Known | None:
+    async def check(self, key: str, address: str, seconds: float = CHECK_SECONDS) -> KnownKey | None:
         """What the service says of a key; while it is away, what it last said, for as long as that is
         trusted.
 
@@ -91,11 +91,11 @@ class Keys:
             WrongKey: the service does not know it.
             Busy: there are too many questions.
         """
-        known, now = self._known.get(key), time.monotonic()
-        if known is not None and now - known.at < KNOWN_SECONDS:
-            return known
+        known_key, now = self._known.get(key), time.monotonic()
+        if known_key is not None and now - known_key.at < KNOWN_SECONDS:
+            return known_key
         if now >= self._away_until:
-            if known is None and self._wrong_of(address, now) >= MOST_WRONG:
+            if known_key is None and self._wrong_of(address, now) >= MOST_WRONG:
                 raise Busy("too many wrong keys came from this address")
             outcome = await self._outcome(key, seconds)
             if outcome == "wrong":
@@ -103,8 +103,12 @@ class Keys:
                 raise WrongKey("the memory service does not know this key, or it has expired")
             if outcome == "busy":
                 raise Busy("the memory service does not say whether this key is good: it is asked too often")
-        known = self._known.get(key)
-        return known if known is not None and time.monotonic() - known.at < self._trusted_seconds else None
+        known_key = self._known.get(key)
+        return (
+            known_key
+            if known_key is not None and time.monotonic() - known_key.at < self._trusted_seconds
+            else None
+        )
 
     async def close(self) -> None:
         """Release the connections."""
@@ -118,8 +122,8 @@ class Keys:
         if question is None:
             question = self._questions[key] = asyncio.get_running_loop().create_task(self._ask(key))
             question.add_done_callback(lambda _: self._questions.pop(key, None))
-        done, _ = await asyncio.wait({question}, timeout=seconds)
-        return question.result() if done else "away"
+        ready, _ = await asyncio.wait({question}, timeout=seconds)
+        return question.result() if ready else "away"
 
     async def _ask(self, key: str) -> Outcome:
         try:
@@ -133,7 +137,7 @@ class Keys:
             self._away_until = time.monotonic() + PAUSE_SECONDS
             return "away"
         if response.is_success:
-            self._known[key] = Known(time.monotonic(), response.headers.get(GROUP_HEADER))
+            self._known[key] = KnownKey(time.monotonic(), response.headers.get(GROUP_HEADER))
             self._known.move_to_end(key)
             if len(self._known) > MOST_KEYS:
                 self._known.popitem(last=False)

@@ -28,8 +28,8 @@ from jiyi.protocol import limits
 from jiyi.protocol.conversations import BUDGET
 from jiyi.protocol.recall import InjectedContext
 from jiyi.proxy.bodies import LARGE_BYTES, elsewhere
-from jiyi.proxy.dialects import Remembered, Said
-from jiyi.proxy.keys import Known
+from jiyi.proxy.dialects import MemoryInjection, RequestMessage
+from jiyi.proxy.keys import KnownKey
 from jiyi.settings import Settings, get_settings
 
 log = logging.getLogger(__name__)
@@ -107,16 +107,16 @@ class KeyMemory:
         seconds: longest that recall may take.
     """
 
-    def __init__(self, asking: AsyncClient, telling: Client, *, max_tokens: int, seconds: float) -> None:
-        self._asking, self._telling = asking, telling
+    def __init__(self, reader: AsyncClient, writer: Client, *, max_tokens: int, seconds: float) -> None:
+        self._reader, self._writer = reader, writer
         #: Recall over the broker, which is nearer than over the web.
         self.nearer: AsyncClient | None = None
-        self._outbox = Outbox(self._telling, "a turn", "turns")
+        self._outbox = Outbox(self._writer, "a turn", "turns")
         self._max_tokens, self._seconds = max_tokens, seconds
         #: What was recalled by digests of what the user had said.
         self._recalled: OrderedDict[str, _Recalled] = OrderedDict()
         #: Ids of turns that were published.
-        self._told: OrderedDict[UUID, None] = OrderedDict()
+        self._published: OrderedDict[UUID, None] = OrderedDict()
         #: The sessions of the latest exchanges: programs may leave out what was said first.
         self._sessions: OrderedDict[str, str] = OrderedDict()
         #: Session, and number of the user's messages so far, by digests of the ids under which upstreams keep
@@ -126,43 +126,43 @@ class KeyMemory:
         self._under_way: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
 
-    async def recall(self, conversation: Conversation, said: Sequence[Said]) -> Remembered:
+    async def recall(self, conversation: Conversation, messages: Sequence[RequestMessage]) -> MemoryInjection:
         """What belongs before the answer to the user's last message; nothing if it does not come in time."""
-        users = [message for message in said if message.role == "user"]
+        users = [message for message in messages if message.role == "user"]
         if not users:
-            return Remembered()
-        asked = [message.text for message in users]
-        digests = conversation.digests((conversation.session_id or "", conversation.kept), asked)
+            return MemoryInjection()
+        questions = [message.text for message in users]
+        digests = conversation.digests((conversation.session_id or "", conversation.kept), questions)
         begun = self._thread(conversation)
         before = 0 if begun is None else begun[1]
         if users[-1].latest or digests[-1] not in self._recalled:  # else a call between those of tools
-            session = self._session(conversation, said)
+            session = self._session(conversation, messages)
             numbered = session is not None and (begun is not None or not conversation.kept)
-            turn = before + len(asked) if numbered else None
-            injected = await self._injected(conversation, asked[-1], session, turn)
+            turn = before + len(questions) if numbered else None
+            injected = await self._injected(conversation, questions[-1], session, turn)
             if injected is None:
-                return Remembered()
+                return MemoryInjection()
             recalled = injected.recalled
             if session is not None:
                 # The service knows what there is of before this process began, and what made room.
                 texts = {block.turn: block.text for block in injected.earlier}
                 for turn, digest in enumerate(digests[:-1], before + 1):
-                    known = self._recalled.get(digest) or _Recalled(injected.stable, "")
-                    if known.numbered:
-                        self._recalled[digest] = replace(known, text=texts.get(turn, ""))
-                    elif known.text == recalled:
+                    earlier = self._recalled.get(digest) or _Recalled(injected.stable, "")
+                    if earlier.numbered:
+                        self._recalled[digest] = replace(earlier, text=texts.get(turn, ""))
+                    elif earlier.text == recalled:
                         recalled = ""
             self._recalled[digests[-1]] = _Recalled(injected.stable, recalled, numbered)
             _keep(self._recalled, KEPT_RECALLS)
-        shown = [self._recalled.get(digest) or _Recalled("", "") for digest in digests]
-        texts = {turn: it.text for turn, it in enumerate(shown, 1) if it.text}
-        return Remembered(shown[-1].stable, texts, begun=begun is not None)
+        recalls = [self._recalled.get(digest) or _Recalled("", "") for digest in digests]
+        texts = {turn: it.text for turn, it in enumerate(recalls, 1) if it.text}
+        return MemoryInjection(recalls[-1].stable, texts, begun=begun is not None)
 
     async def _injected(
         self, conversation: Conversation, query: str, session: str | None, turn: int | None
     ) -> InjectedContext | None:
         """What the service says in time."""
-        service = (self.nearer or self._asking).within(self._seconds)
+        service = (self.nearer or self._reader).within(self._seconds)
         try:
             async with asyncio.timeout(self._seconds):
                 return await service.conversations.context(
@@ -184,74 +184,79 @@ class KeyMemory:
         return None
 
     def record(
-        self, conversation: Conversation, said: Sequence[Said], answer: str, answer_id: str = ""
+        self, conversation: Conversation, messages: Sequence[RequestMessage], answer: str, answer_id: str = ""
     ) -> None:
         """Have what was said, and the answer, recorded once. Never raises, never waits."""
         if answer.strip():
-            said = [*said, Said("assistant", answer.strip(), None, ())]
-        session = self._session(conversation, said)
+            messages = [*messages, RequestMessage("assistant", answer.strip(), None, ())]
+        session = self._session(conversation, messages)
         if session is None:
             return
-        for exchange in _exchanges(conversation, said):
+        for exchange in _exchanges(conversation, messages):
             self._sessions[exchange] = session
         _keep(self._sessions, KEPT_SESSIONS)
         begun = self._thread(conversation)
-        turns = sum(message.role == "user" for message in said) + (0 if begun is None else begun[1])
-        for kept in filter(None, (answer_id, conversation.thread)):
-            self._threads[conversation.digest(kept)] = (session, turns)
+        turns = sum(message.role == "user" for message in messages) + (0 if begun is None else begun[1])
+        for answer_ref in filter(None, (answer_id, conversation.thread)):
+            self._threads[conversation.digest(answer_ref)] = (session, turns)
         _keep(self._threads, KEPT_SESSIONS)
-        tell = partial(self._tell, conversation, session, said, answer_id)
-        if not self._under_way and sum(MESSAGE_CHARS + len(message.text) for message in said) < LARGE_BYTES:
-            tell()
+        publish = partial(self._publish, conversation, session, messages, answer_id)
+        if (
+            not self._under_way
+            and sum(MESSAGE_CHARS + len(message.text) for message in messages) < LARGE_BYTES
+        ):
+            publish()
             return
-        task = asyncio.get_running_loop().create_task(self._tell_in_turn(tell))
+        task = asyncio.get_running_loop().create_task(self._publish_in_turn(publish))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _tell_in_turn(self, tell: Callable[[], None]) -> None:
+    async def _publish_in_turn(self, publish: Callable[[], None]) -> None:
         async with self._turn:
-            await elsewhere(LARGE_BYTES, tell)
+            await elsewhere(LARGE_BYTES, publish)
 
-    def _tell(self, conversation: Conversation, session: str, said: Sequence[Said], answer_id: str) -> None:
+    def _publish(
+        self, conversation: Conversation, session: str, messages: Sequence[RequestMessage], answer_id: str
+    ) -> None:
         """Publish what is new. One after the other: it knows what was published."""
         user = () if conversation.user_id is None else (conversation.user_id,)
-        whose = (self._telling.group, conversation.agent_id, session, *user)
+        whose = (self._writer.group, conversation.agent_id, session, *user)
         #: Of what is new in a conversation that the upstream keeps.
         place = conversation.previous or (answer_id if conversation.thread else "")
         before, now = "", datetime.now(UTC)
         times: Counter[tuple[str, str, str]] = Counter()
         events: dict[UUID, Any] = {}
         try:
-            told = recordable(messages_of({"role": role, "text": text} for role, text, *_ in said))
-            for number, message in enumerate(told):
+            turns = recordable(messages_of({"role": role, "text": text} for role, text, *_ in messages))
+            for number, message in enumerate(turns):
                 this = (before, message.role, message.text.strip())
                 again = str(times[this] or "")  # the same, said once more after the same
                 event_id = uuid5(TURNS, conversation.digest(session, *this, *filter(None, (place, again))))
                 times[this] += 1
                 before = this[-1]
-                if number == 1 and event_id in self._told:
+                if number == 1 and event_id in self._published:
                     events.clear()  # the first was published as well, after others that are left out now
-                if event_id not in self._told:
+                if event_id not in self._published:
                     events[event_id] = turn_event(whose, message, event_id, now)
         except InvalidEvent as error:
             log.warning("what was said is not remembered: %s", error)
         if events:
             self._outbox.put(*events.values())
-            self._told.update(dict.fromkeys(events))
-        _keep(self._told, KEPT_TURNS)
+            self._published.update(dict.fromkeys(events))
+        _keep(self._published, KEPT_TURNS)
 
-    def _session(self, conversation: Conversation, said: Sequence[Said]) -> str | None:
+    def _session(self, conversation: Conversation, messages: Sequence[RequestMessage]) -> str | None:
         """The session: as the program calls it, else the upstream's, else by an exchange."""
         if conversation.session_id is not None:
             return conversation.session_id
         if conversation.kept:
             begun = self._thread(conversation)
             return f"proxy-{conversation.digest(conversation.kept)}" if begun is None else begun[0]
-        exchanges = _exchanges(conversation, said)
-        known = next(
+        exchanges = _exchanges(conversation, messages)
+        session = next(
             (self._sessions[exchange] for exchange in reversed(exchanges) if exchange in self._sessions), None
         )
-        return known or (f"proxy-{exchanges[0]}" if exchanges else None)
+        return session or (f"proxy-{exchanges[0]}" if exchanges else None)
 
     def _thread(self, conversation: Conversation) -> tuple[str, int] | None:
         """What is known of a conversation that the upstream keeps."""
@@ -286,28 +291,28 @@ class Memories:
         self._url, self._max_tokens, self._seconds, self._broker = url, max_tokens, seconds, broker
         connections = httpx2.Limits(max_connections=MOST_KEYS, max_keepalive_connections=100)
         tries: Any = {"limits": connections, "retries": CONNECT_RETRIES}
-        self._asking = httpx2.AsyncClient(
+        self._reader = httpx2.AsyncClient(
             transport=httpx2.AsyncHTTPTransport(**tries), follow_redirects=False
         )
-        self._telling = httpx2.Client(transport=httpx2.HTTPTransport(**tries), follow_redirects=False)
+        self._writer = httpx2.Client(transport=httpx2.HTTPTransport(**tries), follow_redirects=False)
         self._keys: OrderedDict[str, KeyMemory] = OrderedDict()
         self._unknown: dict[str, None] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def of(self, key: str, known: Known | None) -> KeyMemory:
-        """Memory with a key that is ``known``, or that the service cannot be asked about."""
+    def of(self, key: str, known_key: KnownKey | None) -> KeyMemory:
+        """Memory with a key that the service knows (``known_key``), or cannot be asked about."""
         memory = self._keys.get(key)
-        if known is not None:
+        if known_key is not None:
             self._unknown.pop(key, None)
         if memory is None:
             memory = self._keys[key] = self._made(key)
-            if known is None:
+            if known_key is None:
                 self._unknown[key] = None
-            for kept, most in ((self._unknown, MOST_UNKNOWN), (self._keys, MOST_KEYS)):
-                if len(kept) > most:
-                    self.drop(next(iter(kept)))
-        if self._broker is not None and memory.nearer is None and known is not None and known.group:
-            memory.nearer = AsyncClient(known.group, settings=self._broker, key=key, url="")
+            for memories, most in ((self._unknown, MOST_UNKNOWN), (self._keys, MOST_KEYS)):
+                if len(memories) > most:
+                    self.drop(next(iter(memories)))
+        if self._broker is not None and memory.nearer is None and known_key is not None and known_key.group:
+            memory.nearer = AsyncClient(known_key.group, settings=self._broker, key=key, url="")
         self._keys.move_to_end(key)
         return memory
 
@@ -323,25 +328,25 @@ class Memories:
         """Publish what waits, of all keys, and release the connections."""
         with ThreadPoolExecutor(MOST_KEYS) as threads:  # each may take seconds: all at the same time
             await asyncio.gather(*self._closing, *(memory.close(threads) for memory in self._keys.values()))
-        await self._asking.aclose()
-        await asyncio.to_thread(self._telling.close)
+        await self._reader.aclose()
+        await asyncio.to_thread(self._writer.close)
 
     def _made(self, key: str) -> KeyMemory:
         settings = get_settings()
-        asking = AsyncClient(transport=AsyncHttpTransport(self._url, settings, None, key, self._asking))
-        telling = Client(transport=HttpTransport(self._url, settings, None, key, self._telling))
-        return KeyMemory(asking, telling, max_tokens=self._max_tokens, seconds=self._seconds)
+        reader = AsyncClient(transport=AsyncHttpTransport(self._url, settings, None, key, self._reader))
+        writer = Client(transport=HttpTransport(self._url, settings, None, key, self._writer))
+        return KeyMemory(reader, writer, max_tokens=self._max_tokens, seconds=self._seconds)
 
 
-def _exchanges(conversation: Conversation, said: Sequence[Said]) -> list[str]:
+def _exchanges(conversation: Conversation, messages: Sequence[RequestMessage]) -> list[str]:
     """Digests of what was answered to what, oldest first."""
     return [
-        conversation.digest(asked.text, answered.text)
-        for asked, answered in pairwise(said)
-        if (asked.role, answered.role) == ("user", "assistant")
+        conversation.digest(question.text, answer.text)
+        for question, answer in pairwise(messages)
+        if (question.role, answer.role) == ("user", "assistant")
     ]
 
 
-def _keep(kept: OrderedDict[Any, Any], most: int) -> None:
-    while len(kept) > most:
-        kept.popitem(last=False)
+def _keep(entries: OrderedDict[Any, Any], most: int) -> None:
+    while len(entries) > most:
+        entries.popitem(last=False)

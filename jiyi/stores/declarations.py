@@ -29,12 +29,12 @@ ALIASES = {"pre": Stage.PRE_GEN_THINKING, "plan": Stage.PRE_GEN_THINKING, "criti
 
 def stage_of(name: str) -> Stage:
     """The stage of that name. Raises ``ValueError`` naming those there are."""
-    wanted = name.strip().lower()
+    key = name.strip().lower()
     try:
-        return ALIASES.get(wanted) or Stage(wanted)
+        return ALIASES.get(key) or Stage(key)
     except ValueError:
-        known = ", ".join([*Stage, *ALIASES])
-        raise ValueError(f"unknown stage {name[:40]!r}; there are {known}") from None
+        stages = ", ".join([*Stage, *ALIASES])
+        raise ValueError(f"unknown stage {name[:40]!r}; there are {stages}") from None
 
 
 #: Items of one search, by default and at most.
@@ -62,11 +62,11 @@ class MemoryAttachmentConfig(Config):
 
     @field_validator("retrieve_stage", mode="before")
     @classmethod
-    def _stages(cls, given: Any) -> Any:
-        named = [given] if isinstance(given, str) else given
-        if isinstance(named, list) and all(isinstance(one, str) for one in named):
-            return list(dict.fromkeys(map(stage_of, named)))
-        return given  # refused by the field's type
+    def _stages(cls, stages: Any) -> Any:
+        names = [stages] if isinstance(stages, str) else stages
+        if isinstance(names, list) and all(isinstance(one, str) for one in names):
+            return list(dict.fromkeys(map(stage_of, names)))
+        return stages  # refused by the field's type
 
     def reads_at(self, stage: Stage) -> bool:
         """Whether the node searches this store at the stage."""
@@ -87,9 +87,9 @@ class MemoryStoreConfig(BaseModel, frozen=True, arbitrary_types_allowed=True):
 
     @property
     def kind(self) -> StoreType:
-        found = store_type(self.type)
-        assert found is not None, "it was checked"
-        return found
+        kind = store_type(self.type)
+        assert kind is not None, "it was checked"
+        return kind
 
 
 class GraphConfig(BaseModel, frozen=True, arbitrary_types_allowed=True):
@@ -152,14 +152,14 @@ def inside(document: Any) -> Mapping[str, Any]:
 
 
 def _entries(whole: Mapping[str, Any], key: str, most: int) -> list[Any]:
-    found = whole.get(key)
-    if found is None:
+    entries = whole.get(key)
+    if entries is None:
         return []
-    if not isinstance(found, list):
+    if not isinstance(entries, list):
         raise ConfigError(f"{key}: must be a list")
-    if len(found) > most:
-        raise ConfigError(f"{key}: has {len(found):,} entries, more than {most:,}")
-    return found
+    if len(entries) > most:
+        raise ConfigError(f"{key}: has {len(entries):,} entries, more than {most:,}")
+    return entries
 
 
 def parse_store(entry: Any, path: str) -> MemoryStoreConfig:
@@ -170,12 +170,12 @@ def parse_store(entry: Any, path: str) -> MemoryStoreConfig:
         if key not in ("name", "type", "config"):
             raise ConfigError(f"{joined(path, str(key))}: unknown; a store has name, type and config")
     name, kind = (_text(entry.get(key), f"{path}.{key}") for key in ("name", "type"))
-    found = store_type(kind)
-    if found is None:
+    cls = store_type(kind)
+    if cls is None:
         raise ConfigError(f"{path}.type: unknown type {kind[:60]!r}; there are {', '.join(type_names())}")
     if entry.get("config") is None:
         raise ConfigError(f"{path}.config: a memory store requires a config block, if only `config: {{}}`")
-    config = checked(found.config_cls, entry["config"], f"{path}.config")
+    config = checked(cls.config_cls, entry["config"], f"{path}.config")
     return MemoryStoreConfig(name=name, type=kind, config=config)
 
 
@@ -189,27 +189,27 @@ def _node(node: Any, path: str) -> tuple[str, tuple[MemoryAttachmentConfig, ...]
         holder, where = config, f"{path}.config"
     if "memory" in holder:
         raise ConfigError(f"{where}.memory: no longer known; list the node's stores in `memories`")
-    given, where = holder.get("memories"), f"{where}.memories"
-    if given is None:
+    attachments, where = holder.get("memories"), f"{where}.memories"
+    if attachments is None:
         return "", (), where
-    if not isinstance(given, list) or len(given) > MAX_ATTACHMENTS:
+    if not isinstance(attachments, list) or len(attachments) > MAX_ATTACHMENTS:
         raise ConfigError(f"{where}: must be a list of at most {MAX_ATTACHMENTS} attachments")
     attached: dict[str, MemoryAttachmentConfig] = {}
-    for number, one in enumerate(given):
-        made = checked(MemoryAttachmentConfig, one, f"{where}[{number}]")
-        if made.name in attached:
+    for number, one in enumerate(attachments):
+        attachment = checked(MemoryAttachmentConfig, one, f"{where}[{number}]")
+        if attachment.name in attached:
             raise ConfigError(
-                f"{where}[{number}].name: {made.name!r} is attached already; give it all its stages in one"
-                " attachment"
+                f"{where}[{number}].name: {attachment.name!r} is attached already; give it all its stages in"
+                " one attachment"
             )
-        attached[made.name] = made
+        attached[attachment.name] = attachment
     return _text(node.get("id"), f"{path}.id"), tuple(attached.values()), where
 
 
-def _text(given: Any, path: str) -> str:
-    if not isinstance(given, str) or not given.strip() or len(given) > MAX_NAME or "\0" in given:
+def _text(text: Any, path: str) -> str:
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_NAME or "\0" in text:
         raise ConfigError(f"{path}: must be a text of 1 to {MAX_NAME} characters")
-    return given.strip()
+    return text.strip()
 
 
 def schema() -> JsonObject:

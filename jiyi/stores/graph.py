@@ -48,10 +48,10 @@ def read_graph(text: str, variables: Mapping[str, str] | None = None) -> Declara
         whole = inside(read_yaml(text, MAX_CHARS))
     except YamlError as error:
         raise ConfigError(f"graph: {error}") from None
-    given = os.environ if variables is None else variables
-    memory = _filled(whole.get("memory") or [], given, "memory")
-    _add_defaults(memory, given)
-    return Declarations(memory=memory, nodes=_filled(whole.get("nodes") or [], given, "nodes"))
+    values = os.environ if variables is None else variables
+    memory = _filled(whole.get("memory") or [], values, "memory")
+    _add_defaults(memory, values)
+    return Declarations(memory=memory, nodes=_filled(whole.get("nodes") or [], values, "nodes"))
 
 
 def _add_defaults(memory: Any, variables: Mapping[str, str]) -> None:
@@ -86,10 +86,10 @@ def _filled(value: Any, variables: Mapping[str, str], path: str) -> Any:
 
 def _node(node: Mapping[str, Any]) -> JsonObject:
     config = node.get("config")
-    kept = {key: node[key] for key in ("id", "memories", "memory") if key in node}
+    fields = {key: node[key] for key in ("id", "memories", "memory") if key in node}
     if isinstance(config, Mapping):
-        kept["config"] = {key: config[key] for key in ("memories", "memory") if key in config}
-    return kept
+        fields["config"] = {key: config[key] for key in ("memories", "memory") if key in config}
+    return fields
 
 
 class Graph:
@@ -183,10 +183,10 @@ class Graph:
             return ServiceStore(self._client, store.name, self.run_id, saved=saved)
         around = Surroundings(graph=self.name, run_id=self.run_id, client=self._client)
         try:
-            made: Store = factory(store.config, around)
+            new_store: Store = factory(store.config, around)
         except Exception as error:
             raise StoreFailed(f"{failed}: {kind_and_words(error)}") from error
-        return made
+        return new_store
 
 
 def _for_service(document: Mapping[str, Any], config: GraphConfig) -> tuple[list[Any], list[Any]]:

@@ -15,17 +15,16 @@ from jiyi.errors import JiyiError, kind_and_words
 from jiyi.protocol.stores import Hit, LogOperation, OperationType, Snapshot, StoreUse
 from jiyi.stores.declarations import MemoryAttachmentConfig, Stage, stage_of
 from jiyi.stores.snapshots import snapshot_of
-from jiyi.stores.store import Payload, Question, Store, Written
+from jiyi.stores.store import Payload, Store, StoreQuestion, Written
 from jiyi.stores.types import Fidelity
-from jiyi.text.prompt import MAX_BUDGET, Line, Section, compose
-from jiyi.text.prompt import Style as PromptStyle
+from jiyi.text.prompt import MAX_BUDGET, Line, PromptStyle, Section, compose
 from jiyi.text.prompting import one_line
 from jiyi.text.words import Language, language_of, tokens
 
 log = logging.getLogger(__name__)
 
 #: Output or input of a node: a text, messages, or their snapshot.
-Said = str | Sequence[Mapping[str, Any]] | Snapshot | None
+NodeContent = str | Sequence[Mapping[str, Any]] | Snapshot | None
 
 
 #: Before and after what was found. The seed's label; the original's is English.
@@ -63,7 +62,7 @@ class Retrieved:
     #: For the agent; None: nothing was found.
     text: str | None
     #: What the text is made of, best first.
-    items: list[Ranked]
+    items: list[RankedHit]
     #: Store → why it gave nothing. The node goes on without it.
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -81,7 +80,7 @@ class Retrieved:
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
+class StoreUpdates:
     """What became of what a node said, by store."""
 
     written: dict[str, Written]
@@ -133,53 +132,60 @@ class MemoryManager:
         for name in dict.fromkeys(one.name for one in self.attachments):
             load(name, self._stores[name])
 
-    def retrieve(self, role: str, query: Said, stage: Stage | str) -> Retrieved:
+    def retrieve(self, role: str, query: NodeContent, stage: Stage | str) -> Retrieved:
         """What the stores have for a question at a stage, in one order; one that fails is named."""
         now, began, style = Stage(stage_of(stage)), time.monotonic(), self._style
         text = _snapshot(query).text
-        found: dict[str, list[Hit]] = {}
+        hits: dict[str, list[Hit]] = {}
         failed: dict[str, str] = {}
         for one in self.attachments:
             if not one.reads_at(now):
                 continue
-            question = Question(
+            question = StoreQuestion(
                 role=role, query=text, top_k=one.top_k, threshold=one.similarity_threshold, stage=now
             )
             try:
-                found[one.name] = [*found.get(one.name, []), *self._stores[one.name].retrieve(question)]
+                hits[one.name] = [*hits.get(one.name, []), *self._stores[one.name].retrieve(question)]
             # A store of anybody's may raise anything, and no node fails for it.
             except Exception as error:  # noqa: BLE001
                 failed[one.name] = _reason(error)
                 log.warning("store %s gave the node %s nothing: %s", one.name, self.node_id, failed[one.name])
-        ranked = rank(found, text, self._clock(), weight=style.weight, fidelity=style.fidelity)
+        ranked = rank(hits, text, self._clock(), weight=style.weight, fidelity=style.fidelity)
         language = language_of(text)
-        memory, taken = rendered(ranked, label=style.label, max_tokens=style.max_tokens, language=language)
-        result = Retrieved(memory or None, taken, failed)
-        counts = {name: sum(one.store == name for one in taken) for name in found} | dict.fromkeys(failed, 0)
+        memory, items = rendered(ranked, label=style.label, max_tokens=style.max_tokens, language=language)
+        result = Retrieved(memory or None, items, failed)
+        counts = {name: sum(one.store == name for one in items) for name in hits} | dict.fromkeys(failed, 0)
         blocks = [one["block"] for one in result.payload["blocks"]]
         self._log("RETRIEVE", now, began, counts, failed, blocks, len(text), len(memory))
         return result
 
-    def update(self, role: str, inputs: Said, output: Said) -> Updated:
+    def update(self, role: str, inputs: NodeContent, output: NodeContent) -> StoreUpdates:
         """Store what the node said in the stores that it writes."""
-        began, given, said = time.monotonic(), _snapshot(inputs), _snapshot(output)
-        payload = Payload(role=role, inputs_text=given.text, input_snapshot=given, output_snapshot=said)
-        done = Updated({}, {})
+        began, input_snapshot, output_snapshot = time.monotonic(), _snapshot(inputs), _snapshot(output)
+        payload = Payload(
+            role=role,
+            inputs_text=input_snapshot.text,
+            input_snapshot=input_snapshot,
+            output_snapshot=output_snapshot,
+        )
+        updates = StoreUpdates({}, {})
         for name, store in self._written().items():
             try:
-                done.written[name] = store.update(payload)
+                updates.written[name] = store.update(payload)
             except Exception as error:  # noqa: BLE001 – as above
-                done.failed[name] = _reason(error)
-                log.warning("store %s took nothing of the node %s: %s", name, self.node_id, done.failed[name])
+                updates.failed[name] = _reason(error)
+                log.warning(
+                    "store %s took nothing of the node %s: %s", name, self.node_id, updates.failed[name]
+                )
                 continue
             if not getattr(store, "durable", False):
-                done.failed.update(save({name: store}))
-        counts = {name: int(one.item_id is not None) for name, one in done.written.items()}
-        counts |= dict.fromkeys(done.failed, 0)
-        blocks = [one.block for one in (*given.blocks, *said.blocks)]
-        sizes = len(given.text), len(said.text)
-        self._log("UPDATE", Stage.FINISHED, began, counts, done.failed, blocks, *sizes)
-        return done
+                updates.failed.update(save({name: store}))
+        counts = {name: int(one.item_id is not None) for name, one in updates.written.items()}
+        counts |= dict.fromkeys(updates.failed, 0)
+        blocks = [one.block for one in (*input_snapshot.blocks, *output_snapshot.blocks)]
+        sizes = len(input_snapshot.text), len(output_snapshot.text)
+        self._log("UPDATE", Stage.FINISHED, began, counts, updates.failed, blocks, *sizes)
+        return updates
 
     def save(self) -> dict[str, str]:
         """Write the stores that the node writes to their files; store → what went wrong."""
@@ -241,9 +247,9 @@ def save(stores: Mapping[str, Store]) -> dict[str, str]:
     return failed
 
 
-def _snapshot(said: Said) -> Snapshot:
+def _snapshot(content: NodeContent) -> Snapshot:
     """What cannot be stored is left out, and of what is too long the beginning is taken."""
-    return said if isinstance(said, Snapshot) else snapshot_of(said or "")
+    return content if isinstance(content, Snapshot) else snapshot_of(content or "")
 
 
 def _reason(error: Exception) -> str:
@@ -251,12 +257,12 @@ def _reason(error: Exception) -> str:
 
 
 def rendered(
-    ranked: Sequence[Ranked],
+    ranked: Sequence[RankedHit],
     *,
     label: str = LABEL,
     max_tokens: int | None = BUDGET,
     language: Language = "en",
-) -> tuple[str, list[Ranked]]:
+) -> tuple[str, list[RankedHit]]:
     """The text, and what is in it; by stores, the one with the best item first. Empty if there is nothing."""
     lines: dict[str, list[Line]] = {one.store: [] for one in ranked}
     for rank, one in sorted(enumerate(ranked), key=lambda pair: pair[1].place):
@@ -264,8 +270,8 @@ def rendered(
     sections = [Section(f"--- {one_line(store)} ---", own, shortens=True) for store, own in lines.items()]
     style = PromptStyle(language, bullet="{number}. ", apart="\n\n", first=label, last=END)
     prompt = compose(sections, max_tokens or MAX_BUDGET, style)
-    taken = sorted((written.line.item for written in prompt.lines), key=lambda item: item[0])
-    return prompt.text, [one for _, one in taken]
+    entries = sorted((written.line.item for written in prompt.lines), key=lambda item: item[0])
+    return prompt.text, [one for _, one in entries]
 
 
 def into_prompt(memory: str | None, message: str) -> str:
@@ -275,17 +281,18 @@ def into_prompt(memory: str | None, message: str) -> str:
 
 def into_messages(memory: str | None, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Messages with one of the user's more, before the last of the user's; unchanged if nothing was found."""
-    found = [dict(message) for message in messages]
+    copies = [dict(message) for message in messages]
     if memory is None:
-        return found
+        return copies
     place = next(
-        (number for number in reversed(range(len(found))) if found[number].get("role") == "user"), len(found)
+        (number for number in reversed(range(len(copies))) if copies[number].get("role") == "user"),
+        len(copies),
     )
-    return [*found[:place], {"role": "user", "content": memory}, *found[place:]]
+    return [*copies[:place], {"role": "user", "content": memory}, *copies[place:]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedHit:
     """An item found, with its store and its score among all."""
 
     store: str
@@ -296,36 +303,36 @@ class Ranked:
 
 
 def rank(
-    found: Mapping[str, Sequence[Hit]],
+    hits_by_store: Mapping[str, Sequence[Hit]],
     query: str,
     now: datetime,
     *,
     weight: float = STORE_WEIGHT,
     fidelity: Fidelity = "jiyi",
-) -> list[Ranked]:
+) -> list[RankedHit]:
     """All items, best first; equal ones in the order of their stores.
 
     A store without scores keeps its own order in the text. If it gives its items in order of time, as a
     blackboard does, the latest count most, and get room first.
     """
-    wanted = _words(query, fidelity)
-    ranked: list[Ranked] = []
-    for store, hits in found.items():
+    query_words = _words(query, fidelity)
+    ranked: list[RankedHit] = []
+    for store, hits in hits_by_store.items():
         # scores are to be comparable: 1 at most
         scale = max([1.0, *(hit.score for hit in hits if hit.score is not None)])
         of_store = []
         for hit in hits:
             text = hit.item.content_summary
-            shared = len(wanted & _words(text, fidelity)) / len(wanted) if wanted else 0.0
+            shared = len(query_words & _words(text, fidelity)) / len(query_words) if query_words else 0.0
             score = NEWNESS * _newness(hit, now) * _length_factor(text) + OVERLAP * shared
             if hit.score is not None and fidelity == "jiyi":
                 score = weight * hit.score / scale + (1 - weight) * score
-            of_store.append(Ranked(store, hit, score))
+            of_store.append(RankedHit(store, hit, score))
         ranked += _in_order(of_store) if fidelity == "jiyi" else of_store
     return sorted(ranked, key=lambda one: -one.score)
 
 
-def _in_order(items: list[Ranked]) -> list[Ranked]:
+def _in_order(items: list[RankedHit]) -> list[RankedHit]:
     """If the store has not scored them, the scores go by its order, or to the latest first."""
     if any(one.hit.score is not None for one in items):
         return items

@@ -86,8 +86,8 @@ def type_names() -> list[str]:
 
 def store_types() -> Mapping[str, StoreType]:
     """Every type by name."""
-    found = ((name, store_type(name)) for name in type_names())
-    return {name: one for name, one in found if one is not None}
+    types = ((name, store_type(name)) for name in type_names())
+    return {name: one for name, one in types if one is not None}
 
 
 def _load(name: str) -> None:

@@ -55,7 +55,7 @@ def snapshot_of(messages: str | Sequence[Mapping[str, Any]], role: str = "user")
         )
         if not isinstance(content, str):
             blocks += [SnapshotBlock(role=whose, block=dict(part)) for part in parts]
-    text = texts[0][1] if len(texts) == 1 else "\n\n".join(f"({whose}) {said}" for whose, said in texts)
+    text = texts[0][1] if len(texts) == 1 else "\n\n".join(f"({whose}) {content}" for whose, content in texts)
     return Snapshot(text=storable(text)[:MAX_TEXT], blocks=blocks)
 
 
@@ -65,16 +65,16 @@ def detach(*snapshots: Snapshot | None) -> tuple[list[Snapshot | None], list[Att
     Raises:
         InvalidRequest: one is larger than ``MAX_ATTACHMENT``, or a block is nested too deeply.
     """
-    found: list[Attached] = []
+    attachments: list[Attached] = []
 
     def bare(one: SnapshotBlock) -> SnapshotBlock:
-        return SnapshotBlock(role=one.role, block=_without_bytes(one.block, one.role, found, {}, 0))
+        return SnapshotBlock(role=one.role, block=_without_bytes(one.block, one.role, attachments, {}, 0))
 
     without = [
         None if shot is None else Snapshot(text=shot.text, blocks=[bare(one) for one in shot.blocks])
         for shot in snapshots
     ]
-    return without, found
+    return without, attachments
 
 
 def reattach(snapshot: Snapshot, read: Callable[[str], bytes | None]) -> Snapshot:
@@ -98,17 +98,17 @@ def held_in(value: Any) -> Iterator[str]:
 
 
 def _without_bytes(
-    value: Any, role: str, found: list[Attached], beside: Mapping[str, Any], depth: int, key: str = ""
+    value: Any, role: str, attachments: list[Attached], beside: Mapping[str, Any], depth: int, key: str = ""
 ) -> Any:
     if depth > MAX_DEPTH:
         raise InvalidRequest([f"blocks: nested more than {MAX_DEPTH} levels deep"])
     if isinstance(value, dict):
         return {
-            name: _without_bytes(one, role, found, {**beside, **value}, depth + 1, name)
+            name: _without_bytes(one, role, attachments, {**beside, **value}, depth + 1, name)
             for name, one in value.items()
         }
     if isinstance(value, list):
-        return [_without_bytes(one, role, found, beside, depth + 1, key) for one in value]
+        return [_without_bytes(one, role, attachments, beside, depth + 1, key) for one in value]
     if not isinstance(value, str):
         return value
     uri = _DATA_URI.match(value)
@@ -130,7 +130,7 @@ def _without_bytes(
         name=_first(beside, _NAME_FIELDS)[:200],
         size=len(data),
     )
-    found.append(Attached(note, data))
+    attachments.append(Attached(note, data))
     return {HELD: sha256, "before": value[:start]}
 
 

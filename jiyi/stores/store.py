@@ -22,7 +22,7 @@ from jiyi.stores.types import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class StoreQuestion:
     """What a node asks a store at a stage."""
 
     role: str
@@ -73,7 +73,7 @@ class Store(Protocol):
     def load(self) -> None:
         """Make ready for use. An error here is the graph's."""
 
-    def retrieve(self, question: Question) -> list[Hit]:
+    def retrieve(self, question: StoreQuestion) -> list[Hit]:
         """The items that fit best, best first (a blackboard: oldest first), with scores if it has any."""
 
     def update(self, payload: Payload) -> Written:
@@ -96,7 +96,7 @@ class LongTermStore:
         if self._client is None:
             raise ConfigError("memory: a store of type `memory` needs a client of the service")
 
-    def retrieve(self, question: Question) -> list[Hit]:
+    def retrieve(self, question: StoreQuestion) -> list[Hit]:
         assert self._client is not None, "it was loaded"
         filters = Filters() if question.threshold < 0 else Filters(min_similarity=question.threshold)
         answer = self._client.retrieve(
@@ -106,11 +106,11 @@ class LongTermStore:
 
     def update(self, payload: Payload) -> Written:
         assert self._client is not None, "it was loaded"
-        said = payload.output_snapshot.text if payload.output_snapshot is not None else payload.inputs_text
-        if not said.strip():
+        text = payload.output_snapshot.text if payload.output_snapshot is not None else payload.inputs_text
+        if not text.strip():
             return Written(None, "nothing was said")
         now = datetime.now(UTC)
-        event = self._client.observe(self._agent or payload.role, said, occurred_at=now)
+        event = self._client.observe(self._agent or payload.role, text, occurred_at=now)
         return Written(str(event), at=now)
 
     def save(self) -> None:
@@ -139,8 +139,8 @@ class ServiceStore:
     def load(self) -> None:
         self._stores.load(name=self._name, run_id=self._run_id)
 
-    def retrieve(self, question: Question) -> list[Hit]:
-        found = self._stores.retrieve(
+    def retrieve(self, question: StoreQuestion) -> list[Hit]:
+        results = self._stores.retrieve(
             name=self._name,
             query=question.query,
             role=question.role,
@@ -148,10 +148,10 @@ class ServiceStore:
             similarity_threshold=question.threshold,
             run_id=self._run_id,
         )
-        return found.hits
+        return results.hits
 
     def update(self, payload: Payload) -> Written:
-        done = self._stores.update(
+        result = self._stores.update(
             name=self._name,
             role=payload.role,
             inputs_text=payload.inputs_text,
@@ -159,7 +159,7 @@ class ServiceStore:
             output_snapshot=payload.output_snapshot,
             run_id=self._run_id,
         )
-        return Written(done.item_id, done.reason)
+        return Written(result.item_id, result.reason)
 
     def save(self) -> None:
         if self._saved:

@@ -32,16 +32,16 @@ class Config(BaseModel, extra="forbid", frozen=True):
     """A part of a declaration. What it does not know is an error: a typo must not switch something off."""
 
 
-def checked(model: type[M], given: Any, path: str) -> M:
-    """``given`` as a model.
+def checked(model: type[M], config: Any, path: str) -> M:
+    """``config`` as a model.
 
     Raises:
         ConfigError: with a sentence for each wrong field, which begins with its path.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(config, Mapping):
         raise ConfigError(f"{path}: must be a mapping of names to values")
     try:
-        return model.model_validate(dict(given))
+        return model.model_validate(dict(config))
     except ValidationError as error:
         raise ConfigError([_sentence(item, path) for item in error.errors(include_url=False)]) from None
 
@@ -103,11 +103,11 @@ class EmbeddingConfig(Config):
 
     @field_validator("provider")
     @classmethod
-    def _known(cls, given: str) -> str:
-        name = ALIASES.get(given.lower(), given.lower())
-        known = {*KNOWN, *PRESETS}
-        if name not in known:
-            raise ValueError(f"unknown provider {given[:40]!r}; there are {', '.join(sorted(known))}")
+    def _known(cls, provider: str) -> str:
+        name = ALIASES.get(provider.lower(), provider.lower())
+        providers = {*KNOWN, *PRESETS}
+        if name not in providers:
+            raise ValueError(f"unknown provider {provider[:40]!r}; there are {', '.join(sorted(providers))}")
         if name in PRESETS and PRESETS[name].no_embeddings:
             raise ValueError(PRESETS[name].no_embeddings)
         return name
@@ -120,10 +120,10 @@ class EmbeddingConfig(Config):
 
     @field_validator("base_url")
     @classmethod
-    def _web_address(cls, given: str | None) -> str | None:
-        if given and not given.startswith(("http://", "https://")):
+    def _web_address(cls, address: str | None) -> str | None:
+        if address and not address.startswith(("http://", "https://")):
             raise ValueError("is no http:// or https:// address")
-        return given or None
+        return address or None
 
 
 #: Providers that are no vendors; ``local`` is the original's name for a model on this machine.
@@ -166,10 +166,10 @@ ENCODINGS = frozenset(
 )
 
 
-def known_encoding(given: str) -> str | None:
+def known_encoding(encoding: str) -> str | None:
     """An encoding of :data:`ENCODINGS`, by the name that Python has for it; None for any other."""
     try:
-        name = codecs.lookup(given).name
+        name = codecs.lookup(encoding).name
     except (LookupError, ValueError):  # ValueError: a NUL in it
         return None
     return name if name in ENCODINGS else None
@@ -251,10 +251,12 @@ class FileSource(Config):
 
     @field_validator("encoding")
     @classmethod
-    def _known_encoding(cls, given: str) -> str:
-        if known_encoding(given) is None:
-            raise ValueError(f"unknown encoding {given!r}; write utf-8, gb18030, big5, shift_jis, latin-1, …")
-        return given
+    def _known_encoding(cls, encoding: str) -> str:
+        if known_encoding(encoding) is None:
+            raise ValueError(
+                f"unknown encoding {encoding!r}; write utf-8, gb18030, big5, shift_jis, latin-1, …"
+            )
+        return encoding
 
     @property
     def endings(self) -> frozenset[str]:
@@ -281,10 +283,10 @@ class FileMemoryConfig(Config):
 
     @field_validator("embedding")
     @classmethod
-    def _has_vectors(cls, given: EmbeddingConfig | None) -> EmbeddingConfig | None:
-        if given is None:
+    def _has_vectors(cls, embedding: EmbeddingConfig | None) -> EmbeddingConfig | None:
+        if embedding is None:
             raise ValueError("a file store needs an embedding: leave it out for the deployment's")
-        return given
+        return embedding
 
     @model_validator(mode="after")
     def _chunks(self) -> FileMemoryConfig:

@@ -73,8 +73,8 @@ def cut_to_tokens(text: str, most: int) -> str:
         if ends:
             place = ends[-1]
             break
-    kept = text[:place].rstrip()
-    return f"{kept}{CUT}" if kept else ""
+    beginning = text[:place].rstrip()
+    return f"{beginning}{CUT}" if beginning else ""
 
 
 def _cost(unit: str) -> int:

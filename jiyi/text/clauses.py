@@ -25,7 +25,8 @@ LEAD_CHARS = 80
 
 _SENTENCE_END = re.compile(
     rf"[。！？；!?;…]+[”’」』）)]*|\n+"
-    rf"|(?<![.\d])(?<!\b[Nn]o)(?<!\b[MD]r)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)(?<!\b[eE]\.g)(?<!\bi\.e)\.+[”’)\"']*(?=\s|$|[{CJK}])|(?<=\d)\.(?=\s|$)|(?<=[^\w\s])\s{{2,}}"
+    r"|(?<![.\d])(?<!\b[Nn]o)(?<!\b[MD]r)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)(?<!\b[eE]\.g)(?<!\bi\.e)"
+    rf"\.+[”’)\"']*(?=\s|$|[{CJK}])|(?<=\d)\.(?=\s|$)|(?<=[^\w\s])\s{{2,}}"
 )
 #: Where a clause of a sentence may end.
 _CLAUSE_END = re.compile(
@@ -83,12 +84,12 @@ class Clause:
 def clauses(text: str) -> list[Clause]:
     """The parts of a message in order, without the marks between them."""
     text = text[:READ_CHARS]
-    found: list[Clause] = []
+    parts: list[Clause] = []
     for number, (start, end) in enumerate(_cut(text, 0, len(text), _SENTENCE_END)):
-        found += _of_sentence(text, start, end, number)
-        if len(found) >= MOST_PARTS:
+        parts += _of_sentence(text, start, end, number)
+        if len(parts) >= MOST_PARTS:
             break
-    return found[:MOST_PARTS]
+    return parts[:MOST_PARTS]
 
 
 def sentences(text: str) -> list[tuple[int, int]]:

@@ -37,36 +37,36 @@ def to_keep(text: str, *, assistant: bool = False) -> str:
     An ``assistant`` that says it will not keep something has just repeated it.
     """
     # Within a document such words are for its own readers; what is asked of us stands before or behind it.
-    asked = text if len(text) <= MOST_CHARS else f"{text[:EDGE_CHARS]}\n{text[-EDGE_CHARS:]}"
-    wish = _AGREES if assistant else _PRIVATE
-    asks = wish.search(asked)
-    if asks is None or asks_how(asked, asks):
+    edges = text if len(text) <= MOST_CHARS else f"{text[:EDGE_CHARS]}\n{text[-EDGE_CHARS:]}"
+    pattern = _AGREES if assistant else _PRIVATE
+    asks = pattern.search(edges)
+    if asks is None or asks_how(edges, asks):
         return text
-    kept = may_be_kept(text, wish)
-    if sum(end - start for start, end in kept) == sum(end - start for start, end in sentences(text)):
+    spans = may_be_kept(text, pattern)
+    if sum(end - start for start, end in spans) == sum(end - start for start, end in sentences(text)):
         return text
     return " ".join(
-        [NOT_KEPT[language_of(text)], *(text[start:end] + _mark_after(text, end) for start, end in kept)]
+        [NOT_KEPT[language_of(text)], *(text[start:end] + _mark_after(text, end) for start, end in spans)]
     )
 
 
-def may_be_kept(text: str, wish: re.Pattern[str] = _PRIVATE) -> list[Span]:
-    """What may be kept of a message that asks not to be: up to a "but not", or the next ``wish``."""
-    kept: list[Span] = []
+def may_be_kept(text: str, pattern: re.Pattern[str] = _PRIVATE) -> list[Span]:
+    """What may be kept of a message that asks not to be: up to a "but not", or the next ``pattern``."""
+    spans: list[Span] = []
     keeps = False
     for begin, end in sentences(text):
         start, sentence = begin, text[begin:end]
         marked = _KEEPS.search(sentence)
         if marked is not None:
             keeps, start = True, begin + marked.start()
-        elif wish.search(sentence):
+        elif pattern.search(sentence):
             keeps = False
         if not keeps:
             continue
         yet = _YET.search(text, start, end)
         keeps = yet is None
-        kept.append((start, end if yet is None else yet.start()))
-    return kept
+        spans.append((start, end if yet is None else yet.start()))
+    return spans
 
 
 def asks_how(text: str, match: re.Match[str]) -> bool:

@@ -104,7 +104,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class PromptStyle:
     """How sections become a text."""
 
     language: Language = "en"
@@ -125,8 +125,8 @@ class Style:
 
 
 #: Of parts that are not all one speaker's.
-SEVERAL_SPEAKERS: dict[Language, Style] = {
-    language: Style(language, between="\n\n", apart="\n\n---\n\n") for language in ("en", "zh")
+SEVERAL_SPEAKERS: dict[Language, PromptStyle] = {
+    language: PromptStyle(language, between="\n\n", apart="\n\n---\n\n") for language in ("en", "zh")
 }
 
 
@@ -144,7 +144,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenLine:
     """A line that is in the prompt, with what is shown of its text and the tokens that it takes."""
 
     line: Line
@@ -162,7 +162,7 @@ class Prompt:
     opening: str
     body: str
     budget: int
-    lines: list[Written] = field(default_factory=list)
+    lines: list[WrittenLine] = field(default_factory=list)
     parts: tuple[Part, ...] = ()
 
     @property
@@ -184,7 +184,7 @@ def joined(*parts: str) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def compose(sections: Sequence[Section], budget: int, style: Style = Style()) -> Prompt:
+def compose(sections: Sequence[Section], budget: int, style: PromptStyle = PromptStyle()) -> Prompt:
     """The sections within ``budget`` tokens (:func:`jiyi.text.budget.estimate_tokens`); empty if no line
     fits.
 
@@ -200,14 +200,14 @@ def compose(sections: Sequence[Section], budget: int, style: Style = Style()) ->
 class _Composer:
     sections: Sequence[Section]
     budget: int
-    style: Style
-    #: Hundredths of a token that are left; what sections took by name; what already stands around their
+    style: PromptStyle
+    #: Hundredths of a token that remain; what sections used by name; what already stands around their
     #: lines.
-    left: int = 0
-    taken: Counter[str] = field(default_factory=Counter)
+    remaining: int = 0
+    spent: Counter[str] = field(default_factory=Counter)
     paid: set[tuple[Any, ...]] = field(default_factory=set)
     #: Section → place of a line → what is shown of it.
-    written: dict[int, dict[int, Written]] = field(default_factory=lambda: defaultdict(dict))
+    written: dict[int, dict[int, WrittenLine]] = field(default_factory=lambda: defaultdict(dict))
     costs: Counter[int] = field(default_factory=Counter)
     #: Sections whose last line was shortened, or had no room.
     full: dict[int, bool] = field(default_factory=dict)
@@ -225,7 +225,7 @@ class _Composer:
             self.run.append(self.run[-1] + apart if self.run else 0)
         # Each half is rounded up separately.
         rounded = TOKEN if any(section.opens for section in self.sections) else 0
-        self.left = self.budget * TOKEN - cost_of(self._frame()) - rounded
+        self.remaining = self.budget * TOKEN - cost_of(self._frame()) - rounded
 
     def choose(self) -> None:
         """Take the lines that fit."""
@@ -267,9 +267,9 @@ class _Composer:
     def _take(self, place: int, number: int, line: Line, floor: int | None = None) -> bool:
         section, text = self.sections[place], line.text.strip()
         around, keys = self._around(place, line)
-        room = min(self.left, self._most(section) - self.taken[section.name]) - around
+        room = min(self.remaining, self._most(section) - self.spent[section.name]) - around
         if floor is not None:
-            room = min(room, floor - self.taken[section.name])
+            room = min(room, floor - self.spent[section.name])
         times = self._places(section)
         most = max(LEAST_TOKENS, int(line.share * self.budget)) if line.share < 1 else MAX_BUDGET
         size = cost_of(text)
@@ -287,11 +287,13 @@ class _Composer:
             cost = times * self._cost(place, line, text)
         if cost > room or (place in self.full and not ends):
             return False
-        self.left -= cost + around
-        self.taken[section.name] += cost + around
+        self.remaining -= cost + around
+        self.spent[section.name] += cost + around
         self.costs[place] += cost + around
         self.paid |= keys
-        self.written[place][number] = Written(line, text, -(-cost // TOKEN), floor is not None, text != whole)
+        self.written[place][number] = WrittenLine(
+            line, text, -(-cost // TOKEN), floor is not None, text != whole
+        )
         return True
 
     def _beginning(self, place: int, line: Line, text: str, room: int) -> str:
@@ -313,8 +315,8 @@ class _Composer:
         if self.style.form == "json":
             return cost_of(visible(json.dumps(_entry(line, text), ensure_ascii=False))) + TOKEN  # and a comma
         together = (other for other, block in enumerate(self.block) if block == self.block[place])
-        taken = sum(len(self.written[other]) for other in together)
-        return cost_of(self._written(line, text, self.sections[place], taken + 1))
+        lines = sum(len(self.written[other]) for other in together)
+        return cost_of(self._written(line, text, self.sections[place], lines + 1))
 
     def _around(self, place: int, line: Line) -> tuple[int, set[tuple[Any, ...]]]:
         """What a line needs that does not stand yet: title, preface and day; and keys of it."""
@@ -331,8 +333,8 @@ class _Composer:
         if line.at is not None and style.days == "above" and style.form != "json":
             day = line.at.date()
             with_year = ("year", block, day.year) not in self.paid
-            shown = f"{day_of(day, style.language, with_year=with_year)} "
-            needed[("day", block, day)] = shown * self._places(section)
+            heading = f"{day_of(day, style.language, with_year=with_year)} "
+            needed[("day", block, day)] = heading * self._places(section)
             needed[("year", block, day.year)] = ""
         new = {key: text for key, text in needed.items() if key not in self.paid}
         return sum(map(cost_of, new.values())), set(new)
@@ -349,8 +351,8 @@ class _Composer:
         if style.form == "json":
             return json.dumps({"note": PREFACE[style.language]}, ensure_ascii=False)
         if style.form == "template":
-            named = {PREFACE_PLACE, *(section.name for section in self.sections)}
-            plain = PLACE.sub(lambda match: " " if match[1] in named else match[0], style.template)
+            places = {PREFACE_PLACE, *(section.name for section in self.sections)}
+            plain = PLACE.sub(lambda match: " " if match[1] in places else match[0], style.template)
             return plain + PREFACE[style.language] * max(1, self._prefaces())
         return f"{style.first} {style.apart if style.last else ''} {style.last}"
 
@@ -385,7 +387,7 @@ class _Composer:
         day = f"{since:%Y-%m-%d}" if self.style.days == "before" else day_of(since, self.style.language)
         return f" ({words.format(day=day)})"
 
-    def _blocks(self) -> Iterator[tuple[Section, list[Written]]]:
+    def _blocks(self) -> Iterator[tuple[Section, list[WrittenLine]]]:
         for _, places in groupby(range(len(self.sections)), key=lambda place: self.block[place]):
             of_block = list(places)
             lines = [one for place in of_block for _, one in sorted(self.written[place].items())]
@@ -394,7 +396,7 @@ class _Composer:
             if lines:
                 yield self.sections[of_block[0]], lines
 
-    def _lines(self, section: Section, lines: Sequence[Written]) -> Iterator[str]:
+    def _lines(self, section: Section, lines: Sequence[WrittenLine]) -> Iterator[str]:
         """Each line, below its day; the first of a year says it, because its digits cost most."""
         day = year = None
         for number, one in enumerate(lines, 1):
@@ -450,22 +452,22 @@ class _Composer:
     # The account
 
     def _part(self, place: int, section: Section) -> Part:
-        given = self._offered(section)
-        limited = given[: section.max_lines]
-        kept, shortened = len(self.written[place]), self.full.get(place, False)
+        lines = self._offered(section)
+        limited = lines[: section.max_lines]
+        count, shortened = len(self.written[place]), self.full.get(place, False)
         reasons = []
-        if more := len(given) - len(limited):
-            reasons.append(f"{more} of {len(given)} items are more than its limit of {section.max_lines}")
+        if more := len(lines) - len(limited):
+            reasons.append(f"{more} of {len(lines)} items are more than its limit of {section.max_lines}")
         most = self._most(section)
-        its_own = most < self.left + self.costs[place]
+        its_own = most < self.remaining + self.costs[place]
         whose = "its own limit" if its_own else "what the budget leaves"
-        if len(limited) > kept:
-            reasons.append(f"{len(limited) - kept} of {len(given)} items do not fit into {whose}")
+        if len(limited) > count:
+            reasons.append(f"{len(limited) - count} of {len(lines)} items do not fit into {whose}")
         tokens = -(-self.costs[place] // TOKEN)
         if shortened:
             reasons.append(f"the last one was shortened to {whose}, {tokens:,} tokens")
         why = f"{section.name}: {'; '.join(reasons)}" if reasons else ""
-        return Part(section.name, kept, len(given) - kept, shortened, tokens, why)
+        return Part(section.name, count, len(lines) - count, shortened, tokens, why)
 
 
 def day_of(day: date, language: Language, *, with_year: bool = True) -> str:

@@ -38,7 +38,8 @@ _INVISIBLE = re.compile(
 )
 #: Characters that may be joined to one emoji, and how.
 _PICTURE = (
-    "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\u3297\u3299"
+    "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff"
+    "\u24c2\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\u3297\u3299"
     "\U0001f000-\U0001faff]"
 )
 _EMOJI = f"{_PICTURE}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?"
@@ -58,8 +59,10 @@ _ENTITY = r"[&\uff06](?=[#\uff03]|lt|gt|amp|quot|\w{2,31}[;\uff1b])"
 _MARKER = rf"{_TAG}|{_BRACKET}|{_ENTITY}|[{{\uff5b](?=[{{%#\uff5b\uff05\uff03])"
 #: Characters of everyday texts, which are seen and need no closer look.
 _EVERYDAY = (
-    "\t\n\x20-\x7e\u00a0-\u00ac\u00ae-\u024f\u0391-\u03a1\u03a3-\u03ff\u0400-\u052f\u05d0-\u05ea\u0620-\u064a\u0904-\u0939\u0e01-\u0e3a"
-    "\u2010-\u2027\u2030-\u205e\u3000-\u303f\u3041-\u3096\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff9f"
+    "\t\n\x20-\x7e\u00a0-\u00ac\u00ae-\u024f\u0391-\u03a1\u03a3-\u03ff\u0400-\u052f\u05d0-\u05ea"
+    "\u0620-\u064a\u0904-\u0939\u0e01-\u0e3a"
+    "\u2010-\u2027\u2030-\u205e\u3000-\u303f\u3041-\u3096\u30a0-\u30ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff9f"
 )
 _RARE = f"[^{_EVERYDAY}]"
 #: A text with none of these stays unchanged; this check takes a tenth of the time.
@@ -75,15 +78,15 @@ def quoted(text: str, room: int | None = None) -> str:
     if len(text) <= room and len(whole) <= room + 2:
         return whole
     fits, too_long = 0, room + 1  # characters of the text
-    shown = f'"{CUT if room > 0 else ""}"'
+    best = f'"{CUT if room > 0 else ""}"'
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
         attempt = quoted(text[:middle] + CUT)
         if len(attempt) <= room + 2:
-            fits, shown = middle, attempt
+            fits, best = middle, attempt
         else:
             too_long = middle
-    return shown
+    return best
 
 
 def quoted_to_tokens(text: str, most: int) -> str:

@@ -19,33 +19,33 @@ def remembered(texts: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Keep the answers for the latest ``texts`` texts: by this alone, because erasures clear it."""
 
     def keep(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        kept = lru_cache(texts)(function)
-        _forgetting.append(kept.cache_clear)
-        return kept  # type: ignore[return-value] # the same arguments, which functools does not say
+        cache = lru_cache(texts)(function)
+        _forgetting.append(cache.cache_clear)
+        return cache  # type: ignore[return-value] # the same arguments, which functools does not say
 
     return keep
 
 
 class Latest(Generic[_K, _T]):
-    """What was worked out of the latest ``kept`` texts, by text; forgotten with all of them. Thread-safe."""
+    """What was worked out of the latest ``size`` texts, by text; forgotten with all of them. Thread-safe."""
 
-    def __init__(self, kept: int) -> None:
-        self._kept, self._lock = kept, Lock()
+    def __init__(self, size: int) -> None:
+        self._size, self._lock = size, Lock()
         self._values: OrderedDict[_K, _T] = OrderedDict()
         _forgetting.append(self.clear)
 
     def of(self, keys: Iterable[_K]) -> dict[_K, _T]:
         """Those that are known."""
         with self._lock:
-            known = {key: self._values[key] for key in keys if key in self._values}
-            for key in known:
+            values = {key: self._values[key] for key in keys if key in self._values}
+            for key in values:
                 self._values.move_to_end(key)
-            return known
+            return values
 
     def keep(self, values: Mapping[_K, _T]) -> None:
         with self._lock:
             self._values.update(values)
-            while len(self._values) > self._kept:
+            while len(self._values) > self._size:
                 self._values.popitem(last=False)
 
     def clear(self) -> int:

@@ -44,7 +44,7 @@ _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """``text`` is the original's ``[start:end]``, without white space around it."""
 
     text: str
@@ -52,7 +52,7 @@ class Piece:
     end: int
 
 
-def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Piece]:
+def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[TextPiece]:
     """The pieces of a text, in order; none of a blank one.
 
     Each has at most ``size`` characters, repeats at most ``overlap`` of the one before, and says something
@@ -65,15 +65,15 @@ def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Piece]:
         raise ValueError(f"size: {size:,} is not between {LEAST_SIZE} and {MOST_SIZE:,} characters")
     if not 0 <= overlap < size // 2:
         raise ValueError(f"overlap: {overlap:,} is not between 0 and half of the size, {size // 2:,}")
-    pieces: list[Piece] = []
-    told = 0
+    pieces: list[TextPiece] = []
+    covered = 0
     for start, end in _windows(text, size, overlap):
         part = text[start:end]
         first = start + len(part) - len(part.lstrip())
         last = start + len(part.rstrip())
-        if last > max(first, told):  # else it is white space, or only what was said before
-            pieces.append(Piece(text[first:last], first, last))
-            told = last
+        if last > max(first, covered):  # else it is white space, or only what was said before
+            pieces.append(TextPiece(text[first:last], first, last))
+            covered = last
     return pieces
 
 

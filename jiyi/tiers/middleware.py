@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox, Publisher
+from jiyi.client.outbox import CLOSE_SECONDS, Outbox, OutboxCounts, Publisher
 from jiyi.errors import InvalidEvent, problems_of, unknown_option
 from jiyi.protocol.base import JsonObject, small_enough, unstorable
 from jiyi.protocol.events import MAX_OUTPUT_CHARS, Execution, NodeExecuted
@@ -46,7 +46,7 @@ class MemoryMiddleware:
         self._outbox = Outbox(publisher, "an output", "outputs", on_failure=on_failure)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> OutboxCounts:
         """What became of the outputs."""
         return self._outbox.counts
 
@@ -128,8 +128,8 @@ def event_of(
     unknown = fields.keys() - Execution.model_fields.keys()
     if unknown:
         raise InvalidEvent([unknown_option(name, Execution.model_fields) for name in sorted(unknown)])
-    found = output.get("metadata") if isinstance(output, Mapping) else None
-    metadata = (dict(found) if isinstance(found, Mapping) else {}) | fields.pop("metadata", {})
+    raw_metadata = output.get("metadata") if isinstance(output, Mapping) else None
+    metadata = (dict(raw_metadata) if isinstance(raw_metadata, Mapping) else {}) | fields.pop("metadata", {})
     payload = {
         "confidence": _confidence(metadata),
         **fields,
@@ -165,8 +165,8 @@ def _confidence(metadata: JsonObject) -> float | None:
 
 def _kept(metadata: JsonObject) -> JsonObject:
     try:
-        kept = small_enough(metadata)
-        to_json(kept)
+        metadata = small_enough(metadata)
+        to_json(metadata)
     except (ValueError, TypeError, RecursionError) as error:
         return {"left_out": f"metadata: {error}"[:MAX_REASON_CHARS]}
-    return {"left_out": "metadata: unstorable text"} if any(unstorable(kept)) else kept
+    return {"left_out": "metadata: unstorable text"} if any(unstorable(metadata)) else metadata

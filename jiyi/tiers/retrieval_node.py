@@ -36,7 +36,7 @@ from jiyi.protocol.tier_questions import (
     TierItem,
 )
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import MAX_BUDGET, Line, Section, Style, compose
+from jiyi.text.prompt import MAX_BUDGET, Line, PromptStyle, Section, compose
 from jiyi.text.words import Language, storable
 
 log = logging.getLogger(__name__)
@@ -127,8 +127,8 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
     @classmethod
     def _days(cls, value: Any) -> Any:
         """``7``, ``"7d"``, ``"36h"``: SPEC-607 has the property under two names and in two forms."""
-        if isinstance(value, str) and (given := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([dh])", value)):
-            return float(given[1]) / (24 if given[2] == "h" else 1)
+        if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([dh])", value)):
+            return float(match[1]) / (24 if match[2] == "h" else 1)
         return value
 
     @property
@@ -177,55 +177,55 @@ class MemoryRetrievalNode:
 
     def process(self, inputs: Mapping[str, Any], emit: Emit | None = None) -> dict[str, Any]:
         """A copy of the inputs with ``history_context``, which is empty where there is none. Never raises."""
-        tell = _Teller(emit, self.node_id)
-        tell("node_state_change", status="running")
+        report = _Emitter(emit, self.node_id)
+        report("node_state_change", status="running")
         context = ""
-        done: dict[str, Any] = {}
+        details: dict[str, Any] = {}
         try:
-            context, done = self._history(inputs, tell)
+            context, details = self._history(inputs, report)
         except Exception as error:  # whatever it is, the workflow goes on
             log.exception("no memory was retrieved")
             ours = isinstance(error, JiyiError)
-            tell("memory_retrieval_error", error=str(error) if ours else kind_and_words(error))
+            report("memory_retrieval_error", error=str(error) if ours else kind_and_words(error))
         sizes = {"context_length": len(context), "context_tokens": estimate_tokens(context)}
-        tell("node_state_change", status="completed", **sizes, **done)
+        report("node_state_change", status="completed", **sizes, **details)
         return {**inputs, CONTEXT_FIELD: context}
 
     async def aprocess(self, inputs: Mapping[str, Any], emit: Emit | None = None) -> dict[str, Any]:
         """The same for asyncio; ``emit`` is called in another thread."""
         return await asyncio.to_thread(self.process, inputs, emit)
 
-    def _history(self, inputs: Mapping[str, Any], tell: _Teller) -> tuple[str, JsonObject]:
+    def _history(self, inputs: Mapping[str, Any], report: _Emitter) -> tuple[str, JsonObject]:
         query, group_id = query_of(inputs), _name(inputs.get("group_id"))
         if self.retriever is None or not query or not group_id:
             missing = "memory service" if self.retriever is None else "group_id" if query else "query"
             return "", {"skipped": f"no {missing}"}
-        wanted = self.properties
-        options = wanted.model_dump(exclude=_OWN, exclude_none=True)
+        properties = self.properties
+        options = properties.model_dump(exclude=_OWN, exclude_none=True)
         session_id = _name(inputs.get("session_id"))
-        if wanted.same_session and session_id:
+        if properties.same_session and session_id:
             options["session_id"] = session_id
-        if wanted.web_results:
-            options |= {"search_type": wanted.search_type, "domains": wanted.domains}
+        if properties.web_results:
+            options |= {"search_type": properties.search_type, "domains": properties.domains}
             options["asking_session"] = session_id or None
         if agent_id := _name(inputs.get("agent_id")):  # also what only the agent that is to speak knows
             options["agent_id"] = agent_id
-        answer = self.retriever.query_memory(query, group_id=group_id, timeout=wanted.timeout, **options)
+        answer = self.retriever.query_memory(query, group_id=group_id, timeout=properties.timeout, **options)
         for tier in answer.failures:
-            tell("memory_retrieval_error", error=tier.message, tier=tier.tier)
+            report("memory_retrieval_error", error=tier.message, tier=tier.tier)
         if answer.status != "failed":
             sources = [item.source for item in answer.results]
-            tell(
+            report(
                 "memory_retrieved",
                 count=len(sources),
                 **{name: sources.count(name) for name in ("hot", "cold", "external")},
             )
         skipped = {tier.tier: tier.message for tier in answer.tiers if tier.state == "skipped"}
         context, left_out = fitting_history(
-            answer.results, wanted.max_tokens, wanted.language, wanted.heading, wanted.style
+            answer.results, properties.max_tokens, properties.language, properties.heading, properties.style
         )
-        said: dict[str, Any] = {"skipped_tiers": skipped} if skipped else {}
-        return context, said | ({"left_out": left_out} if left_out else {})
+        notes: dict[str, Any] = {"skipped_tiers": skipped} if skipped else {}
+        return context, notes | ({"left_out": left_out} if left_out else {})
 
 
 def query_of(inputs: Mapping[str, Any]) -> str:
@@ -256,8 +256,10 @@ def fitting_history(
 
     ``plain`` is without preface and quotation: never for a prompt.
     """
-    made = Style(language, between="\n\n", first=heading or HEADINGS[language], quotes=style == "quoted")
-    prompt = compose([history_section(items, language)], max_tokens or MAX_BUDGET, made)
+    prompt_style = PromptStyle(
+        language, between="\n\n", first=heading or HEADINGS[language], quotes=style == "quoted"
+    )
+    prompt = compose([history_section(items, language)], max_tokens or MAX_BUDGET, prompt_style)
     return f"{prompt.text}\n\n" if prompt.text else "", len(items) - len(prompt.lines)
 
 
@@ -286,7 +288,7 @@ def description(language: Language = "en") -> JsonObject:
     }
 
 
-class _Teller:
+class _Emitter:
     """Calls ``emit``, whose errors are the listener's own affair."""
 
     def __init__(self, emit: Emit | None, node_id: str) -> None:
@@ -295,11 +297,11 @@ class _Teller:
     def __call__(self, event: EventName, **data: Any) -> None:
         if self._emit is None:
             return
-        made = NodeEvent(event=event, timestamp=datetime.now(UTC).isoformat(), data=data)
+        node_event = NodeEvent(event=event, timestamp=datetime.now(UTC).isoformat(), data=data)
         if self._node_id:
-            made["node_id"] = self._node_id
+            node_event["node_id"] = self._node_id
         try:
-            self._emit(made)
+            self._emit(node_event)
         except Exception:
             log.exception("a listener failed at %s", event)
 

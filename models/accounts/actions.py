@@ -68,7 +68,7 @@ def rotate_key(context: Context, request: RotateKey) -> Key:
     now = datetime.now(UTC)
     old = _find(context, request.id)
     if old.connection_id is not None:
-        raise InvalidRequest([f"id: {request.id} is the token of a connection, which renews it by itself"])
+        raise InvalidRequest([f"id: {request.id} is the token of a connection, which renews it"])
     refusal = old.refusal(now)
     if refusal and not api_keys.find(context.connection, [request.key.key_id]):
         raise InvalidRequest([f"id: {request.id} is {refusal}; create a new one"])
@@ -94,10 +94,10 @@ def revoke_key(context: Context, request: RevokeKey) -> Key:
 
     It works no more, from now on and for good; web and intake notice within five seconds.
     """
-    known = _find(context, request.id)
-    if api_keys.revoke(context.connection, known.key_id):
-        context.audit(f"key:{known.key_id}", group_id=known.group_id, name=known.name)
-    return api_keys.one(context.connection, known.key_id)
+    key = _find(context, request.id)
+    if api_keys.revoke(context.connection, key.key_id):
+        context.audit(f"key:{key.key_id}", group_id=key.group_id, name=key.name)
+    return api_keys.one(context.connection, key.key_id)
 
 
 @action("people.list")
@@ -155,10 +155,10 @@ def update_person(context: Context, request: UpdatePerson) -> Person:
 
 def _find(context: Context, key_id: str) -> ApiKey:
     """A key that the actor may change, locked. Raises :class:`NotFound`."""
-    known = api_keys.find(context.connection, [key_id], lock=True).get(key_id)
-    if known is None or not (context.actor.operator or known.group_id == context.group_id):
+    key = api_keys.find(context.connection, [key_id], lock=True).get(key_id)
+    if key is None or not (context.actor.operator or key.group_id == context.group_id):
         raise NotFound(f"id: no key {key_id!r} here; see `jiyi keys list`")
-    return known
+    return key
 
 
 def _insert(
@@ -187,8 +187,8 @@ def _insert(
         created_by=context.actor.name,
     ):
         return True
-    known = api_keys.find(context.connection, [key.key_id]).get(key.key_id)
-    if known is None or (known.secret_hash.hex(), known.group_id) != (key.secret_hash, group_id):
+    existing = api_keys.find(context.connection, [key.key_id]).get(key.key_id)
+    if existing is None or (existing.secret_hash.hex(), existing.group_id) != (key.secret_hash, group_id):
         raise InvalidRequest(["key_id: taken; make a new key"])
     return False
 

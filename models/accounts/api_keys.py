@@ -35,7 +35,7 @@ KEY_SECONDS = 4.0
 MAX_KEYS = 10_000
 #: Most keys that one list shows.
 MAX_LISTED = 1_000
-_K = tables.ApiKey
+_K = tables.ApiKeyRow
 _STATE = case(
     (_K.revoked_at.is_not(None), "revoked"), (_K.expires_at <= func.now(), "expired"), else_="alive"
 )
@@ -82,8 +82,8 @@ def find(connection: Connection, key_ids: Iterable[str], *, lock: bool = False) 
 
 def listed(connection: Connection, group_id: str | None = None) -> list[Key]:
     """Keys of a group, or of all groups and the operators', newest first."""
-    wanted = _SHOWN if group_id is None else _SHOWN.where(_K.group_id == group_id)
-    return fetch(connection, Key, wanted.order_by(_K.created_at.desc(), _K.key_id).limit(MAX_LISTED))
+    statement = _SHOWN if group_id is None else _SHOWN.where(_K.group_id == group_id)
+    return fetch(connection, Key, statement.order_by(_K.created_at.desc(), _K.key_id).limit(MAX_LISTED))
 
 
 def one(connection: Connection, key_id: str) -> Key:
@@ -114,13 +114,13 @@ def insert(
         "expires_at": expires_at,
     }
     row["connection_id"] = connection_id
-    stored = (
+    statement = (
         postgresql.insert(_K)
         .values(key_id=key.key_id, **secrets, **row)
         .on_conflict_do_nothing()
         .returning(_K.key_id)
     )
-    return connection.execute(stored).scalar_one_or_none() is not None
+    return connection.execute(statement).scalar_one_or_none() is not None
 
 
 def revoke(connection: Connection, key_id: str) -> bool:
@@ -155,11 +155,11 @@ class PresentedKeys:
 
     def recognise(self, text: str, now: datetime) -> ApiKey | str:
         """The key that has this text, or a sentence why there is none. Raises :class:`Unanswered`."""
-        given = parse_key(text)
-        if given is None:
+        parts = parse_key(text)
+        if parts is None:
             return "That has not the form of a key, jiyi_<12 characters>_<43 characters>."
-        key = self.known.get(given.key_id)
-        if key is None or not recognises(key.secret_hash, given):
+        key = self.known.get(parts.key_id)
+        if key is None or not recognises(key.secret_hash, parts):
             return "No key of this service."
         refusal = key.refusal(now)
         return f"This key is {refusal}." if refusal else key
@@ -250,20 +250,22 @@ class LookupCache(Generic[K, V]):
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """The values of those keys that have one; all that are not fresh are looked up at once."""
         now = time.monotonic()
-        kept = {key: self.entries.get(key) for key in keys}
+        entries = {key: self.entries.get(key) for key in keys}
         fresh = {
             key: entry
-            for key, entry in kept.items()
+            for key, entry in entries.items()
             if entry is not None and now - entry.asked_at <= self.fresh_seconds
         }
-        wanted = kept.keys() - fresh.keys()
-        if wanted:
+        missing = entries.keys() - fresh.keys()
+        if missing:
             try:
-                value = self._load(wanted)
-                loaded = {key: _Entry(value.get(key), now, now) for key in wanted}
+                value = self._load(missing)
+                loaded = {key: _Entry(value.get(key), now, now) for key in missing}
             except self._unavailable:
-                loaded = {key: entry for key in wanted if (entry := self._stale(kept[key], now)) is not None}
-                if len(loaded) < len(wanted):
+                loaded = {
+                    key: entry for key in missing if (entry := self._stale(entries[key], now)) is not None
+                }
+                if len(loaded) < len(missing):
                     raise
             self._keep(loaded)
             fresh |= loaded
@@ -303,7 +305,9 @@ _REVOKED = (
 )
 _COLUMNS = "key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, connection_id"
 # Of constants.
-_BY_IDS = f"SELECT {_COLUMNS}, {_REVOKED} AS revoked_at FROM api_keys k WHERE key_id = ANY(:ids)"  # noqa: S608
+_BY_IDS = f"""
+    SELECT {_COLUMNS}, {_REVOKED} AS revoked_at FROM api_keys k WHERE key_id = ANY(:ids)
+"""  # noqa: S608
 _FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE OF k")
 _REVOKE = text("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id AND revoked_at IS NULL")
 _EXPIRE = text("UPDATE api_keys SET expires_at = least(expires_at, :at) WHERE key_id = :id")

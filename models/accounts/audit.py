@@ -38,7 +38,7 @@ def record(
 ) -> None:
     """Write one row, in the transaction of the change itself. ``details`` may hold ids and times."""
     row = {"group_id": group_id, "actor": actor, "action": action, "target": target}
-    entry = insert(tables.AuditEntry).values(audit_id=uuid7(), details=to_jsonable_python(details), **row)
+    entry = insert(tables.AuditEntryRow).values(audit_id=uuid7(), details=to_jsonable_python(details), **row)
     connection.execute(entry)
 
 
@@ -63,8 +63,8 @@ def target_of(
 ) -> str | None:
     """The target of what was done since a moment with a detail of this value."""
     what = {"action": action, "detail": detail, "value": value}
-    wanted = {"group": group_id, "first": _first_of(since), **what}
-    return connection.execute(_TARGET, wanted).scalar_one_or_none()
+    parameters = {"group": group_id, "first": _first_of(since), **what}
+    return connection.execute(_TARGET, parameters).scalar_one_or_none()
 
 
 def latest(connection: Connection, target: str, since: datetime) -> AuditEntry | None:

@@ -48,14 +48,14 @@ MAX_CONNECTIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class OAuthTokens:
     access: str
     refresh: str
     scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ConnectionListing:
     """A connection as its person sees it."""
 
     connection_id: UUID
@@ -96,7 +96,7 @@ def begin(
             "secret_hash": _digest(secret),
             "expires_at": datetime.now(UTC) + timedelta(seconds=CODE_SECONDS),
         }
-        connection.execute(postgresql.insert(tables.Connection).values(row))
+        connection.execute(postgresql.insert(tables.ConnectionRow).values(row))
         what: dict[str, Any] = {"client": client, "scopes": list(scopes), "redirect_uri": redirect_uri}
         target, what["group_id"] = f"connection:{connection_id}", group_id
         audit.record(connection, actor=user.actor, action="connection made", target=target, **what)
@@ -105,21 +105,21 @@ def begin(
     return f"{connection_id.hex}.{secret}" if _ask(store) else None
 
 
-def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) -> Tokens | None:
+def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) -> OAuthTokens | None:
     """A code's tokens, once; ``challenge`` follows from the verifier. Raises :class:`Unanswered`."""
 
-    def spend(connection: Connection) -> Tokens | None:
-        found = _find(connection, code, client_id)
-        if found is None:
+    def spend(connection: Connection) -> OAuthTokens | None:
+        match = _find(connection, code, client_id)
+        if match is None:
             return None
-        row, secret = found
+        row, secret = match
         if row["challenge"] is None:
             _end(connection, row, "code used again")
             return None
         if not _is(row["secret_hash"], secret):
             return None
-        asked, known = f"{redirect_uri} {challenge}", f"{row['redirect_uri']} {row['challenge']}"
-        if not hmac.compare_digest(asked.encode(), known.encode()):
+        actual, expected = f"{redirect_uri} {challenge}", f"{row['redirect_uri']} {row['challenge']}"
+        if not hmac.compare_digest(actual.encode(), expected.encode()):
             _end(connection, row, "wrong verifier or redirect_uri")
             return None
         return _renewed(connection, row, secret)
@@ -127,14 +127,14 @@ def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) ->
     return _ask(spend)
 
 
-def refresh(token: str, *, client_id: str) -> Tokens | None:
+def refresh(token: str, *, client_id: str) -> OAuthTokens | None:
     """New tokens; the same ones if it comes again within the grace. Raises :class:`Unanswered`."""
 
-    def spend(connection: Connection) -> Tokens | None:
-        found = _find(connection, token, client_id)
-        if found is None or found[0]["challenge"] is not None:
+    def spend(connection: Connection) -> OAuthTokens | None:
+        match = _find(connection, token, client_id)
+        if match is None or match[0]["challenge"] is not None:
             return None
-        row, secret = found
+        row, secret = match
         if _is(row["secret_hash"], secret):
             return _renewed(connection, row, secret)
         if _is(row["previous_hash"], secret) and datetime.now(UTC) < row["renewed_at"] + GRACE:
@@ -150,24 +150,24 @@ def revoke(token: str, *, client_id: str) -> None:
 
     def end(connection: Connection) -> None:
         if (key := parse_key(token)) is not None:
-            wanted = {"key": key.key_id, "client": _digest(client_id)}
-            of_key = connection.execute(_BY_KEY, wanted).mappings().one_or_none()
+            parameters = {"key": key.key_id, "client": _digest(client_id)}
+            of_key = connection.execute(_BY_KEY, parameters).mappings().one_or_none()
             if of_key is not None and recognises(of_key["key_hash"], key):
                 _end(connection, of_key, "by the program")
-        elif (found := _find(connection, token, client_id)) is not None and _is(
-            found[0]["secret_hash"], found[1]
+        elif (match := _find(connection, token, client_id)) is not None and _is(
+            match[0]["secret_hash"], match[1]
         ):
-            _end(connection, found[0], "by the program")
+            _end(connection, match[0], "by the program")
 
     _ask(end)
 
 
-def listed(connection: Connection, user_id: UUID) -> list[Listed]:
+def listed(connection: Connection, user_id: UUID) -> list[ConnectionListing]:
     """Connections of a person that are not over, newest first."""
-    return [Listed(**row) for row in connection.execute(_LISTED, {"user": user_id}).mappings()]
+    return [ConnectionListing(**row) for row in connection.execute(_LISTED, {"user": user_id}).mappings()]
 
 
-def of(user: User) -> list[Listed]:
+def of(user: User) -> list[ConnectionListing]:
     """The same, asked by themselves. Raises :class:`Unanswered`."""
     return _ask(lambda connection: listed(connection, user.user_id))
 
@@ -191,16 +191,16 @@ def _find(connection: Connection, token: str, client_id: str) -> tuple[RowMappin
         connection_id = UUID(name)
     except ValueError:
         return None
-    wanted = {"id": connection_id, "client": _digest(client_id)}
-    row = connection.execute(_GOOD, wanted).mappings().one_or_none()
+    parameters = {"id": connection_id, "client": _digest(client_id)}
+    row = connection.execute(_GOOD, parameters).mappings().one_or_none()
     return None if row is None else (row, secret)
 
 
-def _is(known: bytes | None, secret: str) -> bool:
-    return known is not None and hmac.compare_digest(known, _digest(secret))
+def _is(expected: bytes | None, secret: str) -> bool:
+    return expected is not None and hmac.compare_digest(expected, _digest(secret))
 
 
-def _renewed(connection: Connection, row: RowMapping, secret: str) -> Tokens | None:
+def _renewed(connection: Connection, row: RowMapping, secret: str) -> OAuthTokens | None:
     """Other tokens for a connection, whose secret is used up; None if somebody has revoked its key."""
     seed, now = secrets.token_bytes(SEED_BYTES), datetime.now(UTC)
     tokens = _tokens(connection, row, secret, seed)
@@ -213,7 +213,7 @@ def _renewed(connection: Connection, row: RowMapping, secret: str) -> Tokens | N
     return tokens
 
 
-def _tokens(connection: Connection, row: RowMapping, secret: str, seed: bytes) -> Tokens | None:
+def _tokens(connection: Connection, row: RowMapping, secret: str, seed: bytes) -> OAuthTokens | None:
     """The tokens of a secret and a seed; the access token becomes the connection's key."""
     key = KeyText(
         _derived("id", secret, seed, base64.b32encode).lower()[:ID_CHARS], _derived("key", secret, seed)
@@ -231,7 +231,7 @@ def _tokens(connection: Connection, row: RowMapping, secret: str, seed: bytes) -
         api_keys.insert(
             connection, new, name=name, expires_at=expires_at, connection_id=row["connection_id"], **whose
         )
-    return Tokens(
+    return OAuthTokens(
         str(key), f"{row['connection_id'].hex}.{_derived('refresh', secret, seed)}", tuple(row["scopes"])
     )
 

@@ -65,14 +65,14 @@ SUBSCRIBER_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class SignInResult:
     """``user``: whose password it is; None: nobody's, or it was not looked at, for ``wait`` seconds more."""
 
     user: User | None
     wait: int = 0
 
 
-def sign_in(name: str, password: str, address: str) -> Attempt:
+def sign_in(name: str, password: str, address: str) -> SignInResult:
     """Look at a password, and audit what came of it.
 
     Raises:
@@ -85,18 +85,18 @@ def sign_in(name: str, password: str, address: str) -> Attempt:
         if guess.wait:
             if guess.first_refused:
                 _record("locked", user, address)
-            return Attempt(None, guess.wait)
+            return SignInResult(None, guess.wait)
         # Also for an unknown name: hashing for known names only would reveal them by the time it takes.
         right = is_password_of(user, password)
         if user is None or not right:
             _record("wrong password", user, address)
-            return Attempt(None)
+            return SignInResult(None)
         _record("signed in", user, address)
     except (Unanswered, HashingBusy):
         _undo(name, address)
         raise
     _undo(name, address, right=True)
-    return Attempt(user)
+    return SignInResult(user)
 
 
 def from_provider(subject: str, name: str, role: Role, groups: list[str] | None, address: str) -> User | None:
@@ -130,16 +130,16 @@ def refuse_from_provider(name: str, address: str) -> None:
     )
 
 
-def confirm(user: User, password: str, address: str) -> Attempt:
+def confirm(user: User, password: str, address: str) -> SignInResult:
     """Whether somebody signed in knows the password; counts and errors as in :func:`sign_in`."""
     guess = _count(user.name, address)
     if guess.wait:
-        return Attempt(None, guess.wait)
+        return SignInResult(None, guess.wait)
     if not is_password_of(user, password):
         _record("wrong password", user, address)
-        return Attempt(None)
+        return SignInResult(None)
     _undo(user.name, address, right=True)
-    return Attempt(user)
+    return SignInResult(user)
 
 
 def sign_out(user: User) -> None:
@@ -151,8 +151,8 @@ def find(user_ids: Collection[UUID]) -> dict[UUID, User]:
     """People by their ids. Raises :class:`Unanswered`."""
 
     def question(connection: Connection) -> dict[UUID, User]:
-        found = {user_id: users.by_id(connection, user_id) for user_id in user_ids}
-        return {user_id: user for user_id, user in found.items() if user is not None}
+        people = {user_id: users.by_id(connection, user_id) for user_id in user_ids}
+        return {user_id: user for user_id, user in people.items() if user is not None}
 
     return _ask(reading(question))
 
@@ -249,10 +249,10 @@ def undo_guess(name: str, address: str) -> None:
 
 def signed_in(name: str, address: str) -> None:
     """The password has come: the guesses before were the person's own, and the address is known as theirs."""
-    _, _, known = _keys(name, address)
+    _, _, addresses_key = _keys(name, address)
     reset_guesses(name)
     with suppress(redis.RedisError):
-        valkey().eval(_KNOW, 1, known, _subscriber(address), time.time(), KNOWN_SECONDS, MAX_KNOWN)
+        valkey().eval(_KNOW, 1, addresses_key, _subscriber(address), time.time(), KNOWN_SECONDS, MAX_KNOWN)
 
 
 def reset_guesses(name: str) -> None:

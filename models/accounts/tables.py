@@ -22,7 +22,7 @@ class Group(Base):
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
 
 
-class ApiKey(Base):
+class ApiKeyRow(Base):
     """A program's key: what it may do, in one group (operators' keys: in all)."""
 
     __tablename__ = "api_keys"
@@ -57,7 +57,7 @@ class ApiKey(Base):
     )
 
 
-class Connection(Base):
+class ConnectionRow(Base):
     """A program that a person let in by OAuth, for one group; its access token is a key."""
 
     __tablename__ = "oauth_connections"
@@ -93,7 +93,7 @@ class Connection(Base):
     expires_at: Mapped[datetime] = mapped_column(Timestamp)
 
 
-class User(Base):
+class UserRow(Base):
     """A person who signs in to the admin. Nobody is deleted, so that the audit log goes on making sense."""
 
     __tablename__ = "users"
@@ -116,7 +116,7 @@ class User(Base):
     disabled_at: Mapped[datetime | None] = mapped_column(Timestamp)
 
 
-class AuditEntry(Base):
+class AuditEntryRow(Base):
     """Who changed memories otherwise than by events, and which. Never pruned."""
 
     __tablename__ = "audit_log"

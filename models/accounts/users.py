@@ -26,7 +26,7 @@ SCOPES: dict[Role, frozenset[KeyScope]] = {
 #: Seconds between two notes that somebody was seen.
 SEEN_SECONDS = 60
 MAX_LISTED = 1_000
-_U = tables.User
+_U = tables.UserRow
 _SHOWN = select(*columns(Person, _U))
 _FULL = select(_U.user_id, _U.name, _U.password_hash, _U.role, _U.groups, _U.epoch, _U.disabled_at)
 #: Groups that the selector offers.
@@ -90,13 +90,13 @@ def insert(
         "role": role,
         "groups": None if groups is None else list(groups),
     }
-    stored = (
+    statement = (
         postgresql.insert(_U)
         .values(user_id=uuid7(), **row)
         .on_conflict_do_nothing(index_elements=["name"])
         .returning(_U.user_id)
     )
-    return connection.execute(stored).scalar_one_or_none() is not None
+    return connection.execute(statement).scalar_one_or_none() is not None
 
 
 def from_provider(

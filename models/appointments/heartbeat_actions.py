@@ -39,10 +39,10 @@ def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> Heartb
     Only what is given changes: whether it is on (it beats first when its interval is over), interval, quiet
     hours (null: none), time zone (the agent's), channel, how forward it is, alerts of a tick.
     """
-    given = request.model_dump(exclude_none=True, exclude={"agent_id"})
-    if given.get("quiet_hours") == "off":
-        given["quiet_hours"] = None
-    return _configured(context, request.agent_id, given)
+    changes = request.model_dump(exclude_none=True, exclude={"agent_id"})
+    if changes.get("quiet_hours") == "off":
+        changes["quiet_hours"] = None
+    return _configured(context, request.agent_id, changes)
 
 
 @action("heartbeats.tick")
@@ -60,9 +60,9 @@ def tick_heartbeat(context: Context, request: OfAgent) -> TickState:
     tick, new_alerts = heartbeats.tick(context.connection, row, now, now)
     context.audit(request.agent_id, alerts=len(new_alerts))
     context.after_commit(partial(heartbeats.publish_delivered, context.group_id, new_alerts, now))
-    shown = heartbeats.alert_page(context.connection, *name, everything=True, limit=max(1, len(new_alerts)))
+    alerts = heartbeats.alert_page(context.connection, *name, everything=True, limit=max(1, len(new_alerts)))
     ids = {new.alert_id for new in new_alerts}
-    return tick.model_copy(update={"alerts": [alert for alert in shown if alert.id in ids]})
+    return tick.model_copy(update={"alerts": [alert for alert in alerts if alert.id in ids]})
 
 
 @action("heartbeats.status")
@@ -99,9 +99,9 @@ def acknowledge_alerts(context: Context, request: ByIds) -> Count:
 
     They are no longer shown; those that are not open are passed over.
     """
-    done = heartbeats.acknowledge(context.connection, context.group_id, request.ids, datetime.now(UTC))
-    context.audit(str(request.ids[0]), alerts=done)
-    return Count(count=done)
+    count = heartbeats.acknowledge(context.connection, context.group_id, request.ids, datetime.now(UTC))
+    context.audit(str(request.ids[0]), alerts=count)
+    return Count(count=count)
 
 
 @action("health.snapshot")
@@ -116,18 +116,18 @@ def health_snapshot(context: Context, request: HealthRequest) -> Health:
     return Health(at=now, **_health(context.connection, context.group_id, request.agent_id, now))
 
 
-def _configured(context: Context, agent_id: str, given: JsonObject) -> HeartbeatState:
+def _configured(context: Context, agent_id: str, changes: JsonObject) -> HeartbeatState:
     name, now = (context.group_id, agent_id), datetime.now(UTC)
     agent = agents.lock_agents(context.connection, [name])[name]
-    if "tz" in given:
-        agent.configure(Configuration.model_validate({"tz": given["tz"]}))
+    if "tz" in changes:
+        agent.configure(Configuration.model_validate({"tz": changes["tz"]}))
         agents.save_agents(context.connection, [agent])
     row = heartbeats.find(context.connection, name, lock=True)
     if row is None:
         before = HeartbeatConfig(tz=agents.time_zone(context.connection, *name))
     else:
         before = heartbeats.config_of(row)
-    config = HeartbeatConfig.model_validate({**before.model_dump(), **given})
+    config = HeartbeatConfig.model_validate({**before.model_dump(), **changes})
     heartbeats.configure(context.connection, name, agent.agent_key, config, now)
     context.audit(agent_id, **config.model_dump(mode="json"))
     return _state(context.connection, name, now)
@@ -168,7 +168,8 @@ def _its(alias: str) -> str:
 def _its_subjects(alias: str) -> str:
     """The group's rows by their subject, an agent or a memory; with an agent, that one's."""
     return f"""(asked.group_id IS NULL OR {alias}.group_id = asked.group_id)
-            AND (asked.agent_id IS NULL OR {alias}.subject_id IN (SELECT id FROM its))"""  # noqa: S608 – no value
+            AND (asked.agent_id IS NULL OR {alias}.subject_id IN (SELECT id FROM its))
+    """  # noqa: S608 – no value
 
 
 _GROUP = text(f"""

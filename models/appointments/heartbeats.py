@@ -27,13 +27,13 @@ from uuid6 import uuid7
 from engine.appointments.schedule import (
     AGAIN_AFTER,
     UNSEEN_AFTER,
-    Facts,
+    HeartbeatFacts,
     QuietHours,
     findings,
     is_quiet,
-    listed,
+    list_items,
     loud_from,
-    to_tell,
+    select_findings,
 )
 from jiyi.protocol.appointments import (
     AlertState,
@@ -49,7 +49,7 @@ from jiyi.protocol.base import JsonObject
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from jiyi.zones import zone_of
-from models.appointments.tables import Alert, Heartbeat, HeartbeatTick
+from models.appointments.tables import Alert, HeartbeatRow, HeartbeatTick
 from models.db.connection import CLOCK_AHEAD
 from models.db.rows import columns, fetch, records
 from models.growth.identity import current_file
@@ -63,8 +63,10 @@ KEPT_TICKS = 500
 PAINS = 3
 #: A heartbeat with its agent's time zone.
 _TZ = func.coalesce(Agent.settings["tz"].astext, bindparam("tz", callable_=lambda: get_settings().tz))
-_OF_AGENT: Select[Any] = select(*Heartbeat.__table__.columns, _TZ.label("tz")).join_from(
-    Heartbeat, Agent, and_(Agent.group_id == Heartbeat.group_id, Agent.agent_id == Heartbeat.agent_id)
+_OF_AGENT: Select[Any] = select(*HeartbeatRow.__table__.columns, _TZ.label("tz")).join_from(
+    HeartbeatRow,
+    Agent,
+    and_(Agent.group_id == HeartbeatRow.group_id, Agent.agent_id == HeartbeatRow.agent_id),
 )
 #: Alerts that were acknowledged are kept so long.
 SEEN_KEPT = timedelta(days=90)
@@ -72,34 +74,34 @@ SEEN_KEPT = timedelta(days=90)
 
 def find(connection: Connection, name: AgentName, *, lock: bool = False) -> Row[Any] | None:
     """An agent's heartbeat, or None: it was never configured."""
-    query = _OF_AGENT.where(*_of(Heartbeat, name))
-    return connection.execute(query.with_for_update(of=Heartbeat) if lock else query).one_or_none()
+    query = _OF_AGENT.where(*_of(HeartbeatRow, name))
+    return connection.execute(query.with_for_update(of=HeartbeatRow) if lock else query).one_or_none()
 
 
 def heartbeat_page(connection: Connection, group_id: str, after: str, limit: int) -> list[Row[Any]]:
     """A group's heartbeats in the order of their agents, after the one named."""
-    which = (Heartbeat.group_id == group_id, Heartbeat.agent_id > after)
-    return list(connection.execute(_OF_AGENT.where(*which).order_by(Heartbeat.agent_id).limit(limit)))
+    which = (HeartbeatRow.group_id == group_id, HeartbeatRow.agent_id > after)
+    return list(connection.execute(_OF_AGENT.where(*which).order_by(HeartbeatRow.agent_id).limit(limit)))
 
 
 def configure(
     connection: Connection, name: AgentName, agent_key: UUID, config: HeartbeatConfig, now: datetime
 ) -> None:
     """Keep it; a heartbeat that is switched on, or gets another interval, beats first after that interval."""
-    known = find(connection, name, lock=True)
+    current = find(connection, name, lock=True)
     start, end = config.quiet_hours.times if config.quiet_hours else (None, None)
     fields = config.model_dump(exclude={"quiet_hours", "tz"})
     fields |= {"quiet_from": start, "quiet_to": end, "updated_at": now}
-    beats = known is not None and known.enabled and known.next_tick_at is not None
+    beats = current is not None and current.enabled and current.next_tick_at is not None
     if not config.enabled:
         fields |= {"next_tick_at": None}
-    elif known is None or not beats or known.interval_minutes != config.interval_minutes:
+    elif current is None or not beats or current.interval_minutes != config.interval_minutes:
         fields |= {"next_tick_at": now + timedelta(minutes=config.interval_minutes), "owed_for": None}
-    if known is None:
+    if current is None:
         row = {"group_id": name[0], "agent_id": name[1], "agent_key": agent_key, **fields}
-        connection.execute(insert(Heartbeat), row)
+        connection.execute(insert(HeartbeatRow), row)
     else:
-        connection.execute(update(Heartbeat).where(*_of(Heartbeat, name)).values(**fields))
+        connection.execute(update(HeartbeatRow).where(*_of(HeartbeatRow, name)).values(**fields))
 
 
 def config_of(row: Row[Any]) -> HeartbeatConfig:
@@ -126,8 +128,8 @@ def quiet_of(row: Row[Any]) -> QuietHours | None:
 
 def locked(connection: Connection, group_id: str, agent_keys: Sequence[UUID]) -> list[Row[Any]]:
     """The heartbeats of these agents that are switched on, locked until the transaction ends."""
-    which = (Heartbeat.group_id == group_id, Heartbeat.agent_key.in_(agent_keys), Heartbeat.enabled)
-    query = _OF_AGENT.where(*which).order_by(Heartbeat.agent_id).with_for_update(of=Heartbeat)
+    which = (HeartbeatRow.group_id == group_id, HeartbeatRow.agent_key.in_(agent_keys), HeartbeatRow.enabled)
+    query = _OF_AGENT.where(*which).order_by(HeartbeatRow.agent_id).with_for_update(of=HeartbeatRow)
     return list(connection.execute(query))
 
 
@@ -142,9 +144,9 @@ def note_tick(
     connection.execute(_PRUNE, {**whose, "kept": KEPT_TICKS})
 
 
-def clear_owed(connection: Connection, name: AgentName) -> None:
+def clear_pending(connection: Connection, name: AgentName) -> None:
     """Its tick is not due yet: the scan enqueues it again when it is."""
-    connection.execute(update(Heartbeat).where(*_of(Heartbeat, name)).values(owed_for=None))
+    connection.execute(update(HeartbeatRow).where(*_of(HeartbeatRow, name)).values(owed_for=None))
 
 
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
@@ -163,19 +165,19 @@ def history(connection: Connection, name: AgentName, limit: int) -> list[JsonObj
     return records(connection, query.order_by(HeartbeatTick.due_at.desc()).limit(limit))
 
 
-def facts(connection: Connection, row: Row[Any], now: datetime) -> Facts:
+def facts(connection: Connection, row: Row[Any], now: datetime) -> HeartbeatFacts:
     """What the agent has to look after."""
     whose = {"group": row.group_id, "agent": row.agent_id, "key": row.agent_key}
     limits = {"unseen": now - UNSEEN_AFTER, "now": now, "pains": PAINS}
     counts = connection.execute(_FACTS, whose | limits).one()
-    return Facts(
+    return HeartbeatFacts(
         unseen=counts.unseen,
         late_seconds=counts.late,
         dead_letters=counts.dead,
         without_vector=counts.without_vector,
         last_interaction_at=counts.last_turn_at,
         pains=tuple(counts.pains or ()),
-        checklist=listed(current_file(connection, (row.group_id, row.agent_id), "HEARTBEAT").content),
+        checklist=list_items(current_file(connection, (row.group_id, row.agent_id), "HEARTBEAT").content),
         language=language_of(counts.last_turn or ""),
     )
 
@@ -195,8 +197,8 @@ def tick(
     """Look after everything, and keep what there is to say. Under the lock; publish after commit."""
     name = (row.group_id, row.agent_id)
     all_findings = findings(facts(connection, row, now), now)
-    told = subjects_since(connection, name, now - AGAIN_AFTER)
-    chosen = to_tell(all_findings, row.proactivity, row.max_alerts, told)
+    recent_subjects = subjects_since(connection, name, now - AGAIN_AFTER)
+    chosen = select_findings(all_findings, row.proactivity, row.max_alerts, recent_subjects)
     zone, quiet = zone_of(row.tz), quiet_of(row)
     new_alerts = [
         NewAlert(
@@ -251,16 +253,16 @@ def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: 
 
 def publish_delivered(group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
     """Send live events for the alerts that were delivered just now."""
-    stream.publish_all(_news(group_id, alert) for alert in alerts if alert.deliver_at <= now)
+    stream.publish_all(_live_event(group_id, alert) for alert in alerts if alert.deliver_at <= now)
 
 
-def deliver(connection: Connection, now: datetime, limit: int) -> list[stream.News]:
+def deliver(connection: Connection, now: datetime, limit: int) -> list[stream.LiveEvent]:
     """Deliver alerts whose quiet hours are over; returns the live events, to be sent after the commit.
 
     Also those that were made while a clock was ahead: that clock set the end of their quiet hours.
     """
     rows = connection.execute(_DELIVER, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).all()
-    return [_news(row.group_id, row) for row in rows]
+    return [_live_event(row.group_id, row) for row in rows]
 
 
 def alert_page(
@@ -298,11 +300,11 @@ def subjects_since(connection: Connection, name: AgentName, since: datetime) -> 
     return {(row.source, row.subject) for row in connection.execute(query)}
 
 
-def _news(group_id: str, alert: NewAlert | Row[Any]) -> stream.News:
-    told = {"id": str(alert.alert_id), "agent": alert.agent_id}
+def _live_event(group_id: str, alert: NewAlert | Row[Any]) -> stream.LiveEvent:
+    details = {"id": str(alert.alert_id), "agent": alert.agent_id}
     fields = ("source", "urgency", "channel", "target_type", "target_id")
-    told |= {name: value for name in fields if (value := getattr(alert, name)) is not None}
-    return group_id, "alert.delivered", told
+    details |= {name: value for name in fields if (value := getattr(alert, name)) is not None}
+    return group_id, "alert.delivered", details
 
 
 _SET_RIGHT = text("""

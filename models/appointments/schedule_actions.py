@@ -13,15 +13,22 @@ from engine.appointments.changes import (
     Appointment,
     ChangeTimes,
     Fit,
-    Likeness,
     ShownAppointment,
+    Similarity,
     asking_back,
     confirmation,
-    find_meant,
+    match_appointments,
     move_timing,
     read_change,
 )
-from engine.appointments.parse import Asked, Request, local_now, parse, readable, without_courtesies
+from engine.appointments.parse import (
+    AppointmentRequest,
+    RequestKind,
+    local_now,
+    parse,
+    readable,
+    without_courtesies,
+)
 from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
 from engine.times.clocks import Impossible
 from engine.times.recurring import Lead
@@ -81,16 +88,18 @@ def create_schedule(context: Context, request: CreateSchedule) -> AskedSchedules
     """
     now = datetime.now(UTC)
     tz = request.tz or agents.time_zone(context.connection, context.group_id, request.agent_id)
-    parsed = Exact(_given(request, tz, now)) if request.text is None else parse(request.text, now, tz)
-    return _take_down(context, request, parsed, now)
+    parsed = (
+        Exact(_field_schedule(request, tz, now)) if request.text is None else parse(request.text, now, tz)
+    )
+    return _create(context, request, parsed, now)
 
 
-def _take_down(
+def _create(
     context: Context, request: CreateSchedule, parsed: Parsed, now: datetime, request_id: UUID | None = None
 ) -> AskedSchedules:
     """Keep the likeliest reading of a request that was parsed at ``now``."""
     if isinstance(parsed, Unclear):
-        question = asking_back(parsed.reason, request.text or "") if parsed.asked else None
+        question = asking_back(parsed.reason, request.text or "") if parsed.is_request else None
         return AskedSchedules(certainty=_certainty(parsed), reason=parsed.reason, confirmation=question)
     name, certainty = (context.group_id, request.agent_id), _certainty(parsed)
     schedule, *rest = _schedules(parsed)
@@ -100,17 +109,19 @@ def _take_down(
         raise InvalidRequest(["at: that time has passed; give one that is to come"])
     agents.lock_agents(context.connection, [name])
     sentence = confirmation(schedule, next_run, request.text or schedule.task, sure=certainty == "exact")
-    known = schedules.find_same(context.connection, name, schedule, request.user_id)
-    if known is not None:
-        return AskedSchedules(certainty=certainty, schedule=known, confirmation=sentence, alternatives=others)
+    existing = schedules.find_same(context.connection, name, schedule, request.user_id)
+    if existing is not None:
+        return AskedSchedules(
+            certainty=certainty, schedule=existing, confirmation=sentence, alternatives=others
+        )
     if schedules.count(context.connection, name) >= MAX_SCHEDULES:
         raise InvalidRequest([f"agent_id: {request.agent_id!r} has {MAX_SCHEDULES} schedules; delete some"])
     target = request.target or Target(type=schedule.target, id=None)
     whose = (request.session_id, request.user_id)
-    kept = schedules.add(context.connection, name, schedule, target, *whose, next_run)
+    created = schedules.add(context.connection, name, schedule, target, *whose, next_run)
     details: dict[str, Any] = {"request": request_id} if request_id else {}
-    context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind, **details)
-    return AskedSchedules(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
+    context.audit(str(created.id), agent=request.agent_id, kind=created.kind, **details)
+    return AskedSchedules(certainty=certainty, schedule=created, confirmation=sentence, alternatives=others)
 
 
 @action("appointments.list")
@@ -145,12 +156,14 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
     paused it does not run, and times that pass are not run later; then it runs at its next time. One that is
     over cannot be resumed.
     """
-    now, known = datetime.now(UTC), _find(context, request)
-    agents.lock_agents(context.connection, [(context.group_id, known.agent_id)])
-    task, which = request.task, (context.connection, context.group_id, known.id)
+    now, current = datetime.now(UTC), _find(context, request)
+    agents.lock_agents(context.connection, [(context.group_id, current.agent_id)])
+    task, which = request.task, (context.connection, context.group_id, current.id)
     if request.text is not None or request.kind is not None:
-        tz, words = request.tz or known.tz, request.text
-        parsed = Exact(_given(request, tz, now)) if words is None else parse(words, now, tz, asks=True)
+        tz, words = request.tz or current.tz, request.text
+        parsed = (
+            Exact(_field_schedule(request, tz, now)) if words is None else parse(words, now, tz, asks=True)
+        )
         if isinstance(parsed, Unclear):
             raise InvalidRequest([f"text: {parsed.reason}"])
         schedule, task = _schedules(parsed)[0], task or _schedules(parsed)[0].task
@@ -158,9 +171,9 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
         if next_run is None:
             raise InvalidRequest(["at: that time has passed; give one that is to come"])
         schedules.move(*which, schedule.timing, schedule.description, next_run)
-    elif request.tz not in (None, known.tz):  # the same time of day elsewhere
-        timing = replace(schedules.timing_of(known), tz=request.tz)
-        schedules.retime(*which, timing, timing.after(now) if known.state == "active" else None)
+    elif request.tz not in (None, current.tz):  # the same time of day elsewhere
+        timing = replace(schedules.timing_of(current), tz=request.tz)
+        schedules.retime(*which, timing, timing.after(now) if current.state == "active" else None)
     if task:
         schedules.rename(*which, task)
     if request.paused is not None:
@@ -169,7 +182,7 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
             raise InvalidRequest(["id: its time has passed; make a new schedule"])
         schedules.change(*which, "paused" if request.paused else "active", next_run)
     details: dict[str, Any] = {} if request.paused is None else {"paused": request.paused}
-    context.audit(str(known.id), agent=known.agent_id, **details)
+    context.audit(str(current.id), agent=current.agent_id, **details)
     return _find(context, request)
 
 
@@ -196,7 +209,7 @@ def _unknown(request: ById) -> NotFound:
     return NotFound(f"id: no schedule {request.id}")
 
 
-def _given(request: CreateSchedule | UpdateSchedule, tz: str, now: datetime) -> ParsedSchedule:
+def _field_schedule(request: CreateSchedule | UpdateSchedule, tz: str, now: datetime) -> ParsedSchedule:
     """The schedule of a request that says it field by field."""
     assert request.kind is not None
     step = request.every_seconds
@@ -259,42 +272,45 @@ ask = by_worker("appointments.ask")
 
 def do_new(context: Context, request: AskSchedules, parsed: Parsed, now: datetime) -> AskedSchedules:
     """Create the appointment that a message asks for, parsed at ``now``; once for each ``request_id``."""
-    if (done := _done_before(context, request)) is not None:
-        return _repeated(request, "new", done)
-    asked = {name: getattr(request, name) for name in ("agent_id", "text", "tz", "session_id", "user_id")}
-    wanted = CreateSchedule.model_validate(asked)
-    return _take_down(context, wanted, parsed, now, request.request_id).model_copy(update={"asked": "new"})
+    if (previous := _done_before(context, request)) is not None:
+        return _repeated(request, "new", previous)
+    fields = {name: getattr(request, name) for name in ("agent_id", "text", "tz", "session_id", "user_id")}
+    creation = CreateSchedule.model_validate(fields)
+    return _create(context, creation, parsed, now, request.request_id).model_copy(update={"asked": "new"})
 
 
 def do_request(
-    context: Context, request: AskSchedules, wanted: Request, likeness: Likeness | None
+    context: Context, request: AskSchedules, intent: AppointmentRequest, similarity: Similarity | None
 ) -> AskedSchedules:
     """Cancel, move or list what a message means, once for each ``request_id``."""
-    assert wanted.asked is not None
-    asked = wanted.asked
+    assert intent.kind is not None
+    operation = intent.kind
     name = (context.group_id, request.agent_id)
-    if (done := _done_before(context, request)) is not None:
-        return _repeated(request, asked, done)
+    if (previous := _done_before(context, request)) is not None:
+        return _repeated(request, operation, previous)
     planned = schedules.open_of(context.connection, name, request.user_id, MAX_SCHEDULES)
     tz = request.tz or agents.time_zone(context.connection, *name)
     times = read_change(readable(without_courtesies(request.text)), local_now(datetime.now(UTC), tz))
-    if asked == "list":
+    if operation == "list":
         return _list_planned(request, planned, times)
-    meant = _meant(times, asked, planned, likeness if wanted.sure else None)
-    if meant.sure:
-        schedule = next(schedule for schedule in planned if schedule.id == meant.appointments[0].id)
-        do = _cancel if asked == "cancel" else _move
+    fit = _match_planned(times, operation, planned, similarity if intent.sure else None)
+    if fit.sure:
+        schedule = next(schedule for schedule in planned if schedule.id == fit.appointments[0].id)
+        do = _cancel if operation == "cancel" else _move
         return do(context, request, schedule, times)
     has_time = bool(times.new) or times.shift is not None
-    if meant.appointments or (wanted.sure and (asked == "cancel" or has_time)):
-        return _ask_back(request, asked, meant, planned)
+    if fit.appointments or (intent.sure and (operation == "cancel" or has_time)):
+        return _ask_back(request, operation, fit, planned)
     return AskedSchedules(certainty="none")  # "make it three paragraphs"
 
 
-def _repeated(request: AskSchedules, asked: Asked, done: ScheduleState) -> AskedSchedules:
-    say = changes.cancelled if asked == "cancel" else changes.kept
+def _repeated(request: AskSchedules, operation: RequestKind, schedule: ScheduleState) -> AskedSchedules:
+    say = changes.say_cancelled if operation == "cancel" else changes.say_noted
     return AskedSchedules(
-        asked=asked, certainty="exact", schedule=done, confirmation=say(_as_shown(done), request.text)
+        asked=operation,
+        certainty="exact",
+        schedule=schedule,
+        confirmation=say(_as_shown(schedule), request.text),
     )
 
 
@@ -308,23 +324,29 @@ def _done_before(context: Context, request: AskSchedules) -> ScheduleState | Non
     return None if target is None else schedules.find(context.connection, context.group_id, UUID(target))
 
 
-def _meant(
-    times: ChangeTimes, asked: Asked, planned: Sequence[ScheduleState], likeness: Likeness | None
+def _match_planned(
+    times: ChangeTimes,
+    operation: RequestKind,
+    planned: Sequence[ScheduleState],
+    similarity: Similarity | None,
 ) -> Fit:
-    had = times.old if asked == "move" else (*times.old, *times.new)
-    telling = [time for time in had if not isinstance(time, Lead | Impossible)]
-    return find_meant(times.rest, telling, [_appointment(time) for time in planned], likeness)
+    had = times.old if operation == "move" else (*times.old, *times.new)
+    mentioned = [time for time in had if not isinstance(time, Lead | Impossible)]
+    return match_appointments(times.rest, mentioned, [_appointment(time) for time in planned], similarity)
 
 
 def _ask_back(
-    request: AskSchedules, asked: Asked, meant: Fit, planned: Sequence[ScheduleState]
+    request: AskSchedules, operation: RequestKind, fit: Fit, planned: Sequence[ScheduleState]
 ) -> AskedSchedules:
-    ids = {schedule.id for schedule in meant.appointments}
-    shown = [schedule for schedule in planned if schedule.id in ids] or list(planned)
-    listed, more = [_as_shown(schedule) for schedule in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED)
+    ids = {schedule.id for schedule in fit.appointments}
+    candidates = [schedule for schedule in planned if schedule.id in ids] or list(planned)
+    descriptions, more = (
+        [_as_shown(schedule) for schedule in candidates[:MAX_NAMED]],
+        max(0, len(candidates) - MAX_NAMED),
+    )
     say = changes.which_one if ids else changes.none_fits
     reason = "several appointments fit" if ids else "no appointment fits"
-    return _unclear(asked, shown[:MAX_NAMED], say(listed, more, request.text), reason)
+    return _unclear(operation, candidates[:MAX_NAMED], say(descriptions, more, request.text), reason)
 
 
 def _list_planned(
@@ -332,12 +354,17 @@ def _list_planned(
 ) -> AskedSchedules:
     """All that is planned; of a day or an hour that is named, what fits it."""
     asked_for = [item for item in (*times.old, *times.new) if not isinstance(item, Lead | Impossible)]
-    found = find_meant("", asked_for, [_appointment(item) for item in planned]).appointments
-    ids = {item.id for item in found}
-    shown = [item for item in planned if item.id in ids]
-    named, more = [_as_shown(item) for item in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED)
-    sentence = changes.listed(named, more, request.text)
-    return AskedSchedules(asked="list", certainty="exact", schedules=shown[:MAX_NAMED], confirmation=sentence)
+    matches = match_appointments("", asked_for, [_appointment(item) for item in planned]).appointments
+    ids = {item.id for item in matches}
+    selection = [item for item in planned if item.id in ids]
+    descriptions, more = (
+        [_as_shown(item) for item in selection[:MAX_NAMED]],
+        max(0, len(selection) - MAX_NAMED),
+    )
+    sentence = changes.say_list(descriptions, more, request.text)
+    return AskedSchedules(
+        asked="list", certainty="exact", schedules=selection[:MAX_NAMED], confirmation=sentence
+    )
 
 
 def _cancel(
@@ -350,7 +377,7 @@ def _cancel(
     schedules.change(context.connection, context.group_id, schedule.id, "ended", None)
     _audit(context, request, schedule, "cancel")
     changed = schedules.find(context.connection, context.group_id, schedule.id)
-    sentence = changes.cancelled(_as_shown(schedule), request.text)
+    sentence = changes.say_cancelled(_as_shown(schedule), request.text)
     return AskedSchedules(asked="cancel", certainty="exact", schedule=changed, confirmation=sentence)
 
 
@@ -370,21 +397,23 @@ def _move(
     _audit(context, request, schedule, "move", next_run_at=next_run)
     changed = schedules.find(context.connection, context.group_id, schedule.id)
     assert changed is not None
-    sentence = changes.moved(_as_shown(changed), _as_shown(schedule), request.text)
+    sentence = changes.say_moved(_as_shown(changed), _as_shown(schedule), request.text)
     return AskedSchedules(asked="move", certainty="exact", schedule=changed, confirmation=sentence)
 
 
-def _unclear(asked: Asked, shown: list[ScheduleState], question: str, reason: str) -> AskedSchedules:
+def _unclear(
+    operation: RequestKind, candidates: list[ScheduleState], question: str, reason: str
+) -> AskedSchedules:
     return AskedSchedules(
-        asked=asked, certainty="unclear", schedules=shown, confirmation=question, reason=reason
+        asked=operation, certainty="unclear", schedules=candidates, confirmation=question, reason=reason
     )
 
 
 def _audit(
-    context: Context, request: AskSchedules, schedule: ScheduleState, asked: Asked, **details: Any
+    context: Context, request: AskSchedules, schedule: ScheduleState, operation: RequestKind, **details: Any
 ) -> None:
-    told: dict[str, Any] = {"agent": request.agent_id, "asked": asked, "request": request.request_id}
-    context.audit(str(schedule.id), **told, **details)
+    fields: dict[str, Any] = {"agent": request.agent_id, "asked": operation, "request": request.request_id}
+    context.audit(str(schedule.id), **fields, **details)
 
 
 def _appointment(schedule: ScheduleState) -> Appointment:

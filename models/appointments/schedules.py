@@ -11,10 +11,10 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Connection, TextClause, delete, func, insert, or_, select, text, update
 from uuid6 import uuid7
 
-from engine.appointments.schedule import Firing, ParsedSchedule, Timing
+from engine.appointments.schedule import Firing, ParsedSchedule, ScheduleTiming
 from jiyi.protocol.appointments import ScheduleState, Target, next_runs
 from jiyi.protocol.base import JsonObject
-from models.appointments.tables import Schedule, ScheduleRun
+from models.appointments.tables import ScheduleRow, ScheduleRun
 from models.db.connection import CLOCK_AHEAD
 from models.db.rows import columns, fetch, fetch_one, records
 from models.memory.agents import AgentName
@@ -23,7 +23,7 @@ from models.memory.agents import AgentName
 MAX_SCHEDULES = 1_000
 #: Runs are kept so long, far longer than a missed one is caught up: one a minute would fill the disk.
 RUNS_KEPT = timedelta(days=30)
-_SHOWN = select(*columns(ScheduleState, Schedule, id=Schedule.schedule_id, next_runs=None))
+_SHOWN = select(*columns(ScheduleState, ScheduleRow, id=ScheduleRow.schedule_id, next_runs=None))
 #: Kinds of work: a schedule by its id, a heartbeat by its agent's key.
 FIRE, HEARTBEAT = "fire_schedule", "heartbeat"
 #: Work that is due before the next scan is enqueued ahead, for its minute: it waits for no scan.
@@ -54,7 +54,7 @@ def add(
         "user_id": user_id,
         "next_run_at": next_run_at,
     }
-    connection.execute(insert(Schedule), values)
+    connection.execute(insert(ScheduleRow), values)
     schedule = find(connection, name[0], schedule_id)
     assert schedule is not None
     return schedule
@@ -65,7 +65,7 @@ def find(connection: Connection, group_id: str, schedule_id: UUID) -> ScheduleSt
 
 
 def _which(group_id: str, schedule_id: UUID) -> tuple[ColumnElement[bool], ...]:
-    return Schedule.group_id == group_id, Schedule.schedule_id == schedule_id
+    return ScheduleRow.group_id == group_id, ScheduleRow.schedule_id == schedule_id
 
 
 def schedule_page(
@@ -78,22 +78,24 @@ def schedule_page(
     limit: int,
 ) -> list[ScheduleState]:
     """The newest first; with a user those visible to that user."""
-    query = _SHOWN.where(Schedule.group_id == group_id).order_by(Schedule.schedule_id.desc()).limit(limit)
+    query = (
+        _SHOWN.where(ScheduleRow.group_id == group_id).order_by(ScheduleRow.schedule_id.desc()).limit(limit)
+    )
     if user_id is not None:
-        query = query.where(_told(user_id))
+        query = query.where(_visible_to(user_id))
     if agent_id is not None:
-        query = query.where(Schedule.agent_id == agent_id)
+        query = query.where(ScheduleRow.agent_id == agent_id)
     if state is not None:
-        query = query.where(Schedule.state == state)
+        query = query.where(ScheduleRow.state == state)
     if after is not None:
-        query = query.where(Schedule.schedule_id < after)
+        query = query.where(ScheduleRow.schedule_id < after)
     return fetch(connection, ScheduleState, query)
 
 
-def _told(user_id: str | None) -> ColumnElement[bool]:
+def _visible_to(user_id: str | None) -> ColumnElement[bool]:
     """Schedules of a user, and of nobody in particular."""
-    nobodys = Schedule.user_id.is_(None)
-    return nobodys if user_id is None else or_(nobodys, Schedule.user_id == user_id)
+    nobodys = ScheduleRow.user_id.is_(None)
+    return nobodys if user_id is None else or_(nobodys, ScheduleRow.user_id == user_id)
 
 
 def find_same(
@@ -101,28 +103,28 @@ def find_same(
 ) -> ScheduleState | None:
     """An active schedule of an agent and a user that says the same: a repeated request gets one."""
     query = _SHOWN.where(
-        Schedule.group_id == name[0],
-        Schedule.agent_id == name[1],
-        Schedule.state == "active",
-        Schedule.kind == parsed.kind,
-        Schedule.cron.is_not_distinct_from(parsed.cron),
-        Schedule.every_seconds.is_not_distinct_from(parsed.every_seconds),
-        Schedule.tz == parsed.tz,
-        Schedule.task_description == parsed.task,
-        Schedule.user_id.is_not_distinct_from(user_id),
+        ScheduleRow.group_id == name[0],
+        ScheduleRow.agent_id == name[1],
+        ScheduleRow.state == "active",
+        ScheduleRow.kind == parsed.kind,
+        ScheduleRow.cron.is_not_distinct_from(parsed.cron),
+        ScheduleRow.every_seconds.is_not_distinct_from(parsed.every_seconds),
+        ScheduleRow.tz == parsed.tz,
+        ScheduleRow.task_description == parsed.task,
+        ScheduleRow.user_id.is_not_distinct_from(user_id),
     )
     if parsed.kind == "once":
-        query = query.where(Schedule.at == parsed.at)
-    return fetch_one(connection, ScheduleState, query.order_by(Schedule.schedule_id).limit(1))
+        query = query.where(ScheduleRow.at == parsed.at)
+    return fetch_one(connection, ScheduleState, query.order_by(ScheduleRow.schedule_id).limit(1))
 
 
 def count(connection: Connection, name: AgentName) -> int:
     """Schedules of an agent that are not over."""
-    return connection.execute(select(func.count()).select_from(Schedule).where(*_open(name))).scalar_one()
+    return connection.execute(select(func.count()).select_from(ScheduleRow).where(*_open(name))).scalar_one()
 
 
 def _open(name: AgentName) -> tuple[ColumnElement[bool], ...]:
-    return Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended"
+    return ScheduleRow.group_id == name[0], ScheduleRow.agent_id == name[1], ScheduleRow.state != "ended"
 
 
 def change(
@@ -133,14 +135,14 @@ def change(
 
 
 def _set(connection: Connection, group_id: str, schedule_id: UUID, **values: Any) -> None:
-    connection.execute(update(Schedule).where(*_which(group_id, schedule_id)).values(**values))
+    connection.execute(update(ScheduleRow).where(*_which(group_id, schedule_id)).values(**values))
 
 
 def move(
     connection: Connection,
     group_id: str,
     schedule_id: UUID,
-    timing: Timing,
+    timing: ScheduleTiming,
     description: str,
     next_run_at: datetime,
 ) -> None:
@@ -150,7 +152,11 @@ def move(
 
 
 def retime(
-    connection: Connection, group_id: str, schedule_id: UUID, timing: Timing, next_run_at: datetime | None
+    connection: Connection,
+    group_id: str,
+    schedule_id: UUID,
+    timing: ScheduleTiming,
+    next_run_at: datetime | None,
 ) -> None:
     """Keep its time in another time zone, and its state."""
     _set(connection, group_id, schedule_id, tz=timing.tz, next_run_at=next_run_at, owed_for=None)
@@ -163,14 +169,14 @@ def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) 
 
 def open_of(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[ScheduleState]:
     """Schedules that are not over and visible to a user, the soonest first, paused ones last."""
-    order = (Schedule.next_run_at.asc().nulls_last(), Schedule.schedule_id)
-    query = _SHOWN.where(*_open(name), _told(user_id)).order_by(*order).limit(limit)
+    order = (ScheduleRow.next_run_at.asc().nulls_last(), ScheduleRow.schedule_id)
+    query = _SHOWN.where(*_open(name), _visible_to(user_id)).order_by(*order).limit(limit)
     return fetch(connection, ScheduleState, query)
 
 
 def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
     """Delete it with its runs."""
-    return connection.execute(delete(Schedule).where(*_which(group_id, schedule_id))).rowcount > 0
+    return connection.execute(delete(ScheduleRow).where(*_which(group_id, schedule_id))).rowcount > 0
 
 
 def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[JsonObject]:
@@ -181,8 +187,8 @@ def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int
     return records(connection, query.order_by(run.due_at.desc()).limit(limit))
 
 
-def timing_of(schedule: ScheduleState) -> Timing:
-    return Timing(schedule.kind, schedule.cron, schedule.at, schedule.every_seconds, schedule.tz)
+def timing_of(schedule: ScheduleState) -> ScheduleTiming:
+    return ScheduleTiming(schedule.kind, schedule.cron, schedule.at, schedule.every_seconds, schedule.tz)
 
 
 def upcoming(schedule: ScheduleState, now: datetime, count: int) -> list[datetime]:
@@ -190,7 +196,7 @@ def upcoming(schedule: ScheduleState, now: datetime, count: int) -> list[datetim
     return run_times(timing_of(schedule), now, count) if schedule.state == "active" else []
 
 
-def run_times(timing: Timing, now: datetime, count: int) -> list[datetime]:
+def run_times(timing: ScheduleTiming, now: datetime, count: int) -> list[datetime]:
     return list(next_runs(**asdict(timing), after=now, count=count))
 
 
@@ -198,16 +204,20 @@ def locked(
     connection: Connection, group_id: str, schedule_ids: Sequence[UUID]
 ) -> Mapping[UUID, ScheduleState]:
     """The active ones, locked until the transaction ends, so that nobody pauses one that is being run."""
-    which = (Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids))
-    query = _SHOWN.where(*which, Schedule.state == "active").order_by(Schedule.schedule_id).with_for_update()
+    which = (ScheduleRow.group_id == group_id, ScheduleRow.schedule_id.in_(schedule_ids))
+    query = (
+        _SHOWN.where(*which, ScheduleRow.state == "active")
+        .order_by(ScheduleRow.schedule_id)
+        .with_for_update()
+    )
     return {schedule.id: schedule for schedule in fetch(connection, ScheduleState, query)}
 
 
 def note_runs(
-    connection: Connection, group_id: str, done: Sequence[tuple[UUID, Firing, UUID | None]], now: datetime
+    connection: Connection, group_id: str, runs: Sequence[tuple[UUID, Firing, UUID | None]], now: datetime
 ) -> None:
     """Note runs, each once, and when the schedules run next."""
-    if not done:
+    if not runs:
         return
     rows = [
         {
@@ -221,19 +231,19 @@ def note_runs(
             "next": run.next_run_at,
             "state": "ended" if run.next_run_at is None else "active",
         }
-        for schedule_id, run, alert_id in done
+        for schedule_id, run, alert_id in runs
     ]
     connection.execute(_RAN, rows)
     connection.execute(_NEXT, rows)
-    ids = [schedule_id for schedule_id, _, _ in done]
+    ids = [schedule_id for schedule_id, _, _ in runs]
     connection.execute(_FORGET, {"group": group_id, "ids": ids, "before": now - RUNS_KEPT})
 
 
-def clear_owed(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> None:
+def clear_pending(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> None:
     """They are not due yet: the scan enqueues them again when they are."""
-    which = (Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids))
+    which = (ScheduleRow.group_id == group_id, ScheduleRow.schedule_id.in_(schedule_ids))
     if schedule_ids:
-        connection.execute(update(Schedule).where(*which).values(owed_for=None))
+        connection.execute(update(ScheduleRow).where(*which).values(owed_for=None))
 
 
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
@@ -243,7 +253,7 @@ def set_right(connection: Connection, now: datetime, limit: int) -> int:
     """
     changed = 0
     for row in connection.execute(_AHEAD, {"ahead": now + CLOCK_AHEAD, "limit": limit}).all():
-        following = Timing(row.kind, row.cron, row.at, row.every_seconds, row.tz).after(now)
+        following = ScheduleTiming(row.kind, row.cron, row.at, row.every_seconds, row.tz).after(now)
         if following is not None and following < row.next_run_at:
             change(connection, row.group_id, row.schedule_id, "active", following)
             changed += 1
@@ -260,7 +270,7 @@ def known_runs(
     return {(row.schedule_id, row.due_at) for row in rows}
 
 
-def owe_schedules(connection: Connection, now: datetime, limit: int) -> list[datetime]:
+def enqueue_schedules(connection: Connection, now: datetime, limit: int) -> list[datetime]:
     """Enqueue the runs of schedules that are due until the next scan; returns their times.
 
     Two scans at once take different rows: neither waits, and neither sees what the other has enqueued.
@@ -268,7 +278,7 @@ def owe_schedules(connection: Connection, now: datetime, limit: int) -> list[dat
     return list(connection.execute(_SCHEDULES, {"until": now + AHEAD, "limit": limit}).scalars())
 
 
-def owe_heartbeats(connection: Connection, now: datetime, limit: int) -> list[datetime]:
+def enqueue_heartbeats(connection: Connection, now: datetime, limit: int) -> list[datetime]:
     """The same for heartbeats."""
     return list(connection.execute(_HEARTBEATS, {"until": now + AHEAD, "limit": limit}).scalars())
 
@@ -293,7 +303,7 @@ _NEXT = text(
 )
 
 
-def _owing(kind: str, table: str, key: str, subject: str, time: str, live: str) -> TextClause:
+def _enqueueing(kind: str, table: str, key: str, subject: str, time: str, live: str) -> TextClause:
     """Enqueue the work of rows that are due; work that is pending or in progress keeps its due time."""
     same = " AND ".join(f"t.{column} = due.{column}" for column in key.split(", "))
     return text(f"""
@@ -311,5 +321,7 @@ def _owing(kind: str, table: str, key: str, subject: str, time: str, live: str) 
 """)  # noqa: S608 – no value
 
 
-_SCHEDULES = _owing(FIRE, "schedules", "schedule_id", "schedule_id", "next_run_at", "state = 'active'")
-_HEARTBEATS = _owing(HEARTBEAT, "heartbeats", "group_id, agent_id", "agent_key", "next_tick_at", "enabled")
+_SCHEDULES = _enqueueing(FIRE, "schedules", "schedule_id", "schedule_id", "next_run_at", "state = 'active'")
+_HEARTBEATS = _enqueueing(
+    HEARTBEAT, "heartbeats", "group_id, agent_id", "agent_key", "next_tick_at", "enabled"
+)

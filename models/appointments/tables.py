@@ -13,7 +13,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from models.db.base import EMPTY_OBJECT, HOT, NOW, Base, Timestamp, of_agent
 
 
-class Schedule(Base):
+class ScheduleRow(Base):
     """What an agent is to do at a time, or again and again."""
 
     __tablename__ = "schedules"
@@ -66,7 +66,7 @@ class ScheduleRun(Base):
     alert_id: Mapped[UUID | None]
 
 
-class Heartbeat(Base):
+class HeartbeatRow(Base):
     """How often an agent looks after itself, and how it speaks up."""
 
     __tablename__ = "heartbeats"

@@ -111,8 +111,8 @@ def judged_turns(context: Context, request: OfAgents) -> Rows[LabelledTurn]:
     """
     whose = {"group": context.group_id, "agent": request.agent_id}
     place = {"after": request.place(BY_ID), "limit": request.limit + 1}
-    found = context.connection.execute(_JUDGED, {**whose, **place}).mappings()
-    rows = [LabelledTurn(**row, language=language_of(row["text"])) for row in found]
+    turns = context.connection.execute(_JUDGED, {**whose, **place}).mappings()
+    rows = [LabelledTurn(**row, language=language_of(row["text"])) for row in turns]
     return page(rows, request.limit, lambda last: last.id)
 
 
@@ -123,8 +123,10 @@ def delete(context: Context, request: ByIdForUser) -> Deletion:
     As erasure.request does, for good, with what was concluded from it and its words in what was said. Request
     happens if there is none of that id.
     """
-    known = matching.known_nodes(context.connection, context.group_id, [request.id])
-    return erase(context, Erasure(node_ids=[request.id]) if known else None, len(known), str(request.id))
+    node_ids = matching.known_nodes(context.connection, context.group_id, [request.id])
+    return erase(
+        context, Erasure(node_ids=[request.id]) if node_ids else None, len(node_ids), str(request.id)
+    )
 
 
 @action("conversations.delete_all")
@@ -154,9 +156,9 @@ def export(context: Context, request: OfAgents) -> Rows[Memory]:
     Page by page in the order in which they came, with what was superseded; conversations.import takes them in
     again.
     """
-    wanted = reads.MemoryFilter(agent_id=request.agent_id, kinds=KINDS, archived="with")
+    memory_filter = reads.MemoryFilter(agent_id=request.agent_id, kinds=KINDS, archived="with")
     whole = {"most_chars": None, "oldest_first": True}
-    return reads.page(context.connection, context.group_id, wanted, request, **whole)
+    return reads.page(context.connection, context.group_id, memory_filter, request, **whole)
 
 
 @action("conversations.import")
@@ -175,9 +177,9 @@ def add(context: Context, request: MemoryEntryInput) -> Added:
     """Store a text at an address, with its audit row and the work that follows."""
     fields = request.model_dump(include={"keywords", "user_id", "visibility", "origin"})
     fields |= {"poignancy": request.importance, "provenance": request.metadata or None}
-    done = entries.add(context.connection, context.group_id, request.address, request.content, **fields)
-    context.audit(request.address, id=done.id, new=done.new)
-    return done
+    result = entries.add(context.connection, context.group_id, request.address, request.content, **fields)
+    context.audit(request.address, id=result.id, new=result.new)
+    return result
 
 
 def erase(context: Context, what: Erasure | None, count: int, target: str) -> Deletion:
@@ -185,9 +187,9 @@ def erase(context: Context, what: Erasure | None, count: int, target: str) -> De
     if what is None:
         context.audit(target, count=0, erasure_id=None)
         return Deletion(count=0, erasure_id=None)
-    asked = erasure.ask(context, what)
-    context.audit("memories", count=count, erasure_id=asked.erasure_id)
-    return Deletion(count=count, erasure_id=asked.erasure_id)
+    state = erasure.ask(context, what)
+    context.audit("memories", count=count, erasure_id=state.erasure_id)
+    return Deletion(count=count, erasure_id=state.erasure_id)
 
 
 def _imported(connection: Connection, group_id: str, memory: PersistentMemory) -> bool:
@@ -329,10 +331,10 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
         occurred_at=datetime.now(UTC),
         payload=wire.Ending(user_id=request.user_id),
     )
-    stored = store(context.connection, [*events, ended])
+    result = store(context.connection, [*events, ended])
     turn_ids = [event.event_id for event in events]
     context.audit(request.agent_id, session_id=session_id, turns=len(turn_ids))
-    return StoredSession(turn_ids=turn_ids, new=len(stored.nodes))
+    return StoredSession(turn_ids=turn_ids, new=len(result.nodes))
 
 
 @action("tokens.estimate")
@@ -357,8 +359,10 @@ def agent_get(context: Context, request: AgentForUser) -> AgentState:
     state = agent_row(context.connection, context.group_id, request.agent_id)
     if state is None:
         raise no_agent(context.group_id, request.agent_id)
-    known = injections.find_profile(context.connection, (context.group_id, request.agent_id), request.user_id)
-    return state.model_copy(update={"profile": known})
+    profile = injections.find_profile(
+        context.connection, (context.group_id, request.agent_id), request.user_id
+    )
+    return state.model_copy(update={"profile": profile})
 
 
 @action("conversations.check_length")

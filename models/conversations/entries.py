@@ -37,7 +37,7 @@ COMPARED_CHARS = 200
 #: Tokens of an overview, and keywords of an abstract, that is made of the text.
 OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
 _N = MemoryNode
-_IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
+_CURRENT = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
 
 
 def add(connection: Connection, group_id: str, uri: str, content: str, **fields: Any) -> Added:
@@ -46,12 +46,12 @@ def add(connection: Connection, group_id: str, uri: str, content: str, **fields:
     assert place.kind is not None
     event_id = fields.pop("event_id", None) or uuid7()
     at = fields.pop("created_at", None) or datetime.now(UTC)
-    given = {name: value for name, value in fields.items() if value is not None}
-    payload = {"description": content, "kind": place.kind, "uri": uri, **given}
+    present = {name: value for name, value in fields.items() if value is not None}
+    payload = {"description": content, "kind": place.kind, "uri": uri, **present}
     event = wire.made("memory.observed", (group_id, place.agent_id), at, payload, event_id=event_id)
     key = content_key(content, fields.get("user_id"), fields.get("origin") or DEFAULT_ORIGIN)
-    if place.kind == "session" and (known := _at(connection, group_id, uri, key)) is not None:
-        return Added(id=known, uri=uri, new=False)
+    if place.kind == "session" and (existing_id := _at(connection, group_id, uri, key)) is not None:
+        return Added(id=existing_id, uri=uri, new=False)
     if store(connection, [event]).nodes:
         return Added(id=event.event_id, uri=uri, new=True)
     return Added(id=_at(connection, group_id, uri, key) or event.event_id, uri=uri, new=False)
@@ -61,8 +61,8 @@ def at_address(uri: str, **others: Any) -> MemoryFilter:
     """The filter for current memories at an address or below it; ``others`` are more of its fields."""
     place = parse_uri(uri)
     below = None if place.kind is None else uri_of(*_parts(place))
-    wanted: dict[str, Any] = {"agent_id": place.agent_id, "kinds": KINDS, "below": below, "superseded": False}
-    return MemoryFilter(**wanted | others)
+    fields: dict[str, Any] = {"agent_id": place.agent_id, "kinds": KINDS, "below": below, "superseded": False}
+    return MemoryFilter(**fields | others)
 
 
 def count_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
@@ -96,7 +96,7 @@ def tree(connection: Connection, group_id: str, uri: str, depth: int) -> list[Re
     resources: dict[tuple[str, ...], Resource] = {}
     top: list[Resource] = []
     counts = select(_N.uri, func.count().label("memories")).where(
-        _N.group_id == group_id, clause(at_address(uri).wanted)
+        _N.group_id == group_id, clause(at_address(uri).filter_values)
     )
     for row in connection.execute(counts.group_by(_N.uri).order_by(_N.uri)):
         parts = _parts(parse_uri(row.uri))
@@ -176,9 +176,9 @@ def agents(connection: Connection, group_id: str, after: str, limit: int) -> lis
 def remembered(connection: Connection, name: AgentName, kind: Kind, limit: int) -> list[Memory]:
     """Current memories of a kind, newest first; turns: all of them."""
     turns = [_N.kind == literal_column("'session'")]  # as their index has it
-    wanted_kind = turns if kind == "session" else [_N.kind == kind, *_IN_FORCE]
-    wanted = memories(name[0]).where(_N.agent_id == name[1], *wanted_kind)
-    return fetch_memories(connection, name[0], wanted.order_by(_N.node_count.desc()).limit(limit))
+    of_kind = turns if kind == "session" else [_N.kind == kind, *_CURRENT]
+    selection = memories(name[0]).where(_N.agent_id == name[1], *of_kind)
+    return fetch_memories(connection, name[0], selection.order_by(_N.node_count.desc()).limit(limit))
 
 
 def superseded(connection: Connection, name: AgentName, limit: int) -> list[Memory]:
@@ -196,12 +196,12 @@ def injections(
 
 
 def injections_for(
-    connection: Connection, name: AgentName, session_id: str, said: Mapping[UUID, str]
+    connection: Connection, name: AgentName, session_id: str, texts: Mapping[UUID, str]
 ) -> dict[UUID, InjectionRow]:
     """For each turn of a session, by id and text, the last that was put before the answer to it."""
-    beginnings = {node_id: text[:COMPARED_CHARS] for node_id, text in said.items()}
-    wanted = {"session": session_id, "chars": COMPARED_CHARS, "said": list(set(beginnings.values()))}
-    rows = fetch(connection, InjectionRow, _INJECTIONS_FOR, **bind_name(name), **wanted)
+    beginnings = {node_id: text[:COMPARED_CHARS] for node_id, text in texts.items()}
+    parameters = {"session": session_id, "chars": COMPARED_CHARS, "said": list(set(beginnings.values()))}
+    rows = fetch(connection, InjectionRow, _INJECTIONS_FOR, **bind_name(name), **parameters)
     by_text = {row.query[:COMPARED_CHARS]: row for row in rows}
     return {node_id: by_text[beginning] for node_id, beginning in beginnings.items() if beginning in by_text}
 
@@ -263,10 +263,10 @@ SOON_AFTER = 1_000
 
 def judgements(connection: Connection, group_id: str, turns: Iterable[UUID]) -> dict[UUID, bool]:
     """Of the turns that somebody has judged, whether they are worth remembering."""
-    wanted = select(JudgedTurn.node_id, JudgedTurn.lasting).where(
+    selection = select(JudgedTurn.node_id, JudgedTurn.lasting).where(
         JudgedTurn.group_id == group_id, JudgedTurn.node_id.in_(turns)
     )
-    return {row.node_id: row.lasting for row in connection.execute(wanted)}
+    return {row.node_id: row.lasting for row in connection.execute(selection)}
 
 
 def remembered_of(
@@ -277,9 +277,9 @@ def remembered_of(
         return {}
     near = _N.node_count.between(min(turns.values()), max(turns.values()) + SOON_AFTER)
     resting = (near, _N.filling.has_any(array([str(turn) for turn in turns])))
-    wanted = memories(name[0]).where(_N.agent_id == name[1], _N.kind != "session", *resting)
+    selection = memories(name[0]).where(_N.agent_id == name[1], _N.kind != "session", *resting)
     of_turns: dict[UUID, list[Memory]] = {}
-    for memory in fetch_memories(connection, name[0], wanted.order_by(_N.node_count)):
+    for memory in fetch_memories(connection, name[0], selection.order_by(_N.node_count)):
         for turn in memory.evidence:
             of_turns.setdefault(turn, []).append(memory)
     return of_turns

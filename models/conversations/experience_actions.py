@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from engine.conversations.memories import StoredExperience, text_of
-from engine.memory import Source
+from engine.memory import MemorySource
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.base import ById, ByIdForUser, Rows
 from jiyi.protocol.conversation_commands import Deletion
@@ -15,7 +15,7 @@ from jiyi.protocol.experiences import Experience, ListExperiences, TellExperienc
 from jiyi.protocol.recall import UpdateMemory
 from models.conversations import experiences, follow_ups, versions
 from models.conversations.actions import erase
-from models.conversations.follow_ups import Extraction
+from models.conversations.follow_ups import ExtractionCounts
 from models.db.actions import Context, action, by_worker
 from models.db.rows import page
 from models.memory.agents import lock_agents
@@ -39,7 +39,7 @@ def get_experience(context: Context, request: ByIdForUser) -> Experience:
 
     By the id of its current memory.
     """
-    return _known(context, request.id)
+    return _existing(context, request.id)
 
 
 @action("experiences.store")
@@ -51,24 +51,24 @@ def store_experience(context: Context, request: TellExperience) -> Experience:
     """
     name, now = (context.group_id, request.agent_id), datetime.now(UTC)
     agent = lock_agents(context.connection, [name])[name]
-    told = StoredExperience(**request.model_dump(exclude={"agent_id", "user_id"}))
-    stored = experiences.keep(
+    experience = StoredExperience(**request.model_dump(exclude={"agent_id", "user_id"}))
+    result = experiences.keep(
         context.connection,
         name,
-        told,
+        experience,
         evidence=[],
         at=now,
         provenance={"told_by": context.actor.name},
         now=now,
         user_id=request.user_id,
-        source=Source("operator") if context.actor.is_person else experiences.DEFAULT,
+        source=MemorySource("operator") if context.actor.is_person else experiences.DEFAULT,
     )
-    row = experiences.find(context.connection, name, told.pain_pattern, request.user_id)
+    row = experiences.find(context.connection, name, experience.pain_pattern, request.user_id)
     assert row is not None, "it was stored in this transaction"
     context.audit(str(row.node_id), agent=request.agent_id, uses=row.reuse_count)
-    grown = Extraction(name, agent.agent_key, turns=0, memories=len(stored.nodes), experiences=1)
+    grown = ExtractionCounts(name, agent.agent_key, turns=0, memories=len(result.nodes), experiences=1)
     follow_ups.extracted(context.connection, grown)
-    return _known(context, row.node_id)
+    return _existing(context, row.node_id)
 
 
 @action("experiences.update")
@@ -79,23 +79,23 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
     experience has is refused.
     """
     connection, now = context.connection, datetime.now(UTC)
-    name = (context.group_id, _known(context, request.id).agent_id)
+    name = (context.group_id, _existing(context, request.id).agent_id)
     lock_agents(connection, [name])
-    old = _known(context, request.id)
-    said = StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))
-    new = StoredExperience(**said.model_dump() | request.changes)
+    old = _existing(context, request.id)
+    previous = StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))
+    new = StoredExperience(**previous.model_dump() | request.changes)
     user_id = experiences.user_of(connection, name, old.id)
     other = experiences.find(connection, name, new.pain_pattern, user_id)
     if other is not None and other.node_id != old.id:
         why = f"is the problem of the experience {other.node_id}; update that one, or delete it first"
         raise InvalidRequest([f"pain_pattern: {why}"])
     node_id = old.id
-    if (description := text_of(new)) != text_of(said):
+    if (description := text_of(new)) != text_of(previous):
         changed = UpdateMemory(id=old.id, description=description)
         node_id = versions.update(connection, context.group_id, changed, now).node_id
     experiences.rename(connection, name, node_id, new, now)
     context.audit(str(old.id), node_id=node_id, fields=sorted(request.changes))
-    return _known(context, node_id)
+    return _existing(context, node_id)
 
 
 @action("experiences.delete")
@@ -106,16 +106,16 @@ def delete_experience(context: Context, request: ById) -> Deletion:
     there is none of that id.
     """
     current = experiences.current_of(context.connection, context.group_id, request.id)
-    known = experiences.shown(context.connection, context.group_id, [current])
-    ids = experiences.versions_of(context.connection, context.group_id, current) if known else []
+    existing = experiences.shown(context.connection, context.group_id, [current])
+    ids = experiences.versions_of(context.connection, context.group_id, current) if existing else []
     return erase(context, Erasure(node_ids=ids) if ids else None, len(ids), str(request.id))
 
 
-def _known(context: Context, node_id: UUID) -> Experience:
-    known = experiences.shown(context.connection, context.group_id, [node_id])
-    if not known:
+def _existing(context: Context, node_id: UUID) -> Experience:
+    existing = experiences.shown(context.connection, context.group_id, [node_id])
+    if not existing:
         current = experiences.current_of(context.connection, context.group_id, node_id)
         gone = current == node_id
         newer = "experiences.list has those there are" if gone else f"{current} has taken its place"
-        raise NotFound(f"id: the group {context.group_id!r} has no experience {node_id} in force; {newer}")
-    return known[0]
+        raise NotFound(f"id: the group {context.group_id!r} has no current experience {node_id}; {newer}")
+    return existing[0]

@@ -10,16 +10,16 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, and_, bindparam, select, text, tuple_
 
 from engine.conversations.memories import (
-    Source,
+    ExtractionSource,
     StoredExperience,
     experience_event,
     experience_of,
-    merged,
+    merge_experience,
     pattern_hash,
     said_at,
 )
-from engine.memory import Source as Origin
-from engine.memory import concluded, content_key
+from engine.memory import MemorySource as Origin
+from engine.memory import content_key, source_of_llm
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.base import BY_ID, NOT_OF_THIS_LIST, JsonMapping, Visibility
 from jiyi.protocol.conversations import ExtractedExperience
@@ -28,18 +28,18 @@ from jiyi.protocol.experiences import Experience as ExperienceState
 from jiyi.protocol.experiences import ListExperiences
 from jiyi.protocol.origins import DEFAULT_ORIGIN, STANDING_TRUST
 from models.conversations import follow_ups
-from models.conversations.follow_ups import Extraction
-from models.conversations.tables import Experience
+from models.conversations.follow_ups import ExtractionCounts
+from models.conversations.tables import ExperienceRow
 from models.conversations.versions import REPLACES
 from models.db.rows import columns, equal_if_given, fetch, has_words, upsert
 from models.memory.agents import AgentName, bind_name
 from models.memory.event_types import StoredBatch, after_events
-from models.memory.inbox import Stored, store
+from models.memory.inbox import StoreResult, store
 from models.memory.tables import MemoryNode
 
 #: Where one comes from that nobody says more of.
 DEFAULT = Origin(DEFAULT_ORIGIN)
-_E = Experience
+_E = ExperienceRow
 _OF_AGENT = (_E.group_id == bindparam("group"), _E.agent_id == bindparam("agent"))
 _FIELDS = columns(StoredExperience, _E)
 _FIND = select(_E.node_id, _E.created_at, *_FIELDS).where(*_OF_AGENT)
@@ -70,7 +70,7 @@ _KNOWN = select(MemoryNode.filling, MemoryNode.visibility).where(
 def keep(
     connection: Connection,
     name: AgentName,
-    told: ExtractedExperience | StoredExperience,
+    incoming: ExtractedExperience | StoredExperience,
     *,
     evidence: Sequence[UUID],
     at: datetime,
@@ -79,46 +79,56 @@ def keep(
     user_id: str | None = None,
     visibility: Visibility | None = None,
     source: Origin = DEFAULT,
-) -> Stored:
+) -> StoreResult:
     """Store it, or merge it with what is known of the user's problem; the memory that said less is
     superseded.
 
     Merged, it is visible to other users only if both are. Call it under the agent's lock.
     """
-    row = find(connection, name, told.pain_pattern, user_id)
-    experience = merged(None if row is None else _stored(row), told)
+    row = find(connection, name, incoming.pain_pattern, user_id)
+    experience = merge_experience(None if row is None else _stored(row), incoming)
     before, shared = ([], visibility) if row is None else _known(connection, name, row.node_id)
-    told_to = visibility if shared == visibility else None
+    merged_visibility = visibility if shared == visibility else None
     event = experience_event(
-        experience, name, list(dict.fromkeys([*before, *evidence])), at, provenance, user_id, told_to
+        experience,
+        name,
+        list(dict.fromkeys([*before, *evidence])),
+        at,
+        provenance,
+        user_id,
+        merged_visibility,
     )
     there = {"uri": event.payload.uri, "key": content_key(event.payload.description, user_id, source.origin)}
     node_id = connection.execute(_AT, bind_name(name) | there).scalar_one_or_none() or event.event_id
     created_at = now if row is None else row.created_at
     # First, because it says where it came from.
     save(connection, name, node_id, experience, created_at, now, user_id)
-    stored = store(connection, [event], source=source)
+    result = store(connection, [event], source=source)
     if row is not None:
         _supersede(connection, name, row.node_id, node_id)
-    return stored
+    return result
 
 
 def keep_extracted(
-    connection: Connection, name: AgentName, told: ExtractedExperience, source: Source, now: datetime
-) -> Stored:
+    connection: Connection,
+    name: AgentName,
+    experience: ExtractedExperience,
+    source: ExtractionSource,
+    now: datetime,
+) -> StoreResult:
     """Store an experience extracted from turns, as :func:`keep` does."""
-    turns = sorted(set(told.turns))
+    turns = sorted(set(experience.turns))
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
     return keep(
         connection,
         name,
-        told,
+        experience,
         evidence=source.evidence(turns),
         at=said_at(source.messages, turns),
         provenance=provenance,
         now=now,
         user_id=source.user_id,
-        source=concluded(source.llm),
+        source=source_of_llm(source.llm),
     )
 
 
@@ -135,8 +145,8 @@ def keep_observed(batch: StoredBatch) -> None:
         if not is_new or _of_node(batch.connection, name, event.event_id) is not None:
             continue
         _observed(batch.connection, name, event)
-        told = Extraction(name, batch.agents[name].agent_key, turns=0, memories=1, experiences=1)
-        follow_ups.extracted(batch.connection, told)
+        counts = ExtractionCounts(name, batch.agents[name].agent_key, turns=0, memories=1, experiences=1)
+        follow_ups.extracted(batch.connection, counts)
 
 
 def _observed(connection: Connection, name: AgentName, event: MemoryObserved) -> None:
@@ -144,20 +154,20 @@ def _observed(connection: Connection, name: AgentName, event: MemoryObserved) ->
     now, older, user_id = datetime.now(UTC), event.payload.provenance.get(REPLACES), event.payload.user_id
     replaced = None if older is None else _of_node(connection, name, UUID(str(older)))
     before = None if replaced is None else _stored(replaced)
-    told = experience_of(event.payload.description, event.payload.provenance, before)
-    known = find(connection, name, told.pain_pattern, user_id)
-    if replaced is not None and (known is None or known.node_id == replaced.node_id):
+    experience = experience_of(event.payload.description, event.payload.provenance, before)
+    existing = find(connection, name, experience.pain_pattern, user_id)
+    if replaced is not None and (existing is None or existing.node_id == replaced.node_id):
         _remove(connection, name, replaced.node_id)
-        save(connection, name, event.event_id, told, replaced.created_at, now, user_id)
-    elif known is None:
-        save(connection, name, event.event_id, told, now, now, user_id)
+        save(connection, name, event.event_id, experience, replaced.created_at, now, user_id)
+    elif existing is None:
+        save(connection, name, event.event_id, experience, now, now, user_id)
     else:
         if replaced is not None:
             _remove(connection, name, replaced.node_id)
         keep(
             connection,
             name,
-            told,
+            experience,
             evidence=[event.event_id],
             at=event.occurred_at,
             provenance=event.payload.provenance,
@@ -166,7 +176,7 @@ def _observed(connection: Connection, name: AgentName, event: MemoryObserved) ->
             visibility=event.payload.visibility,
             source=Origin(event.payload.origin or DEFAULT.origin),
         )
-        row = find(connection, name, told.pain_pattern, user_id)
+        row = find(connection, name, experience.pain_pattern, user_id)
         assert row is not None, "keep() has saved it"
         _supersede(connection, name, event.event_id, row.node_id)
 
@@ -248,8 +258,10 @@ def versions_of(connection: Connection, group_id: str, node_id: UUID) -> list[UU
 
 def current_of(connection: Connection, group_id: str, node_id: UUID) -> UUID:
     """The current version of the experience of which a memory is a version; itself if there is none."""
-    found: UUID | None = connection.execute(_CURRENT, {"group": group_id, "id": node_id}).scalar_one_or_none()
-    return found or node_id
+    current_id: UUID | None = connection.execute(
+        _CURRENT, {"group": group_id, "id": node_id}
+    ).scalar_one_or_none()
+    return current_id or node_id
 
 
 def _stored(row: Row[Any]) -> StoredExperience:

@@ -30,20 +30,20 @@ register_event(TurnRecorded, EventType(memory=memory_of))
 
 
 @after_events
-def owe_extraction(batch: StoredBatch) -> None:
+def enqueue_extraction(batch: StoredBatch) -> None:
     """Enqueue extraction for the agents that have new turns, or whose sessions have ended."""
     spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
     # An order to forget is carried out at once.
     over = [*batch.of_type(SessionEnded), *filter(_orders, batch.of_type(TurnRecorded))]
     ended = {(event.group_id, event.agent_id) for event in over}
-    owe(batch.connection, spoke, ended)
+    enqueue(batch.connection, spoke, ended)
 
 
 def _orders(event: TurnRecorded) -> bool:
     return event.payload.role == "user" and bool(forgets(event.payload.text))
 
 
-def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> None:
+def enqueue(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> None:
     """Enqueue extraction for agents whose rows this transaction has locked.
 
     Work in progress is left alone: its worker looks once more under the agent's lock before it ends. So
@@ -57,7 +57,7 @@ def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[
         if due is None:
             continue
         parameters = {"kind": EXTRACT, "subject": agent_key, "group": name[0], "due": due}
-        connection.execute(_OWE, parameters)
+        connection.execute(_ENQUEUE, parameters)
         connection.execute(_SOONER, parameters)
         wake_at_after(connection, EXTRACT, due)
 
@@ -94,7 +94,7 @@ _ENDED = text("""
     SELECT group_id, agent_id, node_count, NULL FROM agents WHERE group_id = :group AND agent_id = :agent
     ON CONFLICT (group_id, agent_id) DO UPDATE SET ended_at_count = excluded.ended_at_count
 """)
-_OWE = text("""
+_ENQUEUE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id, due_at)
     VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
 """)

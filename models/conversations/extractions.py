@@ -13,8 +13,8 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, TextClause, text
 
 from engine.conversations.marks import Mark, live, local, marks_of
-from engine.conversations.memories import Source, event_of, waves
-from engine.conversations.standing import SaidTurn, Standing
+from engine.conversations.memories import ExtractionSource, event_of, waves
+from engine.conversations.standing import SessionTurn, Standing
 from engine.providers.questions import KnownFact
 from jiyi.errors import BadReply, InvalidEvent
 from jiyi.protocol.base import Role
@@ -24,7 +24,7 @@ from jiyi.protocol.origins import STANDING_TRUST
 from jiyi.zones import by_clock
 from models.conversations import experiences, follow_ups, injections, standing
 from models.conversations.extraction_schedule import EXTRACT
-from models.conversations.follow_ups import Extraction
+from models.conversations.follow_ups import ExtractionCounts
 from models.memory.agents import AgentName, bind_name, lock_agents, time_zone
 from models.memory.inbox import store
 from models.queue import pending_work
@@ -62,8 +62,8 @@ class StoredTurn:
     marks: Sequence[Mark] = ()
     prefix: int = 0
 
-    def said(self) -> SaidTurn:
-        return SaidTurn(self.node_id, self.message, self.session_id, self.marks)
+    def said(self) -> SessionTurn:
+        return SessionTurn(self.node_id, self.message, self.session_id, self.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ def cursor(connection: Connection, name: AgentName) -> int:
     return connection.execute(_CURSOR, bind_name(name)).scalar_one_or_none() or 0
 
 
-def move_cursor(connection: Connection, name: AgentName, seen: int, extracted_to: int) -> bool:
-    """Move it from where it was seen, and note that there was a run; False if another run has moved it."""
-    moved = connection.execute(_MOVE, bind_name(name) | {"seen": seen, "to": extracted_to})
+def move_cursor(connection: Connection, name: AgentName, previous: int, extracted_to: int) -> bool:
+    """Move it from ``previous``, and note that there was a run; False if another run has moved it."""
+    moved = connection.execute(_MOVE, bind_name(name) | {"seen": previous, "to": extracted_to})
     return moved.rowcount == 1
 
 
@@ -118,7 +118,7 @@ def known_facts(
 
     Newest first; without what may have ended altogether.
     """
-    rows = connection.execute(_KNOWN, _wanted(name, user_id, turns, KNOWN_FACTS))
+    rows = connection.execute(_KNOWN, _search_parameters(name, user_id, turns, KNOWN_FACTS))
     return [
         StoredFact(
             row.node_id,
@@ -134,7 +134,9 @@ def known_facts(
     ]
 
 
-def _wanted(name: AgentName, user_id: str | None, turns: Iterable[UUID], limit: int) -> Mapping[str, Any]:
+def _search_parameters(
+    name: AgentName, user_id: str | None, turns: Iterable[UUID], limit: int
+) -> Mapping[str, Any]:
     nearest = {"turns": list(turns), "each": NEAREST_OF_TURN, "compared": FACTS_COMPARED}
     return {**bind_name(name), "user": user_id, "limit": limit, **nearest}
 
@@ -145,8 +147,8 @@ def earlier_turns(
     """The user's own turns before these: the newest, and the nearest to what these say, oldest first."""
     if not turns:
         return []
-    wanted = _wanted(name, user_id, [turn.node_id for turn in turns], EARLIER_TURNS)
-    rows = connection.execute(_EARLIER, {**wanted, "before": turns[0].node_count})
+    parameters = _search_parameters(name, user_id, [turn.node_id for turn in turns], EARLIER_TURNS)
+    rows = connection.execute(_EARLIER, {**parameters, "before": turns[0].node_count})
     return as_turns(connection, name, rows)
 
 
@@ -217,9 +219,9 @@ def sessions_of(turns: Sequence[StoredTurn]) -> dict[Session, list[StoredTurn]]:
 class Extracted:
     """What was extracted from one session's turns, and ids of the facts that were known at the request."""
 
-    source: Source
+    source: ExtractionSource
     extraction: CombinedExtraction
-    known: Sequence[UUID]
+    known_ids: Sequence[UUID]
     #: What the turns do to earlier ones.
     standing: Standing = field(default_factory=Standing)
     #: Why the LLM had no answer to the last of the turns, which the rules looked at.
@@ -229,19 +231,19 @@ class Extracted:
 def store_extracted(
     connection: Connection,
     name: AgentName,
-    seen: int | None,
+    cursor: int | None,
     turns: Sequence[StoredTurn],
     extracted: Sequence[Extracted],
     now: datetime,
 ) -> None:
     """Store it all and move the cursor; nothing if another run has processed the turns meanwhile.
 
-    A turn that the LLM had no answer to becomes a dead letter: replayed, it is asked about again. ``seen``:
+    A turn that the LLM had no answer to becomes a dead letter: replayed, it is asked about again. ``cursor``:
     the cursor as it was; None for such a turn, which moves nothing.
     """
     # Who stores a turn waits until it is decided what is due next.
     agents = lock_agents(connection, [name])
-    if turns and seen is not None and not move_cursor(connection, name, seen, turns[-1].node_count):
+    if turns and cursor is not None and not move_cursor(connection, name, cursor, turns[-1].node_count):
         return
     memories = 0
     for session in extracted:
@@ -251,19 +253,19 @@ def store_extracted(
             )
         memories += _keep_memories(connection, name, session, now)
         for experience in session.extraction.experiences:
-            kept = experiences.keep_extracted(connection, name, experience, session.source, now)
-            memories += len(kept.nodes)
+            result = experiences.keep_extracted(connection, name, experience, session.source, now)
+            memories += len(result.nodes)
         signals, user_id = session.extraction.profile_signals, session.source.user_id
         injections.update_profile(connection, name, signals, now, user_id)
         standing.keep(connection, name, session.standing, now)
     for user_id in {session.source.user_id for session in extracted}:
         injections.renew_profile(connection, name, user_id, now)
     lived = sum(len(session.extraction.experiences) for session in extracted)
-    done = Extraction(name, agents[name].agent_key, len(turns), memories, lived)
-    follow_ups.extracted(connection, done)  # last: counts of other subjects
+    counts = ExtractionCounts(name, agents[name].agent_key, len(turns), memories, lived)
+    follow_ups.extracted(connection, counts)  # last: counts of other subjects
 
 
-def _event(memory: ExtractedMemory, source: Source) -> Event | None:
+def _event(memory: ExtractedMemory, source: ExtractionSource) -> Event | None:
     """None for what cannot be stored, which must not hold up the others."""
     try:
         return event_of(memory, source)
@@ -280,7 +282,7 @@ def _keep_memories(connection: Connection, name: AgentName, session: Extracted, 
         count += len(store(connection, [event for _, event in events]).nodes)
         for memory, event in events:
             ended, earlier = (
-                [session.known[number] for number in numbers]
+                [session.known_ids[number] for number in numbers]
                 for numbers in (memory.supersedes, memory.may_end)
             )
             supersede(connection, name, ended, event.event_id)
@@ -322,13 +324,13 @@ _CONTEXT = text(f"""
 _SAID_BY = text(f"{_OF_AGENT} AND {_OF_USER} AND {_IS_USERS} ORDER BY n.node_count DESC LIMIT :limit")
 
 
-def _newest_and_nearest(wanted: str, columns: str, order: str) -> TextClause:
+def _newest_and_nearest(where: str, columns: str, order: str) -> TextClause:
     """The newest of a user's current memories, and as many more that are nearest to ``:turns``."""
     return text(f"""
         WITH these AS MATERIALIZED (
             SELECT n.node_id, n.node_count, n.embedding, n.embedding_model,
                 row_number() OVER (ORDER BY n.node_count DESC) AS place
-            FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent AND {_OF_USER} AND {wanted}
+            FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent AND {_OF_USER} AND {where}
               AND n.superseded_at IS NULL AND n.archived_at IS NULL
             ORDER BY n.node_count DESC LIMIT :compared
         ), near AS (

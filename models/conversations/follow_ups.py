@@ -16,7 +16,7 @@ from models.memory.agents import AgentName
 
 
 @dataclass(frozen=True, slots=True)
-class Extraction:
+class ExtractionCounts:
     """What was stored of an agent's turns; the agent is locked."""
 
     name: AgentName
@@ -28,7 +28,7 @@ class Extraction:
 
 
 #: Enqueues what follows.
-AfterExtraction = Callable[[Connection, Extraction], None]
+AfterExtraction = Callable[[Connection, ExtractionCounts], None]
 #: Gets how many memories were put into a prompt, and how many of them are experiences.
 AfterInjection = Callable[[Connection, AgentName, int, int], None]
 
@@ -48,7 +48,7 @@ def after_injection(function: AfterInjection) -> AfterInjection:
     return function
 
 
-def extracted(connection: Connection, extraction: Extraction) -> None:
+def extracted(connection: Connection, extraction: ExtractionCounts) -> None:
     """Enqueue all that follows from an extraction."""
     subjects.need_all()
     for function in _EXTRACTION:

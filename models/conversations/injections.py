@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.conversations.injection import Candidate
-from engine.conversations.marks import live, marks_of, shown
+from engine.conversations.injection import MemoryCandidate
+from engine.conversations.marks import live, marks_of, visible_text
 from engine.conversations.memories import merge_profile, supported
 from jiyi.protocol.conversations import KINDS, ContextRequest, Kind, Profile, ProfileSignals
 from jiyi.protocol.origins import STANDING_TRUST
@@ -50,43 +50,48 @@ def most_important(
     limit: int,
     *,
     beside_session: bool = True,
-) -> list[Candidate]:
+) -> list[MemoryCandidate]:
     """Current memories, visible to the user and trusted enough, by importance, then by recency.
 
     Without those of this session, unless ``beside_session`` is off.
     """
     session_id = request.session_id if beside_session else None
-    asked = {**_asks(name, request), "session": session_id, "kinds": list(kinds), "limit": limit}
-    return _candidates(connection.execute(_IMPORTANT, asked).all(), request)
+    parameters = {
+        **_request_parameters(name, request),
+        "session": session_id,
+        "kinds": list(kinds),
+        "limit": limit,
+    }
+    return _candidates(connection.execute(_IMPORTANT, parameters).all(), request)
 
 
 def of_ids(
     connection: Connection, name: AgentName, request: ContextRequest, node_ids: Sequence[UUID]
-) -> list[Candidate]:
+) -> list[MemoryCandidate]:
     """Those of these memories that :func:`most_important` may give, too, in the order of the ids."""
-    asked = {"kinds": list(KINDS), "ids": list(node_ids), "session": request.session_id}
-    rows = connection.execute(_OF_IDS, _asks(name, request) | asked).all()
-    found = {known.node_id: known for known in _candidates(rows, request)}
-    return [found[node_id] for node_id in node_ids if node_id in found]
+    parameters = {"kinds": list(KINDS), "ids": list(node_ids), "session": request.session_id}
+    rows = connection.execute(_OF_IDS, _request_parameters(name, request) | parameters).all()
+    by_id = {candidate.node_id: candidate for candidate in _candidates(rows, request)}
+    return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
-def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[Candidate]:
+def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[MemoryCandidate]:
     """Current memories, visible and trusted enough, that have words of health, newest first."""
-    asked = {**_asks(name, request), "kinds": HEALTH_KINDS, "limit": HEALTH_READ}
-    return _candidates(connection.execute(_OF_HEALTH, asked).all(), request)
+    parameters = {**_request_parameters(name, request), "kinds": HEALTH_KINDS, "limit": HEALTH_READ}
+    return _candidates(connection.execute(_OF_HEALTH, parameters).all(), request)
 
 
-def _asks(name: AgentName, request: ContextRequest) -> dict[str, Any]:
+def _request_parameters(name: AgentName, request: ContextRequest) -> dict[str, Any]:
     least = max(STANDING_TRUST, request.min_trust or 0)
-    told = {"user": request.user_id, "least": least, "origins": request.origins or None}
-    return {**bind_name(name), **told}
+    conditions = {"user": request.user_id, "least": least, "origins": request.origins or None}
+    return {**bind_name(name), **conditions}
 
 
-def _candidates(rows: Sequence[Any], request: ContextRequest) -> list[Candidate]:
+def _candidates(rows: Sequence[Any], request: ContextRequest) -> list[MemoryCandidate]:
     now = request.as_of or request.now or datetime.now(UTC)
-    told = [(row, shown(row.description, row.created_at, row.provenance, now)) for row in rows]
+    pairs = [(row, visible_text(row.description, row.created_at, row.provenance, now)) for row in rows]
     return [
-        Candidate(
+        MemoryCandidate(
             row.node_id,
             row.kind,
             one.text,
@@ -100,14 +105,14 @@ def _candidates(rows: Sequence[Any], request: ContextRequest) -> list[Candidate]
             ended=one.ended,
             newer=one.newer,
             role=row.provenance.get("role") if row.kind == "session" else None,
-            named=row.kind == "session" and row.subject != row.provenance.get("role"),
+            has_speaker=row.kind == "session" and row.subject != row.provenance.get("role"),
         )
-        for row, one in told
+        for row, one in pairs
         if one.text or one.ended
     ]
 
 
-def in_force(
+def current_ids(
     connection: Connection,
     name: AgentName,
     request: ContextRequest,
@@ -115,8 +120,8 @@ def in_force(
     node_ids: Sequence[UUID],
 ) -> Sequence[UUID]:
     """Which of these memories :func:`most_important` may give, however many are more important."""
-    asked = _asks(name, request) | {"kinds": list(kinds), "ids": list(node_ids)}
-    return connection.execute(_IN_FORCE, asked).scalars().all()
+    parameters = _request_parameters(name, request) | {"kinds": list(kinds), "ids": list(node_ids)}
+    return connection.execute(_CURRENT_IDS, parameters).scalars().all()
 
 
 def keywords_and_zone(connection: Connection, name: AgentName) -> tuple[dict[str, list[str]] | None, str]:
@@ -144,9 +149,9 @@ def note(
         for one in memories
     ]
     whose = {"session": request.session_id, "user": request.user_id, "id": injection_id, "kept": KEPT - 1}
-    asked = {"query": request.query[:MAX_QUERY_CHARS], "intent": intent, "tokens": tokens}
-    found = {"ids": ids, "reasons": reasons}
-    reused = connection.execute(_NOTE, {**bind_name(name), **whose, **asked, **found}).scalar_one()
+    request_fields = {"query": request.query[:MAX_QUERY_CHARS], "intent": intent, "tokens": tokens}
+    results = {"ids": ids, "reasons": reasons}
+    reused = connection.execute(_NOTE, {**bind_name(name), **whose, **request_fields, **results}).scalar_one()
     follow_ups.injected(connection, name, len(ids), reused)  # last: counts of other subjects
     return injection_id
 
@@ -167,20 +172,20 @@ def update_profile(
     """Add extracted signals to the profile. Call it under the agent's lock."""
     if signals == ProfileSignals():
         return
-    known = find_profile(connection, name, user_id) or Profile()
-    _save(connection, name, user_id, merge_profile(known, signals), now)
+    profile = find_profile(connection, name, user_id) or Profile()
+    _save(connection, name, user_id, merge_profile(profile, signals), now)
 
 
 def renew_profile(connection: Connection, name: AgentName, user_id: str | None, now: datetime) -> None:
     """Leave in the profile what the user's turns, with their marks, still say. Under the agent's lock."""
-    known = find_profile(connection, name, user_id)
-    if known is None:
+    profile = find_profile(connection, name, user_id)
+    if profile is None:
         return
     rows = connection.execute(_TURNS, {**bind_name(name), "user": user_id, "limit": TURNS_READ})
     texts = [live(row.description, marks_of(row.provenance, now.date())) for row in rows]
-    left = supported(known, texts)
-    if left != known:
-        _save(connection, name, user_id, left, now)
+    remaining = supported(profile, texts)
+    if remaining != profile:
+        _save(connection, name, user_id, remaining, now)
 
 
 def _save(
@@ -200,7 +205,7 @@ _COLUMNS = "node_id, kind, description, created_at, filling, subject, user_id, v
 _THESE = f"FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND {_STANDS}"
 _BESIDE_SESSION = "(CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)"
 _BEST = "ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit"
-_IN_FORCE = text(f"SELECT node_id {_THESE} AND node_id = ANY(:ids) AND kind = ANY(:kinds)")
+_CURRENT_IDS = text(f"SELECT node_id {_THESE} AND node_id = ANY(:ids) AND kind = ANY(:kinds)")
 # Of each kind separately, in the order of the index.
 _IMPORTANT = text(f"""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (

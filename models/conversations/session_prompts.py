@@ -26,7 +26,7 @@ from engine.conversations.stable import (
     vital_section,
 )
 from jiyi.protocol.conversations import ContextRequest, Kind
-from jiyi.text.prompt import Line, Section, Style, compose
+from jiyi.text.prompt import Line, PromptStyle, Section, compose
 from jiyi.text.words import Language, text_digest
 from models.conversations import injections
 from models.conversations.tables import SessionPrompt
@@ -75,7 +75,7 @@ def grown_of(connection: Connection, name: AgentName, user_id: str | None, langu
 
 
 def composed(sections: Sequence[Section], most: int, language: Language) -> Stable:
-    return stable_of(compose(sections, most, Style(language)))
+    return stable_of(compose(sections, most, PromptStyle(language)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +120,22 @@ def prepare(
     if request.session_id is None:
         return Prepared(_made(connection, name, request, language, grown, most))
     whose = _whose(name, request)
-    known = _kept(connection, name, request, language, grown, connection.execute(_READ, whose).one_or_none())
-    if known is not None:
-        return known
+    prepared = _kept(
+        connection, name, request, language, grown, connection.execute(_READ, whose).one_or_none()
+    )
+    if prepared is not None:
+        return prepared
     with unit_of_work() as writing:
         row = writing.execute(_LOCK, whose).one_or_none()
         if row is None:
             writing.execute(_BEGIN, whose)
             row = writing.execute(_LOCK, whose).one()
-        known = _kept(writing, name, request, language, grown, row)
-        if known is None:
+        prepared = _kept(writing, name, request, language, grown, row)
+        if prepared is None:
             stable = _made(writing, name, request, language, grown, most)
             writing.execute(_CHANGE.values(**asdict(stable), recalled=[], made_at=func.now()), whose)
-            known = Prepared(stable)
-    return known
+            prepared = Prepared(stable)
+    return prepared
 
 
 def _kept(
@@ -151,8 +153,8 @@ def _kept(
     if stable.tokens > request.max_tokens * STABLE_SHARE:
         return None
     vital = vital_fact(_vital(connection, name, request, language))
-    in_force = _in_force(connection, name, request, language, grown, stable.facts)
-    if vital not in stable.facts or not {vital, *in_force}.issuperset(stable.facts):
+    current_facts = _current_facts(connection, name, request, language, grown, stable.facts)
+    if vital not in stable.facts or not {vital, *current_facts}.issuperset(stable.facts):
         return None
     return _prepared(stable, [Recalled(**entry) for entry in row.recalled], request)
 
@@ -164,8 +166,8 @@ def keep(
     whose = _whose(name, request)
     entries = [asdict(entry) for entry in (*prepared.earlier, recalled)]
     this = {"turn": recalled.turn, "digest": recalled.digest}
-    kept = connection.execute(_KEEP.values(recalled=entries), {**whose, "this": [this]}).one_or_none()
-    if kept is not None:
+    changed_row = connection.execute(_KEEP.values(recalled=entries), {**whose, "this": [this]}).one_or_none()
+    if changed_row is not None:
         return recalled
     row = connection.execute(_READ, whose).one_or_none()
     if row is None:  # erased meanwhile
@@ -196,14 +198,17 @@ def _made(
     most: int,
 ) -> Stable:
     vital = _vital(connection, name, request, language)
-    shown = {node_id for line in vital.lines for node_id in line.item.node_ids}
+    vital_ids = {node_id for line in vital.lines for node_id in line.item.node_ids}
     preferences = injections.most_important(
         connection, name, request, [STANDING], PREFERENCES, beside_session=False
     )
     lines = [
-        Line(known.text, item=Basis((f"{MEMORY}{known.node_id}",), (known.node_id, *known.turn_ids)))
-        for known in preferences
-        if known.node_id not in shown
+        Line(
+            preference.text,
+            item=Basis((f"{MEMORY}{preference.node_id}",), (preference.node_id, *preference.turn_ids)),
+        )
+        for preference in preferences
+        if preference.node_id not in vital_ids
     ]
     of_memory = Section(f"## {HEADINGS[language][STANDING]}", lines, share=PREFERENCES_SHARE)
     beside = _beside_memories(connection, name, request, language, grown)
@@ -215,7 +220,7 @@ def _vital(connection: Connection, name: AgentName, request: ContextRequest, lan
     return vital_section(injections.of_health(connection, name, request), language)
 
 
-def _in_force(
+def _current_facts(
     connection: Connection,
     name: AgentName,
     request: ContextRequest,
@@ -226,9 +231,9 @@ def _in_force(
     """Of these facts those that still hold: to look up each memory is far less than to choose all again."""
     sections = _beside_memories(connection, name, request, language, grown)
     memories = [UUID(fact.removeprefix(MEMORY)) for fact in facts if fact.startswith(MEMORY)]
-    still = injections.in_force(connection, name, request, [STANDING], memories) if memories else ()
-    told = {fact for section in sections for line in section.lines for fact in line.item.facts}
-    return told | {f"{MEMORY}{node_id}" for node_id in still}
+    still = injections.current_ids(connection, name, request, [STANDING], memories) if memories else ()
+    section_facts = {fact for section in sections for line in section.lines for fact in line.item.facts}
+    return section_facts | {f"{MEMORY}{node_id}" for node_id in still}
 
 
 def _beside_memories(

@@ -18,17 +18,17 @@ from engine.conversations.marks import (
     ENDS,
     MARKS,
     Mark,
-    added,
     is_same,
     live,
     local,
     marks_of,
+    merge_marks,
     span_of_part,
     spans_in,
 )
-from engine.conversations.standing import Part, Standing
+from engine.conversations.standing import Standing, TurnPart
 from engine.heads.judgements import said_of, stated
-from engine.memory import Source
+from engine.memory import MemorySource
 from jiyi.protocol import events as wire
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import Event
@@ -102,7 +102,7 @@ def mark_earlier(connection: Connection, name: AgentName, old: Collection[UUID],
     rows = _rows(connection, name, map(UUID, turns))
     for statement in statements:
         whole = Mark(0, len(statement.description), "earlier", day, str(by))
-        _write(connection, name, statement.node_id, added(statement.provenance, [whole]))
+        _write(connection, name, statement.node_id, merge_marks(statement.provenance, [whole]))
     for row in rows.values():
         texts = [statement.description for statement in statements if str(row.node_id) in statement.filling]
         spans = dict.fromkeys(span for text_ in texts for span in spans_in(text_, row.description))
@@ -117,12 +117,12 @@ def reinstate(connection: Connection, name: AgentName, node_id: UUID) -> None:
     rows = _rows(connection, name, [UUID(turn) for turn in statement.filling]).values()
     for row in rows:
         spans = spans_in(statement.description, row.description)
-        kept = [
+        remaining = [
             mark
             for mark in marks_of(row.provenance)
             if mark.why not in ENDS or (mark.start, mark.end) not in spans
         ]
-        _write(connection, name, row.node_id, [mark.json() for mark in kept])
+        _write(connection, name, row.node_id, [mark.json() for mark in remaining])
     for user_id in {row.user_id for row in rows}:
         injections.renew_profile(connection, name, user_id, datetime.now(UTC))
 
@@ -140,7 +140,7 @@ def _mark(
         return
     before = 0 if prefixed else _prefix(row)
     moved = [replace(mark, start=mark.start + before, end=mark.end + before) for mark in marks]
-    _write(connection, name, row.node_id, added(row.provenance, moved))
+    _write(connection, name, row.node_id, merge_marks(row.provenance, moved))
 
 
 def _write(
@@ -167,12 +167,12 @@ def _mark_statements(
     """Mark what statements of a turn say of its marked parts; what has ended altogether is superseded."""
     if not marks:
         return
-    said = turn.description[_prefix(turn) :]
+    content = turn.description[_prefix(turn) :]
     of_turn = bind_name(name) | {"turn": [str(turn.node_id)]}
     for statement in connection.execute(_STATEMENTS_OF, of_turn).all():
         parts = []
         for mark in marks:
-            part = said[mark.start : mark.end]
+            part = content[mark.start : mark.end]
             span = span_of_part(part, statement.description)
             if span is None and is_same(statement.description, part):
                 span = (0, len(statement.description))
@@ -180,7 +180,7 @@ def _mark_statements(
                 parts.append(Mark(*span, mark.why, mark.day, mark.by))
         if not parts:
             continue
-        entries = added(statement.provenance, parts)
+        entries = merge_marks(statement.provenance, parts)
         may_hold = any(mark.why in ("earlier", "until") for mark in parts)
         if may_hold or live(statement.description, marks_of({"marks": entries})):
             _write(connection, name, statement.node_id, entries)
@@ -189,7 +189,9 @@ def _mark_statements(
             connection.execute(_SUPERSEDE, bind_name(name) | last)
 
 
-def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor: str = ACTOR) -> UUID | None:
+def forget(
+    connection: Connection, name: AgentName, parts: Iterable[TurnPart], actor: str = ACTOR
+) -> UUID | None:
     """Have parts of turns erased, with the statements that say them: gives the erasure's id if there is any.
 
     Call it under the agent's lock.
@@ -210,10 +212,10 @@ def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor
 
     _keep_rest(connection, name, rows.values(), spans, goes)
     request = Erasure(node_ids=list(rows))
-    owed = progress.owe(connection, name[0], request.kind, progress.described(request), actor)
+    state = progress.enqueue(connection, name[0], request.kind, progress.described(request), actor)
     # Now, so that no other erasure takes them for turns that stay.
-    matching.note_nodes(connection, owed.erasure_id, name[0], request.node_ids)
-    return owed.erasure_id
+    matching.note_nodes(connection, state.erasure_id, name[0], request.node_ids)
+    return state.erasure_id
 
 
 def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[UUID]:
@@ -231,12 +233,12 @@ def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
         statements = [row for row in erased if (row.agent_id, row.user_id) == (agent_id, user_id)]
         rested = {UUID(turn) for row in statements for turn in row.filling}
         looked_at = {"user": user_id, "rested": list(rested), "ids": list(node_ids), "limit": TURNS_SEARCHED}
-        found_rows = connection.execute(_TURNS_OF_USER, bind_name(name) | looked_at)
-        rows = {row.node_id: row for row in found_rows}
+        turn_rows = connection.execute(_TURNS_OF_USER, bind_name(name) | looked_at)
+        rows = {row.node_id: row for row in turn_rows}
         spans = {
-            node_id: found
+            node_id: turn_spans
             for node_id, row in rows.items()
-            if (found := _spans_of(connection, name, row, statements))
+            if (turn_spans := _spans_of(connection, name, row, statements))
         }
         own = [subject_words(stated(words)) for row in statements for words in row.texts]
 
@@ -251,27 +253,27 @@ def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
 
 def _spans_of(connection: Connection, name: AgentName, row: Any, statements: Sequence[Any]) -> list[Span]:
     """What a turn says of statements; in other words all of it that no other statement was taken from."""
-    said = row.description[_start(row) :]
-    found = []
+    content = row.description[_start(row) :]
+    results = []
     for statement in statements:
-        spans = [span for words in statement.texts for span in spans_in(words, said)]
+        spans = [span for words in statement.texts for span in spans_in(words, content)]
         if str(row.node_id) not in statement.filling:
             texts = statement.texts
-            spans = [span for span in spans if any(is_same(words, said[slice(*span)]) for words in texts)]
+            spans = [span for span in spans if any(is_same(words, content[slice(*span)]) for words in texts)]
         elif not spans and statement.kind != "experience":
             others = _statements_of(connection, name, row.node_id, [one.node_id for one in statements])
-            told = {span for other in others for span in spans_in(other.description, said)}
-            spans = [span for part in clauses(said) if (span := (part.start, part.end)) not in told]
-        found += spans
-    return found
+            other_spans = {span for other in others for span in spans_in(other.description, content)}
+            spans = [span for part in clauses(content) if (span := (part.start, part.end)) not in other_spans]
+        results += spans
+    return results
 
 
 def _statements_of(
     connection: Connection, name: AgentName, turn: UUID, besides: Collection[UUID]
 ) -> Sequence[Any]:
     """Statements taken from a turn, current or not, ``besides`` those that are erased themselves."""
-    asked = bind_name(name) | {"turn": [str(turn)], "besides": list(besides)}
-    return connection.execute(_STATEMENTS_OF_TURN, asked).all()
+    parameters = bind_name(name) | {"turn": [str(turn)], "besides": list(besides)}
+    return connection.execute(_STATEMENTS_OF_TURN, parameters).all()
 
 
 def _keep_rest(
@@ -287,18 +289,18 @@ def _keep_rest(
     The turns themselves are to be erased, and statements ``besides``. The rest of a processed
     turn is not processed again; a statement that was taken from both parts is stored without those that go.
     """
-    looked_through = connection.execute(_LOOKED_THROUGH, bind_name(name)).scalar_one()
+    processed_to = connection.execute(_PROCESSED_TO, bind_name(name)).scalar_one()
     events: list[Event] = []
     marks: dict[UUID, list[tuple[Mark, str]]] = {}
-    cut: list[tuple[Event, Source]] = []
+    cut: list[tuple[Event, MemorySource]] = []
     for row in rows:
-        said = row.description[_start(row) :]
+        content = row.description[_start(row) :]
         gone = sorted(set(spans[row.node_id]))
-        parts = [said[first:last] for first, last in gone]
-        rest = without(said, gone)
-        if rest == said or not subject_words(rest):
+        parts = [content[first:last] for first, last in gone]
+        rest = without(content, gone)
+        if rest == content or not subject_words(rest):
             rest = ""
-        is_known = row.node_count <= looked_through
+        is_known = row.node_count <= processed_to
         event = _rest_of_turn(name, row, rest, gone, is_known=is_known) if rest else None
         instead = {str(row.node_id): [str(event.event_id)] if event else []}
         for statement in _statements_of(connection, name, row.node_id, besides):
@@ -307,7 +309,7 @@ def _keep_rest(
             if stays == statement.description and not goes(stays, " ".join(parts), rest):
                 connection.execute(_REST_ON, {**bind_name(name), "id": statement.node_id, "filling": filling})
             elif stays and stays != statement.description and statement.superseded_at is None:
-                source = Source(statement.origin, statement.trust)
+                source = MemorySource(statement.origin, statement.trust)
                 cut.append((_rest_of_statement(name, statement, stays, filling), source))
         if event is not None:
             events.append(event)
@@ -318,12 +320,12 @@ def _keep_rest(
     store(connection, events)
     for node_id, row in _rows(connection, name, marks).items():
         places = [(mark, part, row.description.find(part)) for mark, part in marks[node_id]]
-        kept = [
+        entries = [
             replace(mark, start=place, end=place + len(part)).json()
             for mark, part, place in places
             if place >= 0
         ]
-        _write(connection, name, node_id, kept)
+        _write(connection, name, node_id, entries)
     for event, source in cut:
         store(connection, [event], source=source)
 
@@ -371,9 +373,9 @@ def _rest_of_statement(name: AgentName, statement: Any, text: str, filling: Sequ
         "visibility": statement.visibility,
         "expires_at": statement.expires_at,
     }
-    given = {key: value for key, value in payload.items() if value is not None}
+    present = {key: value for key, value in payload.items() if value is not None}
     event_id = uuid5(statement.node_id, _REST_OF + text)
-    return wire.made("memory.observed", name, statement.created_at, given, event_id=event_id)
+    return wire.made("memory.observed", name, statement.created_at, present, event_id=event_id)
 
 
 _TURN = """
@@ -426,7 +428,7 @@ _REST_ON = text("""
     UPDATE memory_nodes SET filling = to_jsonb(CAST(:filling AS text[])), changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND agent_id = :agent AND node_id = :id
 """)
-_LOOKED_THROUGH = text("""
+_PROCESSED_TO = text("""
     SELECT coalesce(max(extracted_to), 0) FROM extraction_cursors
     WHERE group_id = :group AND agent_id = :agent
 """)
@@ -435,14 +437,14 @@ _SET_MARKS = text("""
     SET provenance = jsonb_set(provenance, '{marks}', :marks), changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND agent_id = :agent AND node_id = :id
 """).bindparams(bindparam("marks", type_=JSONB))
-_STATEMENTS_IN_FORCE = """
+_CURRENT_STATEMENTS = """
     SELECT node_id, description, provenance, ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling
     FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND superseded_at IS NULL AND archived_at IS NULL
       AND kind IN ('preference', 'knowledge') AND type <> 'chat'
 """
-_STATEMENTS_OF = text(f"{_STATEMENTS_IN_FORCE} AND filling @> to_jsonb(CAST(:turn AS text[]))")
-_STATEMENTS = text(f"{_STATEMENTS_IN_FORCE} AND node_id = ANY(:ids)")
+_STATEMENTS_OF = text(f"{_CURRENT_STATEMENTS} AND filling @> to_jsonb(CAST(:turn AS text[]))")
+_STATEMENTS = text(f"{_CURRENT_STATEMENTS} AND node_id = ANY(:ids)")
 _STATEMENT = text("""
     SELECT description, filling, created_at, provenance FROM memory_nodes
     WHERE group_id = :group AND node_id = :id

@@ -35,7 +35,7 @@ class ExtractionCursor(Base):
     last_run_at: Mapped[datetime | None] = mapped_column(Timestamp, server_default=NOW)
 
 
-class Experience(Base):
+class ExperienceRow(Base):
     """A problem, what was done about it and how that ended; its text is a memory of kind ``experience``."""
 
     __tablename__ = "experiences"

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.conversations.marks import ENDS, MARKS, marks_of
 from engine.heads.judgements import said_of
-from engine.memory import Source
+from engine.memory import MemorySource
 from engine.text.keywords import keywords_of
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol import events as wire
@@ -49,8 +49,8 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
         InvalidRequest: it was said in a conversation, is no longer current, or does not come from the user
         for whom it is updated.
     """
-    known = _memory(connection, group_id, request.id)
-    lock_agents(connection, [(group_id, known.agent_id)])
+    memory = _memory(connection, group_id, request.id)
+    lock_agents(connection, [(group_id, memory.agent_id)])
     old = _memory(connection, group_id, request.id)  # read again, now that nobody else changes it
     if old.superseded_by == request.event_id and old.superseded_at is not None:
         return Updated(node_id=request.event_id, supersedes=old.node_id, superseded_at=old.superseded_at)
@@ -62,22 +62,22 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
         raise InvalidRequest([f"id: {why}"])
     if old.superseded_at is not None:
         by = "a memory that was erased" if old.superseded_by is None else old.superseded_by
-        raise InvalidRequest([f"id: {old.node_id} is superseded by {by}: update the version in force"])
+        raise InvalidRequest([f"id: {old.node_id} is superseded by {by}: update the current version"])
     event = _next_version(group_id, old, request)
     dates = {"group": group_id, "id": old.node_id, "at": request.occurred_at or now}
     connection.execute(_SUPERSEDE, {**dates, "by": event.event_id})  # first: it is no twin of the newer one
     # A correction makes nothing more trusted.
-    if store(connection, [event], source=Source(old.origin, old.trust)).reused:
+    if store(connection, [event], source=MemorySource(old.origin, old.trust)).reused:
         why = f"{request.event_id} is another event's; leave it out, or choose another"
         raise InvalidRequest([f"event_id: {why}"])
-    in_force = connection.execute(_BECAME, {"group": group_id, "id": event.event_id}).scalar_one()
-    pair = {"group": group_id, "agent": old.agent_id, "old": str(old.node_id), "new": str(in_force)}
-    if in_force == event.event_id:
+    current_id = connection.execute(_BECAME, {"group": group_id, "id": event.event_id}).scalar_one()
+    pair = {"group": group_id, "agent": old.agent_id, "old": str(old.node_id), "new": str(current_id)}
+    if current_id == event.event_id:
         connection.execute(_KEEP_ACCESSES, pair)
     else:  # the agent remembers each content once, and had this one
-        connection.execute(_SUPERSEDE, {**dates, "by": in_force})
+        connection.execute(_SUPERSEDE, {**dates, "by": current_id})
     connection.execute(_REST_ON_NEWER, pair)
-    return Updated(node_id=in_force, supersedes=old.node_id, superseded_at=dates["at"])
+    return Updated(node_id=current_id, supersedes=old.node_id, superseded_at=dates["at"])
 
 
 def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, now: datetime) -> Reinstated:
@@ -88,20 +88,20 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
         InvalidRequest: it does not come from the user of the request.
         Conflict: it is current, or being erased, or another current one says the same.
     """
-    known = _memory(connection, group_id, request.id)
-    lock_agents(connection, [(group_id, known.agent_id)])
+    memory = _memory(connection, group_id, request.id)
+    lock_agents(connection, [(group_id, memory.agent_id)])
     old = _memory(connection, group_id, request.id)
     if request.user_id not in (None, old.user_id):
         raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}"])
     whose = {"group": group_id, "id": old.node_id}
     if connection.execute(_ERASING, whose | {"listed": [str(old.node_id)]}).scalar_one():
-        raise Conflict(f"id: {old.node_id} is being erased: nothing brings it back")
+        raise Conflict(f"id: {old.node_id} is being erased and cannot be reinstated")
     twin = connection.execute(_TWIN, whose).scalar_one_or_none()
     if twin is not None:
-        raise Conflict(f"id: {twin} says the same and is in force: {old.node_id} is not needed beside it")
+        raise Conflict(f"id: {twin} says the same and is current: {old.node_id} is not needed beside it")
     marks = [mark for mark in marks_of(old.provenance) if mark.why in ENDS]
     if old.superseded_at is None and not marks:
-        raise Conflict(f"id: {old.node_id} is in force: there is nothing to be taken back")
+        raise Conflict(f"id: {old.node_id} is current: there is nothing to reinstate")
     by = old.superseded_by or next((UUID(mark.by) for mark in marks if mark.by is not None), None)
     mistake = {"by": None if by is None else str(by), "at": now.isoformat(), "reason": request.reason}
     note = {
@@ -116,9 +116,9 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
 
 def mistakes(connection: Connection, group_id: str, request: OfAgents) -> Rows[Mistake]:
     """Memories that were superseded by mistake, each with what had superseded it, as rows to train on."""
-    given = {"group": group_id, "agent": request.agent_id, "user": request.user_id}
+    whose = {"group": group_id, "agent": request.agent_id, "user": request.user_id}
     place = {"after": request.place(BY_ID), "limit": request.limit + 1}
-    found = connection.execute(_MISTAKES, {**given, **place}).all()
+    pairs = connection.execute(_MISTAKES, {**whose, **place}).all()
     rows = [
         Mistake(
             id=row.node_id,
@@ -127,7 +127,7 @@ def mistakes(connection: Connection, group_id: str, request: OfAgents) -> Rows[M
             newer=said_of(row.newer),
             label="adds" if row.same_attribute else "unrelated",
         )
-        for row in found
+        for row in pairs
     ]
     return page(rows, request.limit, lambda last: last.id)
 
@@ -136,7 +136,7 @@ def _memory(connection: Connection, group_id: str, node_id: UUID) -> Memory:
     memory = node(connection, group_id, node_id)
     if memory is None:
         if connection.execute(_ERASED, {"group": group_id, "id": node_id}).first() is not None:
-            raise NotFound(f"id: {node_id} was erased for good: nothing brings it back")
+            raise NotFound(f"id: {node_id} was erased for good and cannot be reinstated")
         raise NotFound(f"id: the group {group_id!r} has no memory {node_id}")
     return memory
 
@@ -146,17 +146,19 @@ def _next_version(group_id: str, old: Memory, request: UpdateMemory) -> Event:
 
     A known importance does not count towards the next reflection a second time.
     """
-    given = request.model_dump(exclude_unset=True, exclude={"node_id", "user_id", "event_id", "occurred_at"})
-    kept = {name: getattr(old, name) for name in KEPT}
-    kept |= _still_true(old, request.description or old.description)
+    changes = request.model_dump(
+        exclude_unset=True, exclude={"node_id", "user_id", "event_id", "occurred_at"}
+    )
+    old_values = {name: getattr(old, name) for name in KEPT}
+    old_values |= _still_true(old, request.description or old.description)
     if old.kind is not None:  # its subject and attribute do not depend on the words
-        kept |= {"subject": old.subject, "predicate": old.predicate}
+        old_values |= {"subject": old.subject, "predicate": old.predicate}
     payload: dict[str, Any] = {
         "description": old.description,
         "node_type": old.type,
         "evidence": old.filling,  # of a conversation it would be pairs, but those are not updated
         "historic": old.poignancy is not None,
-        **{name: value for name, value in (kept | given).items() if value is not None},
+        **{name: value for name, value in (old_values | changes).items() if value is not None},
         "provenance": _provenance(old, request),
     }
     envelope = {"event_id": request.event_id, "session_id": old.session_id}
@@ -181,11 +183,11 @@ def _still_true(old: Memory, description: str) -> dict[str, Any]:
 
 def _provenance(old: Memory, request: UpdateMemory) -> dict[str, Any]:
     """Where it comes from, with the version that it replaces and what its evidence was before that."""
-    given = old.provenance if request.provenance is None else request.provenance
+    provenance = old.provenance if request.provenance is None else request.provenance
     if request.description not in (None, old.description):  # marks are of the older words
-        given = {name: value for name, value in given.items() if name != MARKS}
+        provenance = {name: value for name, value in provenance.items() if name != MARKS}
     rested = {RESTED_ON: old.provenance[RESTED_ON]} if RESTED_ON in old.provenance else {}
-    return {**given, **rested, REPLACES: str(old.node_id)}
+    return {**provenance, **rested, REPLACES: str(old.node_id)}
 
 
 _ERASED = text("SELECT FROM events WHERE group_id = :group AND event_id = :id AND outcome = 'erased'")

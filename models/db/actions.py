@@ -70,9 +70,9 @@ class Context:
         """Enqueue work of a kind for subjects, (id, group) each; workers are woken after the commit."""
         pending_work.enqueue(self.connection, kind, subjects)
 
-    def after_commit(self, tell: Callable[[], object]) -> None:
+    def after_commit(self, function: Callable[[], object]) -> None:
         """Do this after the commit. What it raises is logged, and fails nothing."""
-        after_commit(self.connection, tell)
+        after_commit(self.connection, function)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,14 +45,14 @@ class Unanswered(Exception):  # noqa: N818 – its name says what happened
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
+class SourceReading(Generic[T]):
     """What a source answered, or None and why not."""
 
     value: T | None
     reason: str = ""
 
 
-class Source:
+class BoundedSource:
     """Something outside without a time limit. It has its own threads, so a hanging one delays no other."""
 
     def __init__(self, name: str) -> None:
@@ -89,17 +89,17 @@ def ask(name: str, question: Callable[[], T]) -> T:
         raise Unanswered(name, one_line(error)) from error
 
 
-def attempt(answer: Callable[[], T]) -> Reading[T]:
+def attempt(answer: Callable[[], T]) -> SourceReading[T]:
     try:
-        return Reading(answer())
+        return SourceReading(answer())
     except Unanswered as error:
-        return Reading(None, error.reason)
+        return SourceReading(None, error.reason)
 
 
 @lru_cache(maxsize=8)
-def source(name: str) -> Source:
+def source(name: str) -> BoundedSource:
     """This process's source of that name; made on first use, so always after a fork."""
-    return Source(name)
+    return BoundedSource(name)
 
 
 def reading(question: Callable[[Connection], T], timeout: float | None = None) -> Callable[[], T]:

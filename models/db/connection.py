@@ -72,7 +72,7 @@ LOCK_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_MS = 60_000
 #: What is noted with each connection: that its role is the service's; the scope that its session has;
 #: when it was last used; what follows its latest unit of work.
-_CONFINED, _TOLD, _USED_AT, _FOLLOWING = "jiyi_confined", "jiyi_scope", "jiyi_used_at", "jiyi_following"
+_CONFINED, _SCOPE_SET, _USED_AT, _FOLLOWING = "jiyi_confined", "jiyi_scope", "jiyi_used_at", "jiyi_following"
 #: What was noted further ahead than this was noted while the clock was wrong. Programs' clocks may differ by
 #: less.
 CLOCK_AHEAD = timedelta(minutes=2)
@@ -98,7 +98,7 @@ def reading_engine() -> Engine:
         get_settings().need("database_url"), _READING, isolation_level="AUTOCOMMIT", pool_reset_on_return=None
     )
     event.listen(connections, "checkout", _confine)
-    event.listen(connections, "engine_connect", _tell_session)
+    event.listen(connections, "engine_connect", _apply_session_scope)
     return connections
 
 
@@ -132,8 +132,10 @@ def check_sessions() -> None:
         with connect() as other:
             for _ in range(SHARED_TRIES):
                 one.execute("SELECT set_config('jiyi.session', %s, false)", [token])
-                (found,) = other.execute("SELECT current_setting('jiyi.session', true)").fetchone() or (None,)
-                if found == token:
+                (setting,) = other.execute("SELECT current_setting('jiyi.session', true)").fetchone() or (
+                    None,
+                )
+                if setting == token:
                     other.execute("SELECT set_config('jiyi.session', '', false)")
                     raise SettingsError(
                         f"JIYI_{name.upper()}: what answers there is a PgBouncer that pools transactions, and"
@@ -146,14 +148,14 @@ def check_sessions() -> None:
 def _transactions(address: str) -> Engine:
     connections = _engine(address, _SESSION)
     event.listen(connections, "checkout", _confine)
-    event.listen(connections, "begin", tell_scope)
+    event.listen(connections, "begin", apply_scope)
     return connections
 
 
 def _pooled_engine() -> Engine:
     # Statements that are prepared in one session are unknown in the next.
     connections = _engine(get_settings().need("database_url"), {"prepare_threshold": None})
-    event.listen(connections, "begin", _tell_everything)
+    event.listen(connections, "begin", _apply_all_settings)
     return connections
 
 
@@ -196,7 +198,7 @@ def _note_use(_connection: psycopg.Connection | None, record: ConnectionPoolEntr
 
 def _check_alive(connection: psycopg.Connection, record: ConnectionPoolEntry, _proxy: object) -> None:
     """Have the pool replace a connection whose server is gone, and all that are as old."""
-    if time.monotonic() - record.info[_USED_AT] < TRIED_AFTER and not _has_news(connection):
+    if time.monotonic() - record.info[_USED_AT] < TRIED_AFTER and not _has_unread_data(connection):
         return
     try:
         connection.execute("SELECT 1")
@@ -206,8 +208,8 @@ def _check_alive(connection: psycopg.Connection, record: ConnectionPoolEntry, _p
         raise InvalidatePoolError(str(error)) from error
 
 
-def _has_news(connection: psycopg.Connection) -> bool:
-    """Whether the server has sent something unasked: in nearly all cases, that it ends the session."""
+def _has_unread_data(connection: psycopg.Connection) -> bool:
+    """Whether the server has sent data on its own: in nearly all cases, that it ends the session."""
     if connection.closed:
         return True
     poll = select.poll()
@@ -221,31 +223,31 @@ def _confine(connection: psycopg.Connection, record: ConnectionPoolEntry, _proxy
         record.info[_CONFINED] = confine(connection)
 
 
-def tell_scope(connection: Connection) -> None:
-    """The rest of the transaction is done for the current scope."""
+def apply_scope(connection: Connection) -> None:
+    """Set the current scope in PostgreSQL for the rest of the transaction."""
     scope = current()
-    connection.exec_driver_sql(_TELL, {**_settings_of(scope), "local": True})
+    connection.exec_driver_sql(_SET_SCOPE, {**_settings_of(scope), "local": True})
 
 
-def _tell_everything(connection: Connection) -> None:
-    """Of a session that was another's a moment ago: role, limits and scope of this transaction alone."""
+def _apply_all_settings(connection: Connection) -> None:
+    """Set role, limits and scope for this transaction alone: the session was another's a moment ago."""
     settings = dict(_LIMITS)
     if connection.info.get(_CONFINED) is None:
-        connection.info[_CONFINED] = is_secured(driver(connection)) or None  # asked again until it is
+        connection.info[_CONFINED] = is_secured(driver(connection)) or None  # checked again until it is
     if connection.info[_CONFINED]:
         settings["role"] = ROLE
-    connection.exec_driver_sql(_TELL_SETTINGS, {"names": list(settings), "values": list(settings.values())})
-    tell_scope(connection)
+    connection.exec_driver_sql(_SET_SETTINGS, {"names": list(settings), "values": list(settings.values())})
+    apply_scope(connection)
 
 
-def _tell_session(connection: Connection) -> None:
+def _apply_session_scope(connection: Connection) -> None:
     """Outside of transactions a scope holds until another is set: the same one again costs no round trip."""
     scope = current()
-    if connection.info.get(_TOLD) == scope:
+    if connection.info.get(_SCOPE_SET) == scope:
         return
-    connection.info.pop(_TOLD, None)  # if the next line fails, nobody knows
-    driver(connection).execute(_TELL, {**_settings_of(scope), "local": False})
-    connection.info[_TOLD] = scope
+    connection.info.pop(_SCOPE_SET, None)  # if the next line fails, nobody knows
+    driver(connection).execute(_SET_SCOPE, {**_settings_of(scope), "local": False})
+    connection.info[_SCOPE_SET] = scope
 
 
 def _settings_of(scope: Scope) -> dict[str, Any]:
@@ -255,20 +257,20 @@ def _settings_of(scope: Scope) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Following:
-    """What follows a commit: functions, each called once with all the arguments that it was given."""
+    """What follows a commit: functions, each called once with all arguments that were added for it."""
 
-    news: dict[Callable[..., object], list[Any]] = field(default_factory=dict)
+    callbacks: dict[Callable[..., object], list[Any]] = field(default_factory=dict)
     #: After the live events: what workers then do causes later ones.
     wakes: dict[Callable[..., object], list[Any]] = field(default_factory=dict)
 
     def add(self, other: Following) -> None:
-        for mine, more in ((self.news, other.news), (self.wakes, other.wakes)):
+        for mine, more in ((self.callbacks, other.callbacks), (self.wakes, other.wakes)):
             for function, arguments in more.items():
                 mine.setdefault(function, []).extend(arguments)
 
     def __call__(self) -> None:
         """Never raises: it is committed."""
-        for function, arguments in (*self.news.items(), *self.wakes.items()):
+        for function, arguments in (*self.callbacks.items(), *self.wakes.items()):
             try:
                 function(*arguments)
             except Exception:
@@ -282,20 +284,20 @@ def unit_of_work(follow: Callable[[Following], object] = Following.__call__) -> 
     with engine().begin() as connection:
         connection.info[_FOLLOWING] = following
         yield connection
-    if following.news or following.wakes:
+    if following.callbacks or following.wakes:
         follow(following)
 
 
 def after_commit(
     connection: Connection, function: Callable[..., object], *arguments: object, last: bool = False
 ) -> None:
-    """Have a function called after the unit of work's commit, once, with all arguments that it is given.
+    """Have a function called after the unit of work's commit, once, with all arguments that were added.
 
     What it raises is logged. ``last``: behind all that is not. Nothing happens in other transactions.
     """
     following: Following | None = connection.info.get(_FOLLOWING)
     if following is not None:
-        (following.wakes if last else following.news).setdefault(function, []).extend(arguments)
+        (following.wakes if last else following.callbacks).setdefault(function, []).extend(arguments)
 
 
 @contextmanager
@@ -366,11 +368,11 @@ _SESSION = {"options": " ".join(f"-c {name}={value}" for name, value in _LIMITS.
 #: moves: by its defaults PostgreSQL rather reads all of a table, in two processes, than a thousand rows by an
 #: index. Both are costs, not orders.
 _READING = {"options": f"{_SESSION['options']} -c random_page_cost=1.1 -c max_parallel_workers_per_gather=0"}
-_TELL = """
+_SET_SCOPE = """
     SELECT set_config('jiyi.groups', %(groups)s::text[]::text, %(local)s),
         set_config('jiyi.whole_service', %(whole)s, %(local)s), set_config('jiyi.user', %(user)s, %(local)s)
 """
-_TELL_SETTINGS = """
+_SET_SETTINGS = """
     SELECT set_config(name, value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s(name, value)
 """
 _DATABASE_TIME = text("SELECT clock_timestamp()")

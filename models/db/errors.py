@@ -5,7 +5,7 @@ PostgreSQL ends transactions because of others: deadlocks and failed serializati
 tried again. Locks are taken in one order, so that there are no deadlocks among the service's own
 transactions:
 
-1. rows of ``pending_work`` that are being settled (``lock_owed``), by subject;
+1. rows of ``pending_work`` that are being settled (``lock_pending``), by subject;
 2. ``agents``, by group and name (``lock_agents``);
 3. what an agent has one row of: ``self_reflections``, then ``reflections``;
 4. ``memory_nodes``, by id; then everything else; counts (``growth_tallies``) last.
@@ -17,9 +17,9 @@ rows that an operator's statement or a migration holds, and orders that nobody t
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Callable
+from random import SystemRandom
 from typing import TypeVar
 
 import psycopg
@@ -94,8 +94,8 @@ def state_of_database(error: BaseException) -> State | None:
     if PGBOUNCER_FULL in str(error):
         return "exhausted"
     if error.sqlstate is not None:
-        known = _CODES.get(error.sqlstate) or _CLASSES.get(error.sqlstate[:2])
-        return known or ("away" if invalidated else None)
+        state = _CODES.get(error.sqlstate) or _CLASSES.get(error.sqlstate[:2])
+        return state or ("away" if invalidated else None)
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return None
     # While connecting there is only a text.
@@ -121,8 +121,8 @@ def sentence_of(error: BaseException) -> str | None:
         state = state_of_valkey(error)
         answered = isinstance(error, redis.ResponseError) and state == "away"  # the command was wrong
         return None if answered else OF_VALKEY[state]
-    found = state_of_database(error)
-    return None if found is None else OF_DATABASE[found]
+    database_state = state_of_database(error)
+    return None if database_state is None else OF_DATABASE[database_state]
 
 
 def refused_value(error: BaseException | None) -> InvalidRequest | None:
@@ -161,5 +161,5 @@ def tried_again(transaction: Callable[[], R]) -> R:
             kind = type(error.orig).__name__
             log.info("a transaction was ended in favour of another (%s): attempt %d", kind, attempt + 1)
             # So that two do not meet again.
-            time.sleep(PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311
+            time.sleep(PAUSE * 2 ** (attempt - 1) * SystemRandom().uniform(0.5, 1.5))
     return transaction()

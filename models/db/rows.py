@@ -27,7 +27,7 @@ from jiyi.protocol.base import JsonObject, Rows, encode_cursor
 from jiyi.protocol.wire.vectors import Float32
 from models.db.base import Base
 from models.db.scope import as_owner_within, current
-from models.db.spans import telling
+from models.db.spans import statement_span
 
 R = TypeVar("R", bound=BaseModel)
 #: Characters of what is searched for, and words of it that count.
@@ -49,8 +49,10 @@ def columns(
 
     A field computed as None is not read. Raises LookupError if a field is neither.
     """
-    named = {name: computed[name] if name in computed else _column(name, tables) for name in row.model_fields}
-    return [column.label(name) for name, column in named.items() if column is not None]
+    by_name = {
+        name: computed[name] if name in computed else _column(name, tables) for name in row.model_fields
+    }
+    return [column.label(name) for name, column in by_name.items() if column is not None]
 
 
 def names(row: type[BaseModel], table: type[Base]) -> list[str]:
@@ -60,9 +62,9 @@ def names(row: type[BaseModel], table: type[Base]) -> list[str]:
 
 def upsert(table: type[Base], *changed: str) -> Insert:
     """An INSERT that changes these columns of the row of the same primary key, if there is one."""
-    stored = insert(table)
-    anew = {name: stored.excluded[name] for name in changed}
-    return stored.on_conflict_do_update(index_elements=list(table.__table__.primary_key), set_=anew)
+    statement = insert(table)
+    new_values = {name: statement.excluded[name] for name in changed}
+    return statement.on_conflict_do_update(index_elements=list(table.__table__.primary_key), set_=new_values)
 
 
 def fetch(connection: Connection, row: type[R], statement: Executable, **parameters: Any) -> list[R]:
@@ -92,13 +94,13 @@ def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[An
         if name in table.__table__.columns:
             column: ColumnElement[Any] = table.__table__.columns[name]
             return column
-    known = ", ".join(table.__tablename__ for table in tables)
-    raise LookupError(f"{name}: no column of {known}, and nothing computed")
+    table_names = ", ".join(table.__tablename__ for table in tables)
+    raise LookupError(f"{name}: no column of {table_names}, and nothing computed")
 
 
-def equal_if_given(*wanted: tuple[SQLColumnExpression[Any], object]) -> Iterator[ColumnElement[bool]]:
+def equal_if_given(*pairs: tuple[SQLColumnExpression[Any], object]) -> Iterator[ColumnElement[bool]]:
     """Each column has the value beside it; None asks for nothing."""
-    for column, value in wanted:
+    for column, value in pairs:
         if value is not None:
             yield column == value
 
@@ -159,12 +161,12 @@ def packed_vector(values: Float32) -> bytes:
 
 def copy_rows(connection: psycopg.Connection, copies: Sequence[Copy]) -> None:
     """Append by binary COPY, in this order. Raises :class:`ForeignRowError` for a group not in the scope."""
-    wanted = [copy for copy in copies if copy.rows]
-    for copy in wanted:
+    non_empty = [copy for copy in copies if copy.rows]
+    for copy in non_empty:
         _check(copy)
-    if wanted:
+    if non_empty:
         with as_owner_within(connection):
-            for copy in wanted:
+            for copy in non_empty:
                 _copy(connection, copy)
 
 
@@ -183,7 +185,7 @@ def _copy(connection: psycopg.Connection, copy: Copy) -> None:
         # of those for bytea the one that is written in C
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
         statement = _statement(copy.table, copy.columns)
-        with telling(f"COPY {copy.table.__tablename__}"), cursor.copy(statement) as into:
+        with statement_span(f"COPY {copy.table.__tablename__}"), cursor.copy(statement) as into:
             into.set_types(_types(copy.table, copy.columns))
             for row in copy.rows:
                 into.write_row(row)

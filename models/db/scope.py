@@ -153,9 +153,9 @@ def isolate(table: str) -> list[str]:
 
 def hide_from_others(table: str, condition: str) -> str:
     """Hides rows that fail ``condition`` from the user for whom work is done (``{user}``); for migrations."""
-    asked = "(SELECT current_setting('jiyi.user', true))"
-    shown = f"coalesce({asked}, '') = '' OR {condition.format(user=asked)}"
-    return f"CREATE POLICY people ON {table} AS RESTRICTIVE USING ({shown}) WITH CHECK ({shown})"
+    user = "(SELECT current_setting('jiyi.user', true))"
+    visible = f"coalesce({user}, '') = '' OR {condition.format(user=user)}"
+    return f"CREATE POLICY people ON {table} AS RESTRICTIVE USING ({visible}) WITH CHECK ({visible})"
 
 
 _NOBODY = Scope()

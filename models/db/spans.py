@@ -32,11 +32,11 @@ def _begin(
     _connection: Connection, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool
 ) -> None:
     if context is not None:
-        context.jiyi_span = told = telling(statement)
-        told.__enter__()
+        context.jiyi_span = span = statement_span(statement)
+        span.__enter__()
 
 
-def telling(statement: str) -> AbstractContextManager[Any]:
+def statement_span(statement: str) -> AbstractContextManager[Any]:
     """Around a statement that goes to the driver itself."""
     name, attributes = _described(statement)
     return tracing.leaf(name, attributes)
@@ -58,13 +58,13 @@ def _end(
 
 
 def _end_failed(context: Any, error: BaseException | None) -> None:
-    told: AbstractContextManager[Any] | None = getattr(context, "jiyi_span", None)
-    if told is not None:
+    span: AbstractContextManager[Any] | None = getattr(context, "jiyi_span", None)
+    if span is not None:
         context.jiyi_span = None
-        told.__exit__(None if error is None else type(error), error, None)
+        span.__exit__(None if error is None else type(error), error, None)
 
 
-class Valkey(redis.Redis):
+class TracedValkey(redis.Redis):
     """redis-py's client, with a span for each command."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:

@@ -9,7 +9,7 @@ from redis.retry import Retry
 
 from jiyi.once import once
 from jiyi.settings import get_settings
-from models.db.spans import Valkey
+from models.db.spans import TracedValkey
 from models.db.valkey_keys import PREFIX
 
 SOCKET_TIMEOUT = 5.0  # seconds; an answer takes a millisecond, so a server that needs five is as good as down
@@ -22,7 +22,7 @@ RETRIES, FIRST_PAUSE, LAST_PAUSE = 10, 0.01, 1.0
 def valkey() -> redis.Redis:
     """This process's client; thread-safe. Answers are bytes."""
     waits = {"socket_timeout": SOCKET_TIMEOUT, "socket_connect_timeout": SOCKET_TIMEOUT}
-    return Valkey.from_url(get_settings().need("redis_url"), retry=retry_unless_late(), **waits)
+    return TracedValkey.from_url(get_settings().need("redis_url"), retry=retry_unless_late(), **waits)
 
 
 def retry_unless_late(retries: int = RETRIES) -> Retry:

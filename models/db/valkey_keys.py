@@ -129,7 +129,7 @@ PROBE = "jiyi:probe"
 ORDERS = "jiyi:orders"
 
 
-def worker_wish(name: str) -> str:
+def worker_desired_state(name: str) -> str:
     return f"{WORKERS}:wish:{name}"
 
 

@@ -39,7 +39,7 @@ def ask(context: Context, request: Erasure) -> ErasureState:
     what = progress.described(request)
     pending = progress.pending(connection, group_id, request.kind, what)
     if pending is None:
-        pending = progress.owe(connection, group_id, request.kind, what, context.actor.name)
+        pending = progress.enqueue(connection, group_id, request.kind, what, context.actor.name)
     wake_after(context.connection, ERASE)  # also for one that waits already
     return pending
 

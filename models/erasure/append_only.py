@@ -36,8 +36,8 @@ def rewrite(begun: list[str], seconds: float) -> dict[str, str] | None:
                 begun.append(name)
             if not _is_idle(client, until):
                 return None
-            done = client.info("persistence").get("aof_last_bgrewrite_status") == "ok"
-            went[name] = REWRITTEN if done else FAILED
+            succeeded = client.info("persistence").get("aof_last_bgrewrite_status") == "ok"
+            went[name] = REWRITTEN if succeeded else FAILED
         except redis.ResponseError as error:  # a server may allow neither
             if _UNDER_WAY in str(error):
                 return None

@@ -58,14 +58,14 @@ def missing_workers(answered: Iterable[str]) -> list[str]:
     return sorted(alive - set(answered))
 
 
-def carry_out(worker_id: str, known: set[str], forget: Forget) -> set[str]:
-    """Carry out orders that are not ``known``; returns the ids of all that still stand."""
+def carry_out(worker_id: str, finished_ids: set[str], forget: Forget) -> set[str]:
+    """Carry out the orders that are not in ``finished_ids``; returns the ids of all that still stand."""
     standing = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.ORDERS))
-    for order_id, order in ((name.decode(), told) for name, told in standing.items()):
-        if order_id in known:
+    for order_id, order in ((name.decode(), text) for name, text in standing.items()):
+        if order_id in finished_ids:
             continue
-        asked = json.loads(order)
-        dropped = forget(asked["group_id"], asked["agents"])
+        scope = json.loads(order)
+        dropped = forget(scope["group_id"], scope["agents"])
         with valkey().pipeline(transaction=True) as pipe:
             pipe.hset(valkey_keys.order_answers(order_id), worker_id, json.dumps(dropped))
             pipe.expire(valkey_keys.order_answers(order_id), ORDER_LIVES)
@@ -126,12 +126,14 @@ def _take_out_of_each(key: str, members: set[str]) -> None:
     """Of what was accessed together, leave the others."""
     for entry in cast("list[bytes]", valkey().lrange(key, 0, -1)):
         node_ids, at, group_id = entry.decode().split(":", 2)
-        left = [node_id for node_id in node_ids.split(",") if access.member(group_id, node_id) not in members]
-        if len(left) <= node_ids.count(","):
+        remaining = [
+            node_id for node_id in node_ids.split(",") if access.member(group_id, node_id) not in members
+        ]
+        if len(remaining) <= node_ids.count(","):
             with valkey().pipeline(transaction=True) as pipe:
                 pipe.lrem(key, 1, cast("str", entry))
-                if left:
-                    pipe.rpush(key, access.together(group_id, left, at))
+                if remaining:
+                    pipe.rpush(key, access.together(group_id, remaining, at))
                 pipe.execute()
 
 

@@ -32,10 +32,10 @@ from models.erasure.parts import Scrubbed, parts
 from models.erasure.progress import ERASE
 from models.erasure.tables import ErasingId
 from models.memory.agents import AgentName
-from models.memory.tables import Agent, KeywordStrength, StoredEvent
+from models.memory.tables import Agent, KeywordStrengthRow, StoredEventRow
 from models.memory.work import ACCUMULATE, APPRAISE
-from models.queue.tables import DeadLetter, PendingWork
-from models.reflection.tables import Reflection
+from models.queue.tables import DeadLetterRow, PendingWork
+from models.reflection.tables import ReflectionRow
 from models.retrieval.enlargement import ALL_TERMS
 from models.retrieval.tables import TermFrequency
 
@@ -47,7 +47,7 @@ BATCH = 500
 EVENTS_PAGE = 5_000
 #: Rows of other tables that are searched at once.
 PAGE = 1_000
-_E = StoredEvent
+_E = StoredEventRow
 
 
 def _deleted(table: str, key: str, texts: str, whose: str = "group_id = :group") -> Scrubbed:
@@ -160,10 +160,10 @@ def delete_agent(connection: Connection, name: AgentName) -> Counter[str]:
     """The agent itself, and what is kept of it as a whole. Its memories have gone before."""
     parameters = {"group": name[0], "agent": name[1]}
     gone: Counter[str] = Counter()
-    for work in (PendingWork, DeadLetter):
+    for work in (PendingWork, DeadLetterRow):
         its = delete(work).where(work.subject_id.in_(_KEY))
         gone[work.__tablename__] += connection.execute(its, parameters).rowcount
-    for rows in (KeywordStrength, TermFrequency, Reflection, Agent):  # the agent last: the others name it
+    for rows in (KeywordStrengthRow, TermFrequency, ReflectionRow, Agent):  # the agent last: all name it
         whose = (rows.group_id == bindparam("group"), rows.agent_id == bindparam("agent"))
         gone[rows.__tablename__] += connection.execute(delete(rows).where(*whose), parameters).rowcount
     return gone

@@ -31,44 +31,48 @@ from sqlalchemy.orm import InstrumentedAttribute
 from engine.erasure import Names, is_hash_of
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
 from models.erasure.parts import parts
-from models.erasure.progress import Stored, name_key
+from models.erasure.progress import ErasureTarget, name_key
 from models.erasure.tables import ErasingId
-from models.memory.tables import Agent, MemoryNode, StoredEvent
-from models.reflection.tables import Reflection
+from models.memory.tables import Agent, MemoryNode, StoredEventRow
+from models.reflection.tables import ReflectionRow
 
 #: Rows searched in one transaction.
 PAGE = 5_000
 #: Ids within texts.
 UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 #: What an agent has of its own.
-_OF_AGENTS = (MemoryNode.node_id, StoredEvent.event_id, Reflection.reflection_id)
+_OF_AGENTS = (MemoryNode.node_id, StoredEventRow.event_id, ReflectionRow.reflection_id)
 #: A table's column of ids.
 Key = InstrumentedAttribute[UUID]
 
 
 def is_agent(connection: Connection, group_id: str, agent_id: str) -> bool:
     everyone = _everyone()
-    named = select(everyone.c.agent_id).where(everyone.c.agent_id == bindparam("agent"))
-    return connection.execute(named, {"group": group_id, "agent": agent_id}).scalar_one_or_none() is not None
+    statement = select(everyone.c.agent_id).where(everyone.c.agent_id == bindparam("agent"))
+    return (
+        connection.execute(statement, {"group": group_id, "agent": agent_id}).scalar_one_or_none() is not None
+    )
 
 
 def known_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[UUID]:
     return list(connection.execute(_KNOWN_NODES, {"group": group_id, "ids": list(node_ids)}).scalars())
 
 
-def agents_of(connection: Connection, group_id: str, what: Stored, asked: Erasure | None) -> list[str]:
+def agents_of(
+    connection: Connection, group_id: str, what: ErasureTarget, request: Erasure | None
+) -> list[str]:
     """Agents that go as a whole: the one that is named, or those whose name has the person's in it."""
     names = _everyone().c.agent_id
     ordered = select(names).order_by(names)
     everyone: list[str] = list(connection.execute(ordered, {"group": group_id}).scalars())
-    if asked is None:  # only the hash is known
-        kept, key = what.get("names", []), name_key()
-        return [agent_id for agent_id in everyone if any(is_hash_of(one, agent_id, key) for one in kept)]
-    if asked.agent_id is not None:
-        return [asked.agent_id]
-    if asked.kind != "person":
+    if request is None:  # only the hash is known
+        hashes, key = what.get("names", []), name_key()
+        return [agent_id for agent_id in everyone if any(is_hash_of(one, agent_id, key) for one in hashes)]
+    if request.agent_id is not None:
+        return [request.agent_id]
+    if request.kind != "person":
         return []
-    person = Names(asked.names)
+    person = Names(request.names)
     return [agent_id for agent_id in everyone if person.found_in(agent_id)]
 
 
@@ -90,7 +94,7 @@ def note_events(
     """Note those events of the next page that name the person; the last position, None at the end."""
     rows = page_of_events(connection, group_id, after)
     event_ids = [row.event_id for row in rows if names.found_in(row.content)]
-    note_ids(connection, erasure_id, group_id, StoredEvent.event_id, event_ids)
+    note_ids(connection, erasure_id, group_id, StoredEventRow.event_id, event_ids)
     return rows[-1].position if len(rows) == PAGE else None
 
 
@@ -144,12 +148,12 @@ def _note(
     ids = select(literal(erasure_id, Uuid), key, table.group_id, func.coalesce(table.agent_id, "")).where(
         table.group_id == group_id, condition
     )
-    stored = (
+    statement = (
         insert(ErasingId)
         .from_select(["erasure_id", "subject_id", "group_id", "agent_id"], ids)
         .on_conflict_do_nothing()
     )
-    return connection.execute(stored.execution_options(preserve_rowcount=True)).rowcount
+    return connection.execute(statement.execution_options(preserve_rowcount=True)).rowcount
 
 
 def preview(connection: Connection, group_id: str, request: Erasure) -> ErasurePreview:
@@ -185,8 +189,10 @@ def preview(connection: Connection, group_id: str, request: Erasure) -> ErasureP
         "dead_letters": letters,
         **{name: len(ids) for name, ids in others.items()},
     }
-    shown = connection.execute(_EXAMPLES, {"group": group_id, "ids": sorted(nodes)[:EXAMPLES]}).mappings()
-    examples = [ExampleMemory.model_validate(row) for row in shown]
+    remembered = connection.execute(
+        _EXAMPLES, {"group": group_id, "ids": sorted(nodes)[:EXAMPLES]}
+    ).mappings()
+    examples = [ExampleMemory.model_validate(row) for row in remembered]
     return ErasurePreview(counts=counts, agents=agents, examples=examples)
 
 

@@ -22,7 +22,7 @@ Scrubbed = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ErasurePart:
     """What one subject adds."""
 
     scrubbed: tuple[Scrubbed, ...] = ()
@@ -53,16 +53,16 @@ class Part:
     )
 
 
-_REGISTERED: list[Part] = []
+_REGISTERED: list[ErasurePart] = []
 
 
-def register(part: Part) -> None:
+def register(part: ErasurePart) -> None:
     """Add what a subject adds."""
     _REGISTERED.append(part)
 
 
 @cache
-def parts() -> Sequence[Part]:
+def parts() -> Sequence[ErasurePart]:
     """What all subjects add, on or off."""
     subjects.need_all()
     return _REGISTERED

@@ -48,7 +48,7 @@ FILE = "erasures.jsonl"
 ACTOR = "job:restore"
 
 
-class Stored(TypedDict, total=False):
+class ErasureTarget(TypedDict, total=False):
     """What is stored of a request."""
 
     #: The request itself, until it is done.
@@ -60,26 +60,26 @@ class Stored(TypedDict, total=False):
 
 
 @dataclass(slots=True)
-class Progress:
+class ErasureProgress:
     """An erasure under way: its next step, and all that has to be known after a crash."""
 
     erasure_id: UUID
     group_id: str
     kind: Kind
-    what: Stored
+    what: ErasureTarget
     state: str
     step: str
     place: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def asked(self) -> Erasure | None:
+    def request(self) -> Erasure | None:
         """None when the end is near: nothing is left of it but hashes."""
         return Erasure.model_validate(self.what["asked"]) if "asked" in self.what else None
 
     @property
     def names(self) -> list[str]:
         """The person's."""
-        return self.asked.names if self.asked is not None and self.kind == "person" else []
+        return self.request.names if self.request is not None and self.kind == "person" else []
 
     @property
     def agents(self) -> list[str]:
@@ -110,7 +110,9 @@ class Progress:
         self.state, self.step = "incomplete", STEPS[0]
 
 
-def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: str) -> ErasureState:
+def enqueue(
+    connection: Connection, group_id: str, kind: Kind, what: ErasureTarget, actor: str
+) -> ErasureState:
     """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
     row = {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor}
@@ -119,12 +121,12 @@ def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: 
     who: dict[str, Any] = {"group_id": group_id, "actor": actor, "action": "erasure.request", "target": kind}
     details: dict[str, Any] = {"erasure": erasure_id, **_without_names(what)}
     audit.record(connection, **who, **details)
-    asked = one(connection, group_id, erasure_id)
-    assert asked is not None
-    return asked
+    state = one(connection, group_id, erasure_id)
+    assert state is not None
+    return state
 
 
-def pending(connection: Connection, group_id: str, kind: Kind, what: Stored) -> ErasureState | None:
+def pending(connection: Connection, group_id: str, kind: Kind, what: ErasureTarget) -> ErasureState | None:
     """The same erasure, asked for before and not done; others who ask wait for this transaction.
 
     Of an agent or a person only one that has not begun: there may be more since.
@@ -135,9 +137,9 @@ def pending(connection: Connection, group_id: str, kind: Kind, what: Stored) -> 
     return None if erasure_id is None else one(connection, group_id, erasure_id)
 
 
-def described(request: Erasure) -> Stored:
+def described(request: Erasure) -> ErasureTarget:
     """What is stored of a request: itself until it is done, hashes and numbers for good."""
-    what: Stored = {"asked": request.model_dump(mode="json", exclude_defaults=True)}
+    what: ErasureTarget = {"asked": request.model_dump(mode="json", exclude_defaults=True)}
     if request.names:
         what["names"] = [hash_of(name, name_key()) for name in request.names]
     if request.node_ids:
@@ -150,26 +152,26 @@ def name_key() -> bytes:
     return hmac.digest(need_secret_key(get_settings()).encode(), _KEY_LABEL, "sha256")
 
 
-def begin(connection: Connection, erasure_id: UUID) -> Progress | None:
+def begin(connection: Connection, erasure_id: UUID) -> ErasureProgress | None:
     """The erasure as it stands, its row locked; None if it is not to be carried on."""
     row = connection.execute(_BEGIN, {"id": erasure_id}).mappings().one_or_none()
     if row is None:
         return None
-    progress = Progress(**row)
+    progress = ErasureProgress(**row)
     if progress.step not in STEPS:  # it has not begun, or began under a version with other steps
         progress.step = STEPS[0]
     return progress
 
 
-def save(connection: Connection, progress: Progress) -> None:
+def save(connection: Connection, progress: ErasureProgress) -> None:
     """Note how far it is."""
     place = {"state": progress.state, "step": progress.step, "place": progress.place}
     connection.execute(_SAVE, {"id": progress.erasure_id, **place})
 
 
-def forget_names(connection: Connection, progress: Progress, report: ErasureReport) -> None:
+def forget_names(connection: Connection, progress: ErasureProgress, report: ErasureReport) -> None:
     """Nothing was left: names and ids go, before a backup that would hold them is made."""
-    delete_backups = progress.asked is not None and progress.asked.delete_backups
+    delete_backups = progress.request is not None and progress.request.delete_backups
     progress.place = {"report": to_jsonable_python(report), "delete_backups": delete_backups}
     progress.advance()
     save(connection, progress)
@@ -177,7 +179,7 @@ def forget_names(connection: Connection, progress: Progress, report: ErasureRepo
     connection.execute(_DELETE_IDS, {"id": progress.erasure_id})
 
 
-def finish(connection: Connection, progress: Progress, report: ErasureReport) -> None:
+def finish(connection: Connection, progress: ErasureProgress, report: ErasureReport) -> None:
     """Done: what is left are hashes, numbers, and the report."""
     connection.execute(_FINISH, {"id": progress.erasure_id, "report": to_jsonable_python(report)})
     who: dict[str, Any] = {"group_id": progress.group_id, "actor": "job:erase", "action": "erasure.finish"}
@@ -185,7 +187,7 @@ def finish(connection: Connection, progress: Progress, report: ErasureReport) ->
     audit.record(connection, **who, target=progress.kind, **what)
 
 
-def note_report(connection: Connection, progress: Progress, report: ErasureReport) -> None:
+def note_report(connection: Connection, progress: ErasureProgress, report: ErasureReport) -> None:
     """Something was left: for those who look, until the next attempt."""
     connection.execute(_NOTE, {"id": progress.erasure_id, "report": to_jsonable_python(report)})
 
@@ -199,7 +201,7 @@ def started_at(connection: Connection, erasure_id: UUID) -> datetime:
     return cast("datetime", connection.execute(_STARTED, {"id": erasure_id}).scalar_one())
 
 
-def _without_names(what: Stored) -> JsonObject:
+def _without_names(what: ErasureTarget) -> JsonObject:
     return {name: value for name, value in what.items() if name != "asked"}
 
 
@@ -209,8 +211,8 @@ def one(connection: Connection, group_id: str, erasure_id: UUID) -> ErasureState
 
 def page(connection: Connection, group_id: str, before: UUID | None, limit: int) -> list[ErasureState]:
     """Newest first, those before an id."""
-    wanted = _of(group_id) if before is None else _of(group_id).where(ErasureRow.erasure_id < before)
-    return fetch(connection, ErasureState, wanted.order_by(ErasureRow.erasure_id.desc()).limit(limit))
+    statement = _of(group_id) if before is None else _of(group_id).where(ErasureRow.erasure_id < before)
+    return fetch(connection, ErasureState, statement.order_by(ErasureRow.erasure_id.desc()).limit(limit))
 
 
 def _of(group_id: str) -> Select[tuple[Any, ...]]:
@@ -220,7 +222,7 @@ def _of(group_id: str) -> Select[tuple[Any, ...]]:
     )
 
 
-class Entry(BaseModel):
+class ErasureLogEntry(BaseModel):
     """One line of the list: of names only the hashes."""
 
     erasure_id: UUID
@@ -234,10 +236,10 @@ def path() -> Path:
     return backups.folder() / FILE
 
 
-def note(progress: Progress, at: datetime) -> None:
+def note(progress: ErasureProgress, at: datetime) -> None:
     """Write an erasure down, names as hashes. Safe to repeat: a second line of an id is skipped."""
     names = progress.what.get("names", [])
-    entry = Entry(
+    entry = ErasureLogEntry(
         erasure_id=progress.erasure_id, group_id=progress.group_id, kind=progress.kind, at=at, names=names
     )
     make_private(path().parent)
@@ -246,12 +248,14 @@ def note(progress: Progress, at: datetime) -> None:
         file.write(entry.model_dump_json() + "\n")
 
 
-def since(moment: datetime) -> list[Entry]:
+def since(moment: datetime) -> list[ErasureLogEntry]:
     """Erasures that came after a backup of that moment, oldest first."""
     if not path().is_file():
         return []
     entries = [
-        Entry.model_validate_json(line) for line in path().read_text("utf-8").splitlines() if line.strip()
+        ErasureLogEntry.model_validate_json(line)
+        for line in path().read_text("utf-8").splitlines()
+        if line.strip()
     ]
     return list({entry.erasure_id: entry for entry in entries if entry.at >= moment}.values())
 
@@ -263,15 +267,15 @@ def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
     """
     counts = {"agents": 0, "others": 0}
     for entry in since(moment):
-        if entry.kind == "agent" and _may_be_told(entry):
-            owe(connection, entry.group_id, "agent", {"names": entry.names}, ACTOR)
+        if entry.kind == "agent" and _is_reportable(entry):
+            enqueue(connection, entry.group_id, "agent", {"names": entry.names}, ACTOR)
             counts["agents"] += 1
         else:
             counts["others"] += 1
     return counts
 
 
-def _may_be_told(entry: Entry) -> bool:
+def _is_reportable(entry: ErasureLogEntry) -> bool:
     """Whether a worker can know the names by their hashes: not if the service's secret changed."""
     marks = {mark for _, _, mark in (name.partition(OF_KEY) for name in entry.names) if mark}
     return not get_settings().secret_key or marks <= {mark_of(name_key())}

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import Event, EventKey, MemoryObserved
-from models.erasure.progress import Stored
+from models.erasure.progress import ErasureTarget
 from models.memory.event_types import refuses_events
 
 #: Any number that no other advisory lock of ours uses. Held by all who store; alone by an erasure, for a
@@ -23,7 +23,7 @@ class _UnderWay(TypedDict):
     """An erasure that goes on, as ``_LOOK`` gives it."""
 
     group_id: str
-    what: Stored
+    what: ErasureTarget
     agents: list[str]
 
 

@@ -74,11 +74,11 @@ class Proof:
     rows: Counter[str] = field(default_factory=Counter)
     keys: int = 0
     log_files: int = 0
-    left: Counter[str] = field(default_factory=Counter)
+    remaining: Counter[str] = field(default_factory=Counter)
     places: dict[str, list[str]] = field(default_factory=dict)
 
-    def found(self, where: str, place: str) -> None:
-        self.left[where] += 1
+    def add(self, where: str, place: str) -> None:
+        self.remaining[where] += 1
         places = self.places.setdefault(where, [])
         if len(places) < MAX_PLACES:
             places.append(place)
@@ -89,7 +89,7 @@ class Proof:
         return {
             "looked_through": {"tables": tables, "keys": self.keys, "log_files": self.log_files},
             "not_looked_through": NOT_MEMORIES,
-            "left": sum(self.left.values()),
+            "left": sum(self.remaining.values()),
             "places": self.places,
         }
 
@@ -106,9 +106,7 @@ def _by_table(rows: Iterable[Any]) -> dict[str, list[Column]]:
     return columns_of
 
 
-def look_through_tables(
-    connection: Connection, proof: Proof, group_id: str, whom: Whom, ids: set[str]
-) -> None:
+def search_tables(connection: Connection, proof: Proof, group_id: str, whom: Whom, ids: set[str]) -> None:
     """Rows of the group and of the whole service, as text.
 
     A tombstone keeps its event's id. A name that a program chose is no id, whatever its form.
@@ -121,21 +119,21 @@ def look_through_tables(
         for row in _rows(connection, table, columns, ids_of.get(table, frozenset()), group_id):
             proof.rows[table] += 1
             place, agent_id, name, text = row
-            named = agent_id in whom.agents or (table in NAMING_AGENTS and whom.names_agent(text))
-            named = named or whom.names_person(name) or whom.names_person(text)
-            if named or not ids.isdisjoint(UUIDS.findall(text)):
-                proof.found(table, place)
+            is_mentioned = agent_id in whom.agents or (table in NAMING_AGENTS and whom.names_agent(text))
+            is_mentioned = is_mentioned or whom.names_person(name) or whom.names_person(text)
+            if is_mentioned or not ids.isdisjoint(UUIDS.findall(text)):
+                proof.add(table, place)
 
 
 def _rows(
     connection: Connection, table: str, columns: list[Column], names: Collection[str], group_id: str
 ) -> Iterator[Any]:
     """(place, agent, names, text) of each row, by a server's cursor: tables may exceed memory."""
-    known = {name for name, _ in columns}
+    column_names = {name for name, _ in columns}
     left_out = NOT_TEXTS | OWN_IDS.get(table, set())
     texts = [name for name, kind in columns if name not in left_out and kind not in ("vector", "bytea")]
-    of_names, others = ([name for name in texts if (name in names) is wanted] for wanted in (True, False))
-    agent = next((name for name in AGENT_COLUMNS if name in known), None)
+    of_names, others = ([name for name in texts if (name in names) is is_name] for is_name in (True, False))
+    agent = next((name for name in AGENT_COLUMNS if name in column_names), None)
     query = sql.SQL(
         "SELECT ctid::text, {}, concat_ws(E'\\x01', {}), concat_ws(E'\\x01', {}) FROM {} {}"
     ).format(
@@ -148,7 +146,7 @@ def _rows(
         ),
         sql.Identifier(table),
         sql.SQL("WHERE group_id = {} OR group_id IS NULL").format(sql.Literal(group_id))
-        if "group_id" in known
+        if "group_id" in column_names
         else sql.SQL(""),
     )
     with driver(connection).cursor(name=f"proof_{table}") as cursor:
@@ -156,12 +154,12 @@ def _rows(
         yield from cursor.execute(query)
 
 
-def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) -> None:
+def search_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) -> None:
     """Every key of ours: its name and all that it holds, whatever its type."""
     own = {f":{len(group_id)}:{group_id}:{agent_id}" for agent_id in whom.agents}
     for count, key in enumerate(valkey().scan_iter(match="jiyi:*", count=SCAN_COUNT)):
         if count >= MAX_KEYS:
-            proof.found("valkey", f"more than {MAX_KEYS:,} keys: not all were looked at")
+            proof.add("valkey", f"more than {MAX_KEYS:,} keys: not all were looked at")
             return
         proof.keys += 1
         name = key.decode("utf-8", "replace")
@@ -171,14 +169,14 @@ def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) 
             continue
         if name.startswith(valkey_keys.WORKING) and name.split(":", 3)[-1] != group_id:
             continue
-        held = contents(key)
+        values = contents(key)
         if name.startswith(valkey_keys.ACCESS):  # everybody's: another group may have a memory of the same id
-            held = (entry for entry in held if entry.endswith(b":" + group_id.encode()))
+            values = (entry for entry in values if entry.endswith(b":" + group_id.encode()))
         if name == valkey_keys.RETRIEVALS:  # everybody's, too
-            held = (entry for entry in held if from_json(entry)["group_id"] == group_id)
-        named = any(name.endswith(entry) for entry in own) or whom.names_person(name)
-        if named or any(mentions(entry, ids, whom) for entry in held):
-            proof.found("valkey", ":".join(name.split(":")[:2]))
+            values = (entry for entry in values if from_json(entry)["group_id"] == group_id)
+        is_mentioned = any(name.endswith(entry) for entry in own) or whom.names_person(name)
+        if is_mentioned or any(mentions(entry, ids, whom) for entry in values):
+            proof.add("valkey", ":".join(name.split(":")[:2]))
 
 
 def log_files() -> list[Path]:
@@ -203,14 +201,14 @@ def blank_logs(whom: Whom) -> int:
     return blanked
 
 
-def look_through_logs(proof: Proof, whom: Whom) -> None:
+def search_logs(proof: Proof, whom: Whom) -> None:
     """The embedded copy's log files, where readable. Agents' names are no secret there."""
     for path in log_files() if whom.person is not None else []:
         proof.log_files += 1
         with path.open(encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
                 if whom.names_person(line[:MAX_LINE]):
-                    proof.found("logs", f"{path.name}:{number}")
+                    proof.add("logs", f"{path.name}:{number}")
 
 
 def backups_before(moment: datetime) -> list[Path]:
@@ -220,12 +218,16 @@ def backups_before(moment: datetime) -> list[Path]:
 
 def backups_left(before: Collection[Path]) -> JsonMapping:
     """How many of those backups are left, and when the last expires; those with chosen names stay."""
-    left, others = [path for path in before if path.exists()], backups.others()
+    remaining, others = [path for path in before if path.exists()], backups.others()
     settings = get_settings()
-    later = len(backups.existing()) - len(left)
-    goes = left and settings.backup_hours and not others
+    later = len(backups.existing()) - len(remaining)
+    goes = remaining and settings.backup_hours and not others
     hours = max(settings.backup_keep - later, 0) * settings.backup_hours if goes else None
-    return {"folder": str(backups.folder()), "holding_it": len(left) + len(others), "gone_after_hours": hours}
+    return {
+        "folder": str(backups.folder()),
+        "holding_it": len(remaining) + len(others),
+        "gone_after_hours": hours,
+    }
 
 
 class Column(NamedTuple):
@@ -242,10 +244,10 @@ def columns(connection: Connection) -> dict[str, list[Column]]:
 
 def names(connection: Connection) -> dict[str, frozenset[str]]:
     """Table → columns of names that programs choose: :data:`NAMES`, and texts that are part of a key."""
-    known: dict[str, set[str]] = {}
+    columns_of: dict[str, set[str]] = {}
     for table, name in driver(connection).execute(_NAME_COLUMNS, {"names": sorted(NAMES)}):
-        known.setdefault(table, set()).add(name)
-    return {table: frozenset(some) for table, some in known.items()}
+        columns_of.setdefault(table, set()).add(name)
+    return {table: frozenset(some) for table, some in columns_of.items()}
 
 
 def blank(
@@ -264,15 +266,17 @@ def blank(
 def without(value: Any, ids: Collection[str]) -> Any:
     """A JSON value without the ids: referring fields go, other mentions become :data:`NOBODY`."""
     if isinstance(value, dict):
-        kept = {key: part for key, part in value.items() if not (key in REFERRING_FIELDS and part in ids)}
-        return {_text_without(key, ids): without(part, ids) for key, part in kept.items()}
+        remaining = {
+            key: part for key, part in value.items() if not (key in REFERRING_FIELDS and part in ids)
+        }
+        return {_text_without(key, ids): without(part, ids) for key, part in remaining.items()}
     if isinstance(value, list):
         return [without(part, ids) for part in value]
     return _text_without(value, ids) if isinstance(value, str) else value
 
 
 def _text_without(value: str, ids: Collection[str]) -> str:
-    return UUIDS.sub(lambda found: NOBODY if found[0] in ids else found[0], value)
+    return UUIDS.sub(lambda match: NOBODY if match[0] in ids else match[0], value)
 
 
 def _value_without(column: Column, value: str, ids: Collection[str]) -> str | None:
@@ -280,8 +284,8 @@ def _value_without(column: Column, value: str, ids: Collection[str]) -> str | No
     if column.type == "uuid":
         return None
     if column.type == "uuid[]":
-        left = [part for part in value.strip("{}").split(",") if part and part not in ids]
-        return f"{{{','.join(left)}}}"
+        remaining = [part for part in value.strip("{}").split(",") if part and part not in ids]
+        return f"{{{','.join(remaining)}}}"
     if column.type == "jsonb":
         return to_json(without(from_json(value), ids)).decode()
     # the text of a list of texts, too: an id changes nothing in how it is quoted
@@ -300,34 +304,35 @@ def _blank_table(
     with driver(connection).cursor(name=f"mentions_{table}") as cursor:
         cursor.itersize = PAGE
         for place, *values in cursor.execute(mentions):
-            told = {
+            old_values = {
                 column: value
                 for column, value in zip(some, values, strict=True)
                 if value is not None and not ids.isdisjoint(UUIDS.findall(value))
             }
-            if told:
-                changes.append((place, told))
-    return sum(_change(connection, table, place, told, ids) for place, told in changes)
+            if old_values:
+                changes.append((place, old_values))
+    return sum(_change(connection, table, place, old_values, ids) for place, old_values in changes)
 
 
 def _change(
-    connection: Connection, table: str, place: str, told: dict[Column, str], ids: frozenset[str]
+    connection: Connection, table: str, place: str, old_values: dict[Column, str], ids: frozenset[str]
 ) -> int:
     """1, or 0 if the row was changed meanwhile: the proof finds it, and the erasure begins again."""
     sets = [
         sql.SQL("{} = {}::{}").format(sql.Identifier(column.name), sql.Placeholder(), sql.SQL(column.type))
-        for column in told
+        for column in old_values
     ]
     if table == "memory_nodes":  # indexes in memory read the row again
         sets.append(sql.Composed([sql.SQL("changed_xid = pg_current_xact_id()")]))
     same = [
-        sql.SQL("{}::text = {}").format(sql.Identifier(column.name), sql.Placeholder()) for column in told
+        sql.SQL("{}::text = {}").format(sql.Identifier(column.name), sql.Placeholder())
+        for column in old_values
     ]
     change = sql.SQL("UPDATE {} SET {} WHERE ctid = {}::tid AND {}").format(
         sql.Identifier(table), sql.SQL(", ").join(sets), sql.Placeholder(), sql.SQL(" AND ").join(same)
     )
-    new = [_value_without(column, value, ids) for column, value in told.items()]
-    return driver(connection).execute(change, [*new, place, *told.values()]).rowcount
+    new = [_value_without(column, value, ids) for column, value in old_values.items()]
+    return driver(connection).execute(change, [*new, place, *old_values.values()]).rowcount
 
 
 _CATALOGUE = """

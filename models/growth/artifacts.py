@@ -84,15 +84,15 @@ _TRUST = text("""
 def note_decision(decision: Decision) -> None:
     """Write its evolution event; of one that is deleted texts, votes and trust go."""
     skill: SkillProposal = decision.proposal
-    if decision.choice.done == "deleted":
+    if decision.choice.outcome == "deleted":
         decision.became |= dict.fromkeys(("name", "description", "body"), "")
         decision.became |= {field: [] for field in ("triggers", "tools", "issues")}
         for table in (VoteRow, TrustRow):
             decision.connection.execute(
                 delete(table).where(table.group_id == decision.name[0], table.artifact_id == skill.id)
             )
-    done = decision.choice.done
-    evolution.record_event(decision.connection, decision.name, decision.by, done, skill.kind, skill.id)
+    outcome = decision.choice.outcome
+    evolution.record_event(decision.connection, decision.name, decision.by, outcome, skill.kind, skill.id)
 
 
 @action("feedback.give")

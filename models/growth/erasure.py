@@ -14,7 +14,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from models.erasure.parts import Part, Scrubbed, register
+from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.growth import pains
 
 #: Table → its key, and the columns with texts.
@@ -109,4 +109,4 @@ _FINDINGS = text("""
     )
 """)
 
-register(Part(scrubbed=SCRUBBED, delete=delete))
+register(ErasurePart(scrubbed=SCRUBBED, delete=delete))

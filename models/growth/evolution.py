@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience
-from engine.growth.skills import GateReport, KnownArtifact, LivedExperience, Pattern, next_status
+from engine.growth.skills import ArtifactPattern, GateReport, KnownArtifact, LivedExperience, next_status
 from engine.growth.trajectories import Trajectory, TrajectoryRun, wordless
 from jiyi.protocol.artifacts import ArtifactKind, Recommendation, Sentiment, Signal, Vote
 from jiyi.protocol.base import JsonObject
@@ -122,9 +122,9 @@ def count_vote(
 ) -> Trust:
     """Store a vote, once, and what all votes on its artifact come to. Call it after :func:`lock_owner`."""
     own = {"artifact_id": vote.artifact_id, "group_id": name[0], "agent_id": name[1]}
-    given = {"feedback_id": feedback_id, "given_by": by, "given_at": now}
+    origin = {"feedback_id": feedback_id, "given_by": by, "given_at": now}
     says = vote.model_dump(include={"signal", "sentiment", "comment"})
-    vote_once = insert(VoteRow).values(**own, **given, **says).on_conflict_do_nothing()
+    vote_once = insert(VoteRow).values(**own, **origin, **says).on_conflict_do_nothing()
     new = connection.execute(vote_once.returning(VoteRow.feedback_id)).one_or_none() is not None
     of_artifact = {"group": name[0], "id": vote.artifact_id}
     trust = Trust(**{row.sentiment: row.votes for row in connection.execute(_COUNT, of_artifact)})
@@ -169,8 +169,10 @@ def experiences_of(connection: Connection, name: AgentName) -> list[LivedExperie
     rows = connection.execute(
         _EXPERIENCES, bind_name(name) | {"limit": MAX_EXPERIENCES, "least": STANDING_TRUST}
     )
-    told = [(row, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
-    return [LivedExperience(row.node_id, row.created_at, experience, row.told_by) for row, experience in told]
+    pairs = [(row, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
+    return [
+        LivedExperience(row.node_id, row.created_at, experience, row.told_by) for row, experience in pairs
+    ]
 
 
 def tools_called(connection: Connection, name: AgentName) -> set[str]:
@@ -196,7 +198,7 @@ def known_artifacts(connection: Connection, name: AgentName, kind: ArtifactKind)
     ]
 
 
-def known_of(pattern: Pattern, artifacts: Sequence[KnownArtifact]) -> KnownArtifact | None:
+def known_of(pattern: ArtifactPattern, artifacts: Sequence[KnownArtifact]) -> KnownArtifact | None:
     """The artifact that came of the pattern, by whichever of its wordings."""
     return next((artifact for artifact in artifacts if artifact.pattern_hash in pattern.hashes), None)
 
@@ -205,7 +207,7 @@ def store_grown(
     connection: Connection,
     name: AgentName,
     kind: ArtifactKind,
-    grown: Sequence[tuple[Pattern, GateReport | None]],
+    grown: Sequence[tuple[ArtifactPattern, GateReport | None]],
     now: datetime,
     *,
     auto_mode: bool,
@@ -230,7 +232,7 @@ def store_grown(
 def _save_candidate(
     connection: Connection,
     name: AgentName,
-    pattern: Pattern,
+    pattern: ArtifactPattern,
     report: GateReport,
     existing: KnownArtifact | None,
     now: datetime,
@@ -241,13 +243,13 @@ def _save_candidate(
     status = next_status(existing, report, pattern.total_reuse, auto_mode=auto_mode)
     before = None if existing is None else existing.status
     artifact_id = uuid7() if existing is None else existing.artifact_id
-    seen = {"evidence": pattern.evidence, "evidence_count": pattern.total_reuse, "updated_at": now}
+    evidence = {"evidence": pattern.evidence, "evidence_count": pattern.total_reuse, "updated_at": now}
     if status == before and status != "refused":
         this = (ProposalRow.group_id == name[0], ProposalRow.proposal_id == artifact_id)
-        connection.execute(update(ProposalRow).where(*this).values(**seen))
+        connection.execute(update(ProposalRow).where(*this).values(**evidence))
         return
     says = report.candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues}
-    values = {"content": says, "status": status, "enabled": False, **seen}
+    values = {"content": says, "status": status, "enabled": False, **evidence}
     own = {
         "proposal_id": artifact_id,
         "group_id": name[0],
@@ -319,4 +321,4 @@ _DELETE_PATTERNS = text("""
     AND NOT pattern_hash = ANY(:hashes)
 """)
 
-register_event(FeedbackGiven, EventType(owes=WEIGH))
+register_event(FeedbackGiven, EventType(work_kind=WEIGH))

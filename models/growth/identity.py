@@ -54,8 +54,8 @@ def file_history(
     connection: Connection, name: AgentName, file: File, before: int | None, limit: int
 ) -> list[IdentityFile]:
     """Versions without their texts, the newest first."""
-    wanted = _HISTORY if before is None else _HISTORY.where(_V.version < before)
-    return fetch(connection, IdentityFile, wanted.limit(limit), **_of(name, file))
+    statement = _HISTORY if before is None else _HISTORY.where(_V.version < before)
+    return fetch(connection, IdentityFile, statement.limit(limit), **_of(name, file))
 
 
 def write_version(
@@ -136,14 +136,14 @@ def suggested_lines(connection: Connection, name: AgentName, file: File) -> list
 def write_approved(decision: Decision) -> None:
     """The suggested text becomes the next version; in conflict, and pending, if the file has changed."""
     proposal: FileProposal = decision.proposal
-    if decision.choice.done != "approved":
+    if decision.choice.outcome != "approved":
         return
     connection, name = decision.connection, decision.name
     base = current_file(connection, name, proposal.file)
     if base.version != proposal.base_version:
         raise Conflict(
-            f"id: it rests on version {proposal.base_version} of {proposal.file}, and {base.version} is in"
-            " force now; read that, and propose the change anew"
+            f"id: it rests on version {proposal.base_version} of {proposal.file}, and {base.version} is"
+            " current now; read that, and propose the change again"
         )
     work.note(connection, name, "identity_proposal", used=1)
     why, by = proposal.reason, decision.by
@@ -181,10 +181,10 @@ def snapshot_page(
     connection: Connection, name: AgentName, before: UUID | None, limit: int
 ) -> list[SnapshotState]:
     """The agent's, the latest first."""
-    wanted = _SHOWN_SNAPSHOT.where(_S.group_id == name[0], _S.agent_id == name[1])
+    statement = _SHOWN_SNAPSHOT.where(_S.group_id == name[0], _S.agent_id == name[1])
     if before is not None:
-        wanted = wanted.where(_S.snapshot_id < before)
-    return fetch(connection, SnapshotState, wanted.order_by(_S.snapshot_id.desc()).limit(limit))
+        statement = statement.where(_S.snapshot_id < before)
+    return fetch(connection, SnapshotState, statement.order_by(_S.snapshot_id.desc()).limit(limit))
 
 
 _S = IdentitySnapshot

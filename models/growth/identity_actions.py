@@ -121,9 +121,9 @@ def snapshot(context: Context, request: TakeSnapshot) -> SnapshotState:
     Records the current version of each, to go back to it with identity.rollback.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
-    taken = identity.take_snapshot(context.connection, name, request.name, context.actor.name)
-    context.audit(request.agent_id, snapshot_id=taken.snapshot_id)
-    return taken
+    state = identity.take_snapshot(context.connection, name, request.name, context.actor.name)
+    context.audit(request.agent_id, snapshot_id=state.snapshot_id)
+    return state
 
 
 @action("identity.rollback")
@@ -135,7 +135,7 @@ def rollback(context: Context, request: Rollback) -> Rows[IdentityFile]:
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     changed = []
-    for file, number in _wanted(context, name, request).items():
+    for file, number in _target_versions(context, name, request).items():
         before = identity.current_file(context.connection, name, file)
         _still(file, before, request.base_version)
         then = _version_of(context, name, file, number)
@@ -150,25 +150,23 @@ def rollback(context: Context, request: Rollback) -> Rows[IdentityFile]:
     return Rows(rows=changed)
 
 
-def _wanted(context: Context, name: AgentName, request: Rollback) -> dict[File, int]:
+def _target_versions(context: Context, name: AgentName, request: Rollback) -> dict[File, int]:
     if request.snapshot_id is None:
         assert request.file is not None  # as its model has checked
         assert request.version is not None
         return {request.file: request.version}
-    taken = identity.find_snapshot(context.connection, name, request.snapshot_id)
-    if taken is None:
+    state = identity.find_snapshot(context.connection, name, request.snapshot_id)
+    if state is None:
         raise NotFound(
             f"snapshot_id: the agent {request.agent_id!r} has no snapshot {request.snapshot_id}; see"
             " identity.versions"
         )
-    return {file: taken.versions[file] for file in FILES if file in taken.versions}
+    return {file: state.versions[file] for file in FILES if file in state.versions}
 
 
 def _still(file: File, now: IdentityFile, read: int | None) -> None:
     if read is not None and read != now.version:
-        raise Conflict(
-            f"base_version: version {now.version} of {file} is in force, not {read}; read it first"
-        )
+        raise Conflict(f"base_version: version {now.version} of {file} is current, not {read}; read it first")
 
 
 belonging("identity", "SELECT FROM agents WHERE group_id = :group AND agent_id = :agent")

@@ -80,7 +80,7 @@ def report_pain(context: Context, request: ReportPain) -> PainChanged:
     name = (context.group_id, request.agent_id)
     lock_agents(context.connection, [name])
     pain = pains.merge_pain(context.connection, name, pain_found, report)
-    _owe_proposal(context, pain)
+    _enqueue_proposal(context, pain)
     context.audit(str(pain.pain_id), agent=request.agent_id, occurrences=pain.occurrence_count)
     return PainChanged(pain=pain)
 
@@ -143,12 +143,12 @@ def _decide(context: Context, pain: PainPoint, request: ResolvePain) -> str | No
     return decide(context.connection, proposal, name, verb, context.actor.name).became.get("experience")
 
 
-def _pending(context: Context, pain: PainPoint, wanted: UUID | None) -> SolutionProposal:
+def _pending(context: Context, pain: PainPoint, proposal_id: UUID | None) -> SolutionProposal:
     proposals = pains.proposals_of(context.connection, context.group_id, pain.pain_id)
-    named = next((proposal for proposal in proposals if proposal.id == wanted), None)
-    if wanted is not None and named is None:
-        raise NotFound(f"proposal_id: the pain point has no proposal {wanted}")
-    pending = named or next((proposal for proposal in proposals if proposal.status == "pending"), None)
+    match = next((proposal for proposal in proposals if proposal.id == proposal_id), None)
+    if proposal_id is not None and match is None:
+        raise NotFound(f"proposal_id: the pain point has no proposal {proposal_id}")
+    pending = match or next((proposal for proposal in proposals if proposal.status == "pending"), None)
     if pending is None:
         raise Conflict("pain_id: nothing is proposed that could be decided on; see pains.propose")
     return pending
@@ -162,7 +162,7 @@ def _withdraw(context: Context, pain: PainPoint) -> None:
             decide(context.connection, proposal, name, "reject", context.actor.name)
 
 
-def _owe_proposal(context: Context, pain: PainPoint) -> None:
+def _enqueue_proposal(context: Context, pain: PainPoint) -> None:
     if pains.wants_proposal(context.connection, context.group_id, pain):
         context.enqueue(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
 

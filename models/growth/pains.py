@@ -12,7 +12,7 @@ from sqlalchemy.orm import aliased
 from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience, pattern_hash
-from engine.growth.pains import FoundPain, Offer, ProposedSolution, most_alike
+from engine.growth.pains import FoundPain, Offer, ProposedSolution, most_similar
 from jiyi.protocol import limits
 from jiyi.protocol.base import BY_ID
 from jiyi.protocol.conversations import uri_of
@@ -50,22 +50,22 @@ def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report:
     the agent's lock.
     """
     latest = latest_pains(connection, name, MAX_KNOWN)
-    known = [other for other in latest if other.user_id == report.user_id]
-    place = most_alike(pain.summary, [other.summary for other in known])
+    known_pains = [other for other in latest if other.user_id == report.user_id]
+    place = most_similar(pain.summary, [other.summary for other in known_pains])
     if place is None:
         pain_id: UUID = uuid7()
         own = {"pain_id": pain_id, "group_id": name[0], "agent_id": name[1], "user_id": report.user_id}
         says = pain.model_dump(include={"summary", "category", "severity"})
-        seen = {"first_seen": report.said_at, "last_seen": report.said_at}
-        connection.execute(insert(_P).values(**own, **says, **seen))
+        dates = {"first_seen": report.said_at, "last_seen": report.said_at}
+        connection.execute(insert(_P).values(**own, **says, **dates))
         work.note(connection, name, "pain", grown=1)
         severity = pain.severity
     else:
-        pain_id, severity = known[place].pain_id, graver(known[place].severity, pain.severity)
-    told = report.model_dump(exclude={"user_id"})
-    table = tables.PainEvidence
-    tell_once = insert(table).values(group_id=name[0], pain_id=pain_id, **told).on_conflict_do_nothing()
-    if connection.execute(tell_once.returning(table.pain_id)).one_or_none() is not None:
+        pain_id, severity = known_pains[place].pain_id, graver(known_pains[place].severity, pain.severity)
+    evidence = report.model_dump(exclude={"user_id"})
+    table = tables.PainEvidenceRow
+    insert_once = insert(table).values(group_id=name[0], pain_id=pain_id, **evidence).on_conflict_do_nothing()
+    if connection.execute(insert_once.returning(table.pain_id)).one_or_none() is not None:
         _count(connection, name, pain_id, severity)
     changed = find_pain(connection, name[0], pain_id)
     assert changed is not None  # it is locked by its agent
@@ -105,7 +105,7 @@ def quotes(connection: Connection, group_id: str, pain_id: UUID, limit: int) -> 
     return fetch(connection, PainReport, _QUOTES, group=group_id, pain=pain_id, limit=limit)
 
 
-_P = tables.PainPoint
+_P = tables.PainPointRow
 _SHOWN = select(*columns(PainPoint, _P, evidence=None, proposals=None))
 _ONE = _SHOWN.where(_P.group_id == bindparam("group"), _P.pain_id == bindparam("pain"))
 _OF_AGENT = _SHOWN.where(_P.group_id == bindparam("group"), _P.agent_id == bindparam("agent"))
@@ -183,8 +183,8 @@ def add_proposal(
 
 def proposals_of(connection: Connection, group_id: str, pain_id: UUID) -> list[SolutionProposal]:
     """All of them, the latest first."""
-    found = proposals.find(connection, group_id, ListProposals(limit=limits.MAX_PAGE), pain_id=pain_id)
-    return [proposal for proposal in found if isinstance(proposal, SolutionProposal)]
+    rows = proposals.find(connection, group_id, ListProposals(limit=limits.MAX_PAGE), pain_id=pain_id)
+    return [proposal for proposal in rows if isinstance(proposal, SolutionProposal)]
 
 
 def open_offers(connection: Connection, name: AgentName) -> list[Offer]:
@@ -199,7 +199,7 @@ def keep_what_helped(decision: Decision) -> None:
     connection, name, proposal = decision.connection, decision.name, decision.proposal
     pain = find_pain(connection, name[0], proposal.pain_id)
     assert pain is not None  # its proposals go with it
-    if decision.choice.done == "rejected":
+    if decision.choice.outcome == "rejected":
         set_status(connection, name, pain.pain_id, "open")
         return
     reports = quotes(connection, name[0], pain.pain_id, 1)
@@ -209,7 +209,7 @@ def keep_what_helped(decision: Decision) -> None:
     )
     session = reports[0].session_id or "" if reports else ""
     provenance = {"session": session, "llm": proposal.made_by, "prompt": BY_CONFIRMATION}
-    user_id = connection.execute(_TOLD_BY, {"group": name[0], "ids": evidence}).scalar_one_or_none()
+    user_id = connection.execute(_SOURCE_USER, {"group": name[0], "ids": evidence}).scalar_one_or_none()
     when: dict[str, Any] = {"at": decision.at, "now": decision.at}
     about: dict[str, Any] = {"evidence": evidence, "provenance": provenance, "user_id": user_id}
     experiences.keep(connection, name, experience, **when, **about)
@@ -227,7 +227,7 @@ _OFFERS = text("""
     WHERE o.group_id = :group AND o.agent_id = :agent AND o.status = 'pending'
     ORDER BY o.proposal_id DESC LIMIT :limit
 """)
-_TOLD_BY = text("SELECT min(user_id) FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
+_SOURCE_USER = text("SELECT min(user_id) FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
 _TURNS_BEFORE = text(
     "SELECT max(evidence_count) FROM proposals WHERE group_id = :group AND pain_id = :pain AND status ="
     " 'rejected'"
@@ -242,21 +242,23 @@ MAX_ANSWERS = 10
 class NewTurns:
     """What one run looks at: the cursor as it was seen, and turns with those before them by session."""
 
-    seen: int
+    cursor: int
     turns: list[StoredTurn]
     context: dict[Session, list[StoredTurn]]
 
 
 def new_turns(connection: Connection, name: AgentName, limit: int) -> NewTurns:
     """The next turns, each session's with what was said right before."""
-    seen = pain_cursor(connection, name)
+    cursor = pain_cursor(connection, name)
     end = extractions.cursor(connection, name)
-    turns = [turn for turn in extractions.new_turns(connection, name, seen, limit) if turn.node_count <= end]
+    turns = [
+        turn for turn in extractions.new_turns(connection, name, cursor, limit) if turn.node_count <= end
+    ]
     context = {
         session: extractions.context_of(connection, name, session, of_session[0].node_count)
         for session, of_session in extractions.sessions_of(turns).items()
     }
-    return NewTurns(seen, turns, context)
+    return NewTurns(cursor, turns, context)
 
 
 def pain_cursor(connection: Connection, name: AgentName) -> int:
@@ -264,9 +266,9 @@ def pain_cursor(connection: Connection, name: AgentName) -> int:
     return int(connection.execute(_CURSOR, bind_name(name)).scalar_one_or_none() or 0)
 
 
-def move_cursor(connection: Connection, name: AgentName, seen: int, to: int) -> bool:
+def move_cursor(connection: Connection, name: AgentName, previous: int, to: int) -> bool:
     """Move it from where it was seen; False if another run has moved it."""
-    return connection.execute(_MOVE, bind_name(name) | {"seen": seen, "to": to}).rowcount == 1
+    return connection.execute(_MOVE, bind_name(name) | {"seen": previous, "to": to}).rowcount == 1
 
 
 def is_behind(connection: Connection, name: AgentName) -> bool:

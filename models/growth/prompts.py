@@ -62,14 +62,14 @@ def grown(connection: Connection, name: AgentName, user_id: str | None, language
 
 def enabled_skills(connection: Connection, name: AgentName, user_id: str | None) -> Sequence[Any]:
     """Skills visible to a user: the agent's, and those that rest on what this user said in private."""
-    wanted = (
+    conditions = (
         _P.group_id == name[0],
         _P.agent_id == name[1],
         _P.kind == "skill",
         _P.status == "approved",
         _P.enabled,
     )
-    told = _P.user_id.is_(None) if user_id is None else or_(_P.user_id.is_(None), _P.user_id == user_id)
+    visible = _P.user_id.is_(None) if user_id is None else or_(_P.user_id.is_(None), _P.user_id == user_id)
     return connection.execute(
-        select(_P.proposal_id, *_SAYS).where(*wanted, told).order_by(_P.proposal_id).limit(MAX_SKILLS)
+        select(_P.proposal_id, *_SAYS).where(*conditions, visible).order_by(_P.proposal_id).limit(MAX_SKILLS)
     ).all()

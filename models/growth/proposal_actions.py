@@ -53,8 +53,8 @@ def decide_proposal(context: Context, request: Deciding) -> Proposal:
         connection, proposal, name, request.decision, context.actor.name, request.reason
     )
     became = decision.became if request.decision == "approve" else {}
-    done, reason = decision.choice.done, request.reason
+    outcome, reason = decision.choice.outcome, request.reason
     context.audit(
-        str(request.id), agent_id=name[1], kind=proposal.kind, decision=done, reason=reason, **became
+        str(request.id), agent_id=name[1], kind=proposal.kind, decision=outcome, reason=reason, **became
     )
     return proposals.need(connection, group_id, request.id, deleted=True)

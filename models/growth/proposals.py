@@ -65,23 +65,23 @@ def add(
 
 def need(connection: Connection, group_id: str, proposal_id: UUID, *, deleted: bool = False) -> Proposal:
     """One proposal of the group. Raises :class:`NotFound`, also of a deleted one unless ``deleted``."""
-    wanted = _SHOWN.where(_P.group_id == group_id, _P.proposal_id == proposal_id)
-    row = connection.execute(wanted).mappings().one_or_none()
+    statement = _SHOWN.where(_P.group_id == group_id, _P.proposal_id == proposal_id)
+    row = connection.execute(statement).mappings().one_or_none()
     if row is None or (row["status"] == "deleted" and not deleted):
         raise NotFound(f"id: no proposal {proposal_id} in the group {group_id!r}; see proposals.list")
     return _proposal(row)
 
 
 def find(
-    connection: Connection, group_id: str, wanted: ListProposals, *, pain_id: UUID | None = None
+    connection: Connection, group_id: str, request: ListProposals, *, pain_id: UUID | None = None
 ) -> list[Proposal]:
     """Proposals, the latest first; one more than asked for, if there are more."""
-    of = ((_P.kind, wanted.kind), (_P.agent_id, wanted.agent_id), (_P.status, wanted.status))
-    given = equal_if_given(*of, (_P.pain_id, pain_id))
-    statement = _SHOWN.where(_P.group_id == group_id, _P.status != "deleted", *given)
-    if (before := wanted.place(BY_ID)) is not None:
+    of = ((_P.kind, request.kind), (_P.agent_id, request.agent_id), (_P.status, request.status))
+    filters = equal_if_given(*of, (_P.pain_id, pain_id))
+    statement = _SHOWN.where(_P.group_id == group_id, _P.status != "deleted", *filters)
+    if (before := request.place(BY_ID)) is not None:
         statement = statement.where(_P.proposal_id < before)
-    latest = statement.order_by(_P.proposal_id.desc()).limit(wanted.limit + 1)
+    latest = statement.order_by(_P.proposal_id.desc()).limit(request.limit + 1)
     return [_proposal(row) for row in connection.execute(latest).mappings()]
 
 
@@ -106,7 +106,7 @@ _SHOWN = select(
 class Choice:
     """What may be decided: of which status, and what is so afterwards (``enabled`` None: as it was)."""
 
-    done: Literal["approved", "rejected", "enabled", "disabled", "archived", "deleted"]
+    outcome: Literal["approved", "rejected", "enabled", "disabled", "archived", "deleted"]
     of: tuple[Status, ...]
     to: Status | None = None
     enabled: bool | None = None
@@ -184,7 +184,9 @@ def decide(
     choice = CHOICES[verb]
     if verb not in possible(proposal):
         by_whom = "" if proposal.decided_by is None else f", decided by {proposal.decided_by}"
-        raise Conflict(f"id: the proposal is {_state_of(proposal)}{by_whom}; it cannot be {choice.done} now")
+        raise Conflict(
+            f"id: the proposal is {_state_of(proposal)}{by_whom}; it cannot be {choice.outcome} now"
+        )
     decision = Decision(connection, name, proposal, choice, by, at or datetime.now(UTC), turns)
     _FOLLOWS[proposal.kind](decision)
     changed = {"status": choice.to or proposal.status, "enabled": choice.enabled, "became": decision.became}

@@ -25,12 +25,12 @@ from jiyi.protocol.events import SessionEnded
 from jiyi.protocol.growth import ConfigureSelf, SelfSettings, SelfState
 from jiyi.protocol.reflection import Finding, Findings, ReflectionsQuery, ReflectionState, SelfTrigger
 from models.conversations.extractions import StoredTurn, as_turns
-from models.conversations.follow_ups import Extraction, after_extraction, after_injection
+from models.conversations.follow_ups import ExtractionCounts, after_extraction, after_injection
 from models.db.actions import Context, action
 from models.db.base import Timestamp
 from models.db.connection import CLOCK_AHEAD
 from models.growth import identity, proposals, work
-from models.growth.tables import SelfReflection
+from models.growth.tables import SelfReflectionRow
 from models.growth.work import AGGREGATE, FOLLOW_PROFILE, MERGE_PAINS
 from models.memory.agents import AgentName, bind_name, key_of, known_agent
 from models.memory.event_types import StoredBatch, after_events
@@ -49,7 +49,7 @@ _KEEP = text(
 SELF_REFLECT_CONVERSATIONS = 5
 #: … and when so many hours have passed in which something was said.
 SELF_REFLECT_HOURS = 24
-_S = SelfReflection
+_S = SelfReflectionRow
 _OF_AGENT = (_S.group_id == bindparam("group"), _S.agent_id == bindparam("agent"))
 #: The agent's number, else the deployment's.
 _CONVERSATIONS = func.coalesce(_S.conversations, bindparam("conversations"))
@@ -112,13 +112,13 @@ def store_findings(
     name: AgentName,
     reflection_id: UUID,
     answer: SelfReflected,
-    seen: Sequence[StoredTurn],
+    turns: Sequence[StoredTurn],
     settings: SelfSettings,
 ) -> Findings:
     """Store a reflection's findings, and propose changes of files. Call it under the agent's lock."""
 
     def ids(lines: Sequence[int]) -> list[UUID]:
-        return [seen[line].node_id for line in dict.fromkeys(lines)]
+        return [turns[line].node_id for line in dict.fromkeys(lines)]
 
     proposed = [
         _propose(connection, name, reflection_id, change, ids(change.evidence), settings)
@@ -181,13 +181,13 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
     propose changes of its SOUL (it may not). Fields that are not given stay unchanged.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
-    given = request.model_dump(exclude={"agent_id", "follow_deployment"}, exclude_none=True)
+    changes = request.model_dump(exclude={"agent_id", "follow_deployment"}, exclude_none=True)
     if request.follow_deployment:
-        given = {"conversations": None, "hours": None, **given}
+        changes = {"conversations": None, "hours": None, **changes}
     ensure_schedule(context.connection, name)
-    if given:
-        context.connection.execute(update(_S).where(*_OF_AGENT).values(**given), bind_name(name))
-    context.audit(request.agent_id, **given)
+    if changes:
+        context.connection.execute(update(_S).where(*_OF_AGENT).values(**changes), bind_name(name))
+    context.audit(request.agent_id, **changes)
     return schedule_state(context.connection, name)
 
 
@@ -251,15 +251,15 @@ def find_schedule(connection: Connection, name: AgentName) -> ReviewSchedule:
 
 def schedule_state(connection: Connection, name: AgentName) -> SelfState:
     """The schedule and its settings, as returned to the caller."""
-    known = find_schedule(connection, name)
+    schedule = find_schedule(connection, name)
     return SelfState(
         agent_id=name[1],
-        settings=known.settings,
-        ended=known.ended,
-        last_at=known.last_at,
-        anything_new=known.anything_new,
-        due=known.due(datetime.now(UTC)),
-        due_at=known.due_at,
+        settings=schedule.settings,
+        ended=schedule.ended,
+        last_at=schedule.last_at,
+        anything_new=schedule.anything_new,
+        due=schedule.due(datetime.now(UTC)),
+        due_at=schedule.due_at,
     )
 
 
@@ -275,10 +275,10 @@ def count_conversations(batch: StoredBatch) -> None:
     for name, count in sorted(ended.items()):
         row = batch.connection.execute(_ENDED, bind_name(name) | _defaults() | {"count": count}).one()
         if row.wanted and row.ended >= row.wanted:
-            _owe(batch.connection, name, batch.agents[name].agent_key, "conversations")
+            _enqueue(batch.connection, name, batch.agents[name].agent_key, "conversations")
 
 
-def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetime]:
+def enqueue_reviews(connection: Connection, now: datetime, limit: int) -> list[datetime]:
     """Enqueue a reflection of agents whose hours are over at ``now``, with something new since: up to
     ``limit``. Returns the due time of each.
 
@@ -287,17 +287,17 @@ def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetim
     """
     rows = connection.execute(_HOURS, _defaults() | {"now": now, "limit": limit}).all()
     for row in rows:
-        _owe(connection, (row.group_id, row.agent_id), row.agent_key, "hours")
+        _enqueue(connection, (row.group_id, row.agent_id), row.agent_key, "hours")
     return [now] * len(rows)
 
 
-def finish_review(connection: Connection, name: AgentName, known: ReviewSchedule, seen_to: int) -> bool:
+def finish_review(connection: Connection, name: AgentName, schedule: ReviewSchedule, seen_to: int) -> bool:
     """The look is over: what has happened since it began counts for the next; whether that is due."""
-    connection.execute(_LOOKED, bind_name(name) | {"so_many": known.ended, "seen": seen_to})
+    connection.execute(_LOOKED, bind_name(name) | {"so_many": schedule.ended, "seen": seen_to})
     return find_schedule(connection, name).due(datetime.now(UTC)) is not None
 
 
-def _owe(connection: Connection, name: AgentName, agent_key: UUID, trigger: SelfTrigger) -> None:
+def _enqueue(connection: Connection, name: AgentName, agent_key: UUID, trigger: SelfTrigger) -> None:
     reflections.ask(connection, *name, trigger)
     pending_work.enqueue(connection, REFLECT, [(agent_key, name[0])])
 
@@ -307,17 +307,17 @@ def _defaults() -> dict[str, int]:
 
 
 @after_extraction
-def owe_growth(connection: Connection, done: Extraction) -> None:
+def enqueue_growth(connection: Connection, extraction: ExtractionCounts) -> None:
     """Enqueue the search for pain points and the update of ``USER``; begin the hours to the next review."""
-    kinds = [MERGE_PAINS, FOLLOW_PROFILE] if done.turns else []
-    if done.turns:
-        ensure_schedule(connection, done.name)
-    if done.experiences:
+    kinds = [MERGE_PAINS, FOLLOW_PROFILE] if extraction.turns else []
+    if extraction.turns:
+        ensure_schedule(connection, extraction.name)
+    if extraction.experiences:
         kinds.append(AGGREGATE)
     for kind in kinds:
-        pending_work.enqueue(connection, kind, [(done.agent_key, done.name[0])])
+        pending_work.enqueue(connection, kind, [(extraction.agent_key, extraction.name[0])])
     # Last: who holds the count waits for nothing else.
-    work.note(connection, done.name, "memory", grown=done.memories)
+    work.note(connection, extraction.name, "memory", grown=extraction.memories)
 
 
 @after_injection

@@ -213,7 +213,7 @@ class PainCursor(Base):
     looked_to: Mapped[int] = mapped_column(server_default=text("0"))
 
 
-class PainPoint(Base):
+class PainPointRow(Base):
     """A problem of a user of an agent; similar ones are merged."""
 
     __tablename__ = "pain_points"
@@ -242,7 +242,7 @@ class PainPoint(Base):
     solved_at: Mapped[datetime | None] = mapped_column(Timestamp)
 
 
-class PainEvidence(Base):
+class PainEvidenceRow(Base):
     """A turn, or a report, as evidence of a pain point: each once."""
 
     __tablename__ = "pain_evidence"
@@ -302,7 +302,7 @@ class IdentitySnapshot(Base):
 _TRUE, _FALSE = text("true"), text("false")
 
 
-class SelfReflection(Base):
+class SelfReflectionRow(Base):
     """An agent's settings (NULL: the deployment's), and what has happened since its last self-review."""
 
     __tablename__ = "self_reflections"

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Uuid, any_, bindparam, insert, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from uuid6 import uuid7
 
-from engine.growth.trajectories import Step, Trajectory
+from engine.growth.trajectories import Trajectory, TrajectoryStep
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.events import SessionEnded, StepRecorded
 from models.db.rows import packed_time, records
@@ -79,7 +79,7 @@ register_event(StepRecorded, EventType(table=TrajectoryEvent, columns=StepRow._f
 
 
 @after_events
-def owe_compressions(batch: StoredBatch) -> None:
+def enqueue_compressions(batch: StoredBatch) -> None:
     """Enqueue compression of sessions with new steps, whose rows are stored, and of ended sessions.
 
     The agents are locked. Claimed work is left unchanged: its worker looks once more under that lock.
@@ -101,7 +101,7 @@ def owe_compressions(batch: StoredBatch) -> None:
         at = compression_due_at(connection, group_id, key)
         if at is not None:
             parameters = {"kind": COMPRESS, "subject": key, "group": group_id, "due": at}
-            connection.execute(_OWE, parameters)
+            connection.execute(_ENQUEUE, parameters)
             connection.execute(_MOVE, parameters)
             wake_at_after(connection, COMPRESS, at)
 
@@ -127,7 +127,7 @@ _WAITING = text("""
     SELECT count(*) AS steps, coalesce(bool_or(closed), false) AS closed, max(received_at) AS last
     FROM trajectory_events WHERE group_id = :group AND session_key = :key AND trajectory_id IS NULL
 """)
-_OWE = text("""
+_ENQUEUE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id, due_at)
     VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
 """)
@@ -145,7 +145,7 @@ _MOVE = text("""
 MAX_STEPS = 2_000
 
 
-class Session(NamedTuple):
+class TrajectorySession(NamedTuple):
     """Whose steps they are."""
 
     group_id: str
@@ -157,28 +157,33 @@ class Session(NamedTuple):
         return self.group_id, self.agent_id
 
 
-def session_of(connection: Connection, key: UUID) -> Session | None:
+def session_of(connection: Connection, key: UUID) -> TrajectorySession | None:
     """The session with steps of this key, of the groups of the scope; None if its steps are gone."""
     row = connection.execute(_SESSION, {"key": key}).one_or_none()
-    return None if row is None else Session(*row)
+    return None if row is None else TrajectorySession(*row)
 
 
-def steps_of(connection: Connection, session: Session, key: UUID, silent_since: datetime) -> list[Step]:
+def steps_of(
+    connection: Connection, session: TrajectorySession, key: UUID, silent_since: datetime
+) -> list[TrajectoryStep]:
     """Steps that are to be compressed: those that are closed; all, if none has come since then."""
     parameters = {"group": session.group_id, "key": key, "silent": silent_since, "limit": MAX_STEPS}
-    return [Step(**row) for row in connection.execute(_OPEN_STEPS, parameters).mappings()]
+    return [TrajectoryStep(**row) for row in connection.execute(_OPEN_STEPS, parameters).mappings()]
 
 
 def store_trajectory(
-    connection: Connection, session: Session, steps: Sequence[Step], trajectory: Trajectory
+    connection: Connection,
+    session: TrajectorySession,
+    steps: Sequence[TrajectoryStep],
+    trajectory: Trajectory,
 ) -> UUID:
     """Store the trajectory of these steps, which are compressed from now on; returns its id."""
     trajectory_id = uuid7()
     ids = [step.event_id for step in steps]
     says = trajectory.model_dump(exclude={"execution_chain", "outcome"})
     chain = [link.model_dump(exclude_defaults=True) for link in trajectory.execution_chain]
-    made = {"completion": trajectory.outcome, "execution_chain": chain, "step_ids": ids}
-    connection.execute(insert(_T).values(trajectory_id=trajectory_id, **session._asdict(), **says, **made))
+    details = {"completion": trajectory.outcome, "execution_chain": chain, "step_ids": ids}
+    connection.execute(insert(_T).values(trajectory_id=trajectory_id, **session._asdict(), **says, **details))
     connection.execute(_COMPRESSED, {"group": session.group_id, "ids": ids, "id": trajectory_id})
     return trajectory_id
 
@@ -203,8 +208,8 @@ _COMPRESSED = text(
 
 def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[JsonObject]:
     """An agent's trajectories, newest first."""
-    wanted = _SHOWN.where(_T.group_id == group_id, _T.agent_id == agent_id)
-    return records(connection, wanted.order_by(_T.trajectory_id.desc()).limit(limit))
+    statement = _SHOWN.where(_T.group_id == group_id, _T.agent_id == agent_id)
+    return records(connection, statement.order_by(_T.trajectory_id.desc()).limit(limit))
 
 
 def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[JsonObject]:

@@ -25,10 +25,10 @@ def put_items(context: Context, request: PutItems) -> ItemsWritten:
     last = {(*item.namespace, item.key): item for item in request.items}
     gone = [item for item in last.values() if item.value is None]
     deleted = storage.delete(context.connection, context.group_id, gone)
-    owing = storage.put(
+    pending_ids = storage.put(
         context.connection, context.group_id, [item for item in last.values() if item.value is not None]
     )
-    context.enqueue(EMBED_VALUES, [(item_id, context.group_id) for item_id in owing])
+    context.enqueue(EMBED_VALUES, [(item_id, context.group_id) for item_id in pending_ids])
     context.audit("items", stored=len(last) - len(gone), deleted=deleted)
     return ItemsWritten(stored=len(last) - len(gone), deleted=deleted)
 
@@ -40,14 +40,14 @@ def get_items(context: Context, request: GetItems) -> Rows[Item | None]:
     By namespace and key, in the order asked; null where there is none. Their time to live restarts unless
     the request says otherwise.
     """
-    stored = storage.get(context.connection, context.group_id, request.items)
+    entries = storage.get(context.connection, context.group_id, request.items)
     read = [
         entry[0]
-        for entry, asked in zip(stored, request.items, strict=True)
-        if entry is not None and asked.refresh_ttl
+        for entry, reference in zip(entries, request.items, strict=True)
+        if entry is not None and reference.refresh_ttl
     ]
     context.after_commit(lambda: refresh(context.group_id, read))
-    return Rows(rows=[entry and entry[1] for entry in stored])
+    return Rows(rows=[entry and entry[1] for entry in entries])
 
 
 @action("items.namespaces")

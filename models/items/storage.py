@@ -45,9 +45,9 @@ from uuid6 import uuid7
 from jiyi.protocol.items import Item, ItemReference, ItemWrite, ListNamespaces, SearchItems
 from jiyi.protocol.wire.vectors import Float32
 from models.db.base import NOW, Base, Timestamp
-from models.erasure.parts import Part, Scrubbed, register
+from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.memory.agents import make_groups
-from models.operations.embedding_models import TextWithoutVector, owes_vectors
+from models.operations.embedding_models import TextWithoutVector, enqueues_vectors
 
 
 class ItemRow(Base):
@@ -89,10 +89,10 @@ class ItemTextRow(Base):
 
 _I = ItemRow
 COLUMNS = (_I.item_id, _I.namespace, _I.key, _I.value, _I.created_at, _I.updated_at)
-IN_FORCE = or_(_I.expires_at.is_(None), _I.expires_at > func.clock_timestamp())
+NOT_EXPIRED = or_(_I.expires_at.is_(None), _I.expires_at > func.clock_timestamp())
 _GET = select(*COLUMNS).where(
     _I.group_id == bindparam("group"),
-    IN_FORCE,
+    NOT_EXPIRED,
     _I.namespace == bindparam("namespace"),
     _I.key == bindparam("key"),
 )
@@ -131,7 +131,7 @@ def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> li
     A row keeps its id and its ``created_at``. Sorted, so that two writers wait for each other in one order.
     """
     make_groups(connection, [group_id])
-    owing = []
+    pending_ids = []
     for item in sorted(items, key=lambda one: (one.namespace, one.key)):
         row = {
             "id": uuid7(),
@@ -148,8 +148,8 @@ def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> li
                 for number, content in enumerate(item.texts)
             ]
             connection.execute(_ADD_TEXT, texts)
-            owing.append(item_id)
-    return owing
+            pending_ids.append(item_id)
+    return pending_ids
 
 
 def delete(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> int:
@@ -162,8 +162,8 @@ def get(
 ) -> list[tuple[UUID, Item] | None]:
     """Items with their ids, in the order in which they are asked for; None where there is none."""
     rows = ({"group": group_id, "namespace": item.namespace, "key": item.key} for item in items)
-    stored = (connection.execute(_GET, row).one_or_none() for row in rows)
-    return [None if row is None else (row.item_id, item_of(row)) for row in stored]
+    results = (connection.execute(_GET, row).one_or_none() for row in rows)
+    return [None if row is None else (row.item_id, item_of(row)) for row in results]
 
 
 def refresh(connection: Connection, group_id: str, ids: Sequence[UUID]) -> None:
@@ -171,21 +171,21 @@ def refresh(connection: Connection, group_id: str, ids: Sequence[UUID]) -> None:
     connection.execute(_REFRESH, {"group": group_id, "ids": list(ids)})
 
 
-def namespaces(connection: Connection, group_id: str, asked: ListNamespaces) -> list[list[str]]:
+def namespaces(connection: Connection, group_id: str, request: ListNamespaces) -> list[list[str]]:
     matches = [
         {
             "kind": match.kind,
             "length": len(match.path),
             "path": [None if part == "*" else part for part in match.path],
         }
-        for match in asked.match
+        for match in request.match
     ]
     parameters = {
         "group": group_id,
         "matches": matches,
-        "depth": asked.max_depth,
-        "limit": asked.limit,
-        "offset": asked.offset,
+        "depth": request.max_depth,
+        "limit": request.limit,
+        "offset": request.offset,
     }
     return list(connection.execute(_NAMESPACES, parameters).scalars())
 
@@ -209,17 +209,17 @@ def item_of(row: Any, score: float | None = None) -> Item:
 def search(
     connection: Connection,
     group_id: str,
-    asked: SearchItems,
+    request: SearchItems,
     query: Float32 | None = None,
     model: str | None = None,
 ) -> list[tuple[UUID, Item]]:
     """Items with their ids: those most like the query's vector first, or without one those updated last."""
-    conditions = list(_conditions(group_id, asked))
+    conditions = list(_conditions(group_id, request))
     if query is None:
         latest = select(*COLUMNS).where(*conditions).order_by(_I.updated_at.desc(), _I.item_id.desc())
         return [
             (row.item_id, item_of(row))
-            for row in connection.execute(latest.limit(asked.limit).offset(asked.offset))
+            for row in connection.execute(latest.limit(request.limit).offset(request.offset))
         ]
     # OFFSET 0 keeps vectors of other models, which may have another size, from being compared before they are
     # filtered out.
@@ -242,16 +242,16 @@ def search(
         .join_from(_I, scores, scores.c.item_id == _I.item_id)
         .where(*conditions)
     )
-    page = nearest.order_by(scores.c.score.desc(), _I.item_id).limit(asked.limit).offset(asked.offset)
+    page = nearest.order_by(scores.c.score.desc(), _I.item_id).limit(request.limit).offset(request.offset)
     return [(row.item_id, item_of(row, row.score)) for row in connection.execute(page, {"query": query})]
 
 
 def without_vectors(
-    connection: Connection, group_id: str, asked: SearchItems, model: str, limit: int
+    connection: Connection, group_id: str, request: SearchItems, model: str, limit: int
 ) -> list[TextWithoutVector]:
     """Texts of the searched items that have no vector of this model."""
     texts = select(_T.item_id, _T.number, _T.content).join_from(_T, _I, _I.item_id == _T.item_id)
-    missing = texts.where(*_conditions(group_id, asked), _T.embedding_model.is_distinct_from(model))
+    missing = texts.where(*_conditions(group_id, request), _T.embedding_model.is_distinct_from(model))
     rows = connection.execute(missing.order_by(_T.item_id, _T.number).limit(limit))
     return [TextWithoutVector(row.item_id, row.content, row.number) for row in rows]
 
@@ -272,29 +272,29 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
         connection.execute(_FILL, rows)
 
 
-@owes_vectors(EMBED_VALUES)
-def owe_all(connection: Connection, model: str) -> int:
+@enqueues_vectors(EMBED_VALUES)
+def enqueue_embeddings(connection: Connection, model: str) -> int:
     """Make vectors pending for every item without those of this model. In the scope of the whole service."""
-    return connection.execute(_OWE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
+    return connection.execute(_ENQUEUE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
 
 
-def _conditions(group_id: str, asked: SearchItems) -> Iterator[ColumnElement[bool]]:
+def _conditions(group_id: str, request: SearchItems) -> Iterator[ColumnElement[bool]]:
     yield _I.group_id == group_id
-    yield IN_FORCE
-    if asked.prefix:
-        yield _I.namespace[1 : len(asked.prefix)] == asked.prefix
-    for name, wanted in asked.filter.items():
-        for comparison, value in wanted.items() if isinstance(wanted, dict) else [("$eq", wanted)]:
+    yield NOT_EXPIRED
+    if request.prefix:
+        yield _I.namespace[1 : len(request.prefix)] == request.prefix
+    for name, expected in request.filter.items():
+        for comparison, value in expected.items() if isinstance(expected, dict) else [("$eq", expected)]:
             yield _compared(name, comparison, value)
 
 
 def _compared(name: str, comparison: str, value: object) -> ColumnElement[bool]:
     """A field with a value. A field that is not there is NULL, which fulfils nothing."""
     field = _I.value.op("->", return_type=JSONB)(name)
-    wanted = cast(literal(to_json(value).decode(), Text), JSONB)
+    operand = cast(literal(to_json(value).decode(), Text), JSONB)
     if comparison in _EQUAL:
-        return _EQUAL[comparison](field, wanted)
-    return and_(_ORDERED[comparison](field, wanted), func.jsonb_typeof(field) == func.jsonb_typeof(wanted))
+        return _EQUAL[comparison](field, operand)
+    return and_(_ORDERED[comparison](field, operand), func.jsonb_typeof(field) == func.jsonb_typeof(operand))
 
 
 # clock_timestamp(): two writes of one transaction are one after the other.
@@ -359,7 +359,7 @@ _FILL = text("""
     UPDATE item_texts SET embedding = :vector, embedding_model = :model
     WHERE item_id = :id AND number = :number AND content = :content
 """)
-_OWE_ALL = text("""
+_ENQUEUE_ALL = text("""
     INSERT INTO pending_work (kind, subject_id, group_id)
     SELECT DISTINCT :kind, item_id, group_id FROM item_texts WHERE embedding_model IS DISTINCT
     FROM CAST(:model AS text)
@@ -367,4 +367,4 @@ _OWE_ALL = text("""
 """)
 
 
-register(Part(scrubbed=SCRUBBED))
+register(ErasurePart(scrubbed=SCRUBBED))

@@ -20,7 +20,7 @@ from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.settings import get_settings
 from models.db.connection import driver
 from models.db.rows import columns, fetch, fetch_one
-from models.db.spans import telling
+from models.db.spans import statement_span
 from models.memory import tables
 from models.memory.filters import clause
 from models.memory.tables import Agent, MemoryNode
@@ -78,8 +78,8 @@ class AgentRow:
         """Replace the settings that are given. A new trigger maximum keeps what was added up so far."""
         self.changed = True
         before = self.settings.over(get_settings()).importance_trigger_max
-        given = configuration.model_dump(exclude_unset=True, exclude={"counters"})
-        self.settings = AgentSettings(**{**self.settings.model_dump(exclude_none=True), **given})
+        changes = configuration.model_dump(exclude_unset=True, exclude={"counters"})
+        self.settings = AgentSettings(**{**self.settings.model_dump(exclude_none=True), **changes})
         self.importance_trigger_curr += self.settings.over(get_settings()).importance_trigger_max - before
         if configuration.counters is not None:
             self.importance_trigger_curr = configuration.counters.importance_trigger_curr
@@ -88,26 +88,26 @@ class AgentRow:
 
 def lock_agents(connection: Connection, names: Iterable[AgentName]) -> dict[AgentName, AgentRow]:
     """The named agents, made if absent, locked until the transaction ends; always in the same order."""
-    wanted = sorted(set(names))
-    locked = _select_locked(connection, wanted)
-    if len(locked) < len(wanted):
+    sorted_names = sorted(set(names))
+    locked = _select_locked(connection, sorted_names)
+    if len(locked) < len(sorted_names):
         parameters = {
-            "groups": [group_id for group_id, _ in wanted],
-            "agents": [agent_id for _, agent_id in wanted],
-            "keys": [uuid7() for _ in wanted],
+            "groups": [group_id for group_id, _ in sorted_names],
+            "agents": [agent_id for _, agent_id in sorted_names],
+            "keys": [uuid7() for _ in sorted_names],
             "trigger": get_settings().agent_defaults.importance_trigger_max,
         }
         connection.execute(_INSERT_GROUPS, parameters)
         connection.execute(_INSERT_AGENTS, parameters)
-        locked = _select_locked(connection, wanted)
+        locked = _select_locked(connection, sorted_names)
     return locked
 
 
 def make_groups(connection: Connection, group_ids: Iterable[str]) -> None:
     """Groups without an agent so far: those of workflows."""
-    wanted = sorted(set(group_ids))
-    if wanted:
-        connection.execute(_INSERT_GROUPS, {"groups": wanted})
+    sorted_ids = sorted(set(group_ids))
+    if sorted_ids:
+        connection.execute(_INSERT_GROUPS, {"groups": sorted_ids})
 
 
 def save_agents(connection: Connection, agents: Iterable[AgentRow]) -> None:
@@ -150,7 +150,7 @@ class AgentRecord:
 
 def find_agents(connection: Connection, group_id: str, agent_id: str) -> AgentRecord | None:
     """None for an agent that no event has named yet."""
-    with telling("SELECT … FROM agents"):
+    with statement_span("SELECT … FROM agents"):
         row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
     if row is None:
         return None
@@ -194,7 +194,7 @@ def key_of(connection: Connection, group_id: str, agent_id: str) -> UUID | None:
 
 
 def known_agent(connection: Connection, group_id: str, agent_id: str, *, lock: bool = False) -> AgentName:
-    """The name of an agent that there is, locked until the transaction ends if wanted. Raises
+    """The name of an agent that there is, locked until the transaction ends if ``lock``. Raises
     ``NotFound``.
     """
     name = (group_id, agent_id)
@@ -225,21 +225,21 @@ def reflected(
     connection: Connection,
     group_id: str,
     agent_id: str,
-    seen: tuple[float, int],
+    start: tuple[float, int],
     maximum: float,
     *,
     original: bool,
 ) -> bool:
-    """Reset the counters after a reflection that began with ``seen`` under the trigger ``maximum``.
+    """Reset the counters after a reflection that began with ``start`` under the trigger ``maximum``.
 
     True if another one is due. Takes the agent's lock, as :func:`models.memory.nodes.accumulate` does before
     a reflection is enqueued: one that is called for meanwhile is either seen here or enqueued afterwards.
     """
     agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
     maximum_now = agent.settings.over(get_settings()).importance_trigger_max
-    seen = (seen[0] + maximum_now - maximum, seen[1])  # as ``configure`` has moved what is left
+    start = (start[0] + maximum_now - maximum, start[1])  # as ``configure`` has moved what is left
     now = (agent.importance_trigger_curr, agent.importance_ele_n)
-    after = counters_after(now, seen, maximum_now, original=original)
+    after = counters_after(now, start, maximum_now, original=original)
     agent.importance_trigger_curr, agent.importance_ele_n = after
     agent.changed = True
     save_agents(connection, [agent])
@@ -276,28 +276,28 @@ class TimelineSpan(BaseModel):
 
 def agent_row(connection: Connection, group_id: str, agent_id: str) -> AgentState | None:
     """One agent, or None."""
-    wanted = select(*columns(AgentState, Agent, profile=None)).where(
+    selection = select(*columns(AgentState, Agent, profile=None)).where(
         Agent.group_id == group_id, Agent.agent_id == agent_id
     )
-    return fetch_one(connection, AgentState, wanted)
+    return fetch_one(connection, AgentState, selection)
 
 
 def agent_rows(connection: Connection, group_id: str, after: str, limit: int) -> list[AgentState]:
     """Agents in the order of their names, after the one named."""
-    wanted = select(*columns(AgentState, Agent, profile=None)).where(
+    selection = select(*columns(AgentState, Agent, profile=None)).where(
         Agent.group_id == group_id, Agent.agent_id > after
     )
-    return fetch(connection, AgentState, wanted.order_by(Agent.agent_id).limit(limit))
+    return fetch(connection, AgentState, selection.order_by(Agent.agent_id).limit(limit))
 
 
 def agent_names(
     connection: Connection, group_id: str, limit: int = OFFERED, containing: str = ""
 ) -> list[str]:
     """Names of agents, to choose one; upper and lower case are the same in what they contain."""
-    wanted = select(Agent.agent_id).where(
+    selection = select(Agent.agent_id).where(
         Agent.group_id == group_id, Agent.agent_id.icontains(containing, autoescape=True)
     )
-    return list(connection.execute(wanted.order_by(Agent.agent_id).limit(limit)).scalars())
+    return list(connection.execute(selection.order_by(Agent.agent_id).limit(limit)).scalars())
 
 
 def belongings(connection: Connection, group_id: str, agent_id: str) -> dict[str, bool]:
@@ -328,15 +328,15 @@ def keywords(
 
     For a user only those of memories visible to the user, counted on request.
     """
-    row = (tables.KeywordStrength.__table__ if user_id is None else _keywords_of(user_id)).c
-    wanted = select(row.keyword, row.memory_type, row.strength).where(
+    row = (tables.KeywordStrengthRow.__table__ if user_id is None else _keywords_of(user_id)).c
+    selection = select(row.keyword, row.memory_type, row.strength).where(
         row.group_id == group_id, row.agent_id == agent_id
     )
     if after is not None:
         same = tuple_(row.keyword, row.memory_type) > tuple_(literal(after[1]), literal(after[2]))
-        wanted = wanted.where(or_(row.strength < after[0], and_(row.strength == after[0], same)))
+        selection = selection.where(or_(row.strength < after[0], and_(row.strength == after[0], same)))
     order = (row.strength.desc(), row.keyword, row.memory_type)
-    return fetch(connection, KeywordStrength, wanted.order_by(*order).offset(offset).limit(limit))
+    return fetch(connection, KeywordStrength, selection.order_by(*order).offset(offset).limit(limit))
 
 
 def _keywords_of(user_id: str) -> FromClause:

@@ -36,7 +36,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.memory import Source
+from engine.memory import MemorySource
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.base import Added, ByIds, Count, OfAgents, Rows
@@ -57,7 +57,7 @@ Reason = Literal["expired", "faded", "chosen"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ArchiveRules:
     #: The agent's own time.
     clock: datetime
     #: Not accessed, in the agent's time, since …
@@ -68,7 +68,7 @@ class Rules:
     below: float
 
     @classmethod
-    def of(cls, clock: datetime, now: datetime, after_days: float, below: float) -> Rules:
+    def of(cls, clock: datetime, now: datetime, after_days: float, below: float) -> ArchiveRules:
         age = timedelta(days=after_days)
         return cls(clock, clock - age, now - age, below)
 
@@ -93,7 +93,9 @@ def archive_expired(connection: Connection, agent: AgentName, at: datetime, limi
     return _record(connection, agent, list(node_ids), "expired", actor, clock=at)
 
 
-def archive_faded(connection: Connection, agent: AgentName, rules: Rules, limit: int, actor: str) -> int:
+def archive_faded(
+    connection: Connection, agent: AgentName, rules: ArchiveRules, limit: int, actor: str
+) -> int:
     """Archive up to ``limit`` memories that have faded, the oldest first; returns how many."""
     node_ids = connection.execute(_FADE, {**bind_name(agent), **asdict(rules), "limit": limit}).scalars()
     return _record(connection, agent, list(node_ids), "faded", actor, clock=rules.clock, below=rules.below)
@@ -181,13 +183,13 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
     before = agent_row(connection, group_id, agent_id)
     if before is None:
         raise no_agent(group_id, agent_id)
-    given = request.settings().model_dump(mode="json", exclude_unset=True)
-    if not given:
+    settings = request.settings().model_dump(mode="json", exclude_unset=True)
+    if not settings:
         return before
-    payload = Configuration.model_validate(given)
+    payload = Configuration.model_validate(settings)
     event = AgentConfigured(event_id=uuid7(), group_id=group_id, agent_id=agent_id, payload=payload)
     inbox.store(connection, [event])
-    context.audit(agent_id, settings=given, event_id=event.event_id)
+    context.audit(agent_id, settings=settings, event_id=event.event_id)
     after = agent_row(connection, group_id, agent_id)
     assert after is not None  # locked by this transaction
     return after
@@ -201,13 +203,13 @@ def add_memory(context: Context, request: AddMemory) -> Added:
     """
     payload = request.model_dump(include={"description", "poignancy"}, exclude_none=True)
     envelope = {"event_id": request.event_id, "group_id": context.group_id, "agent_id": request.agent_id}
-    source = Source("operator") if context.actor.is_person else None
-    stored = inbox.store(
+    source = MemorySource("operator") if context.actor.is_person else None
+    result = inbox.store(
         context.connection,
         [wire.build({"type": "memory.observed", **envelope, "payload": payload})],
         source=source,
     )
-    if stored.reused:
+    if result.reused:
         raise InvalidRequest(
             [f"event_id: {request.event_id} is another event's; leave it out, or choose another"]
         )
@@ -223,11 +225,11 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
     ended, only when superseded memories are asked for. What is not given stays as it was. What was said in a
     conversation cannot be changed.
     """
-    done = versions.update(context.connection, context.group_id, request, datetime.now(UTC))
+    result = versions.update(context.connection, context.group_id, request, datetime.now(UTC))
     context.audit(
-        str(done.supersedes), node_id=done.node_id, fields=sorted(request.model_fields_set - {"node_id"})
+        str(result.supersedes), node_id=result.node_id, fields=sorted(request.model_fields_set - {"node_id"})
     )
-    return done
+    return result
 
 
 @action("memory.reinstate")
@@ -237,9 +239,9 @@ def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
     For a supersession that was a mistake. What had superseded it stays current as well; the mistake is noted
     with the memory, and parts of turns that were marked as ended with it are current again.
     """
-    done = versions.reinstate(context.connection, context.group_id, request, datetime.now(UTC))
-    context.audit(str(done.node_id), superseded_by=done.superseded_by, reason=request.reason)
-    return done
+    result = versions.reinstate(context.connection, context.group_id, request, datetime.now(UTC))
+    context.audit(str(result.node_id), superseded_by=result.superseded_by, reason=request.reason)
+    return result
 
 
 @action("memory.mistakes")
@@ -290,28 +292,28 @@ def restore(context: Context, request: RestoreRequest) -> Count:
     restored = restore_nodes(context.connection, group_id, request.agent_id, request.ids, now, MAX_RESTORED)
     _audit(context, {agent_id: ids for agent_id, (_, ids) in restored.items()})
 
-    def tell() -> None:
+    def publish() -> None:
         # Valkey is away: the retrieval workers find it in the database, later.
         with suppress(redis.RedisError):
             for agent_id, (at, ids) in restored.items():
-                records.tell(group_id, agent_id, ids, at.timestamp())
+                records.publish_accesses(group_id, agent_id, ids, at.timestamp())
 
-    context.after_commit(tell)
+    context.after_commit(publish)
     return Count(count=sum(len(ids) for _, ids in restored.values()))
 
 
 def _must_exist(context: Context, node_ids: Sequence[UUID]) -> None:
-    known = {row.node_id for row in nodes_of(context.connection, context.group_id, node_ids)}
-    missing = [str(node_id) for node_id in node_ids if node_id not in known]
+    existing = {row.node_id for row in nodes_of(context.connection, context.group_id, node_ids)}
+    missing = [str(node_id) for node_id in node_ids if node_id not in existing]
     if missing:
         raise NotFound(f"ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")
 
 
-def _audit(context: Context, found: Mapping[str, list[UUID]], **details: Any) -> None:
+def _audit(context: Context, by_agent: Mapping[str, list[UUID]], **details: Any) -> None:
     """One row for the memories of all agents."""
-    if found:
-        ids = [node_id for of_agent in found.values() for node_id in of_agent]
-        context.audit(", ".join(sorted(found)), count=len(ids), node_ids=ids, **details)
+    if by_agent:
+        ids = [node_id for of_agent in by_agent.values() for node_id in of_agent]
+        context.audit(", ".join(sorted(by_agent)), count=len(ids), node_ids=ids, **details)
 
 
 _NEWEST = text("SELECT max(created_at) FROM memory_nodes WHERE group_id = :group AND agent_id = :agent")

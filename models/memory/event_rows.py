@@ -90,10 +90,10 @@ class WorkRow(NamedTuple):
     trace: str | None = None
 
 
-def _columns_among(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that are columns of ``memory_nodes`` and not taken. ``TypeError`` for one that is packed."""
+def _columns_among(names: tuple[str, ...], excluded: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of columns of ``memory_nodes``, but those excluded. ``TypeError`` for a packed one."""
     columns = MemoryNode.__table__.columns
-    among = tuple(name for name in names if name in columns and name not in taken)
+    among = tuple(name for name in names if name in columns and name not in excluded)
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     for name in among:
         if columns[name].type.compile(dialect).lower() in PACKED_TYPES:
@@ -114,9 +114,9 @@ class PreparedMemory(NamedTuple):
     content_hash: bytes
     tokens: str
     #: Kinds of work to enqueue for the node, if nothing has to be found out first; whether that is sure.
-    owed: tuple[str, ...]
-    owed_is_sure: bool
-    owed_when_complete: Sequence[str]
+    work: tuple[str, ...]
+    work_is_sure: bool
+    work_when_complete: Sequence[str]
     #: Whether it asks what else is stored: a thought, or one with evidence, an address, or ``retention``.
     looks_up: bool
     #: How far it is trusted, if it rests on nothing that is trusted less.
@@ -131,15 +131,15 @@ def prepared(
     event: Event,
     memory: MemoryObserved,
     derived: Derived,
-    owed: tuple[str, ...],
+    work: tuple[str, ...],
     *,
-    owed_is_sure: bool,
-    owed_when_complete: Sequence[str],
+    work_is_sure: bool,
+    work_when_complete: Sequence[str],
     trust: float,
 ) -> PreparedMemory:
     """The rows of an event and of the memory that it becomes, as far as they follow from it alone."""
-    seen, keywords = memory.payload, derived.keywords
-    filling: list[Any] = list(map(str, seen.evidence)) or list(map(list, seen.utterances))
+    observation, keywords = memory.payload, derived.keywords
+    filling: list[Any] = list(map(str, observation.evidence)) or list(map(list, observation.utterances))
     row = event_row(event, "stored", event.event_id.bytes)
     lowered = [keyword.lower() for keyword in keywords]
     packed, words = packed_texts(keywords), " ".join(derived.tokens)
@@ -148,34 +148,34 @@ def prepared(
         row.group_id,
         row.agent_id,
         row.session_id,
-        seen.node_type,
+        observation.node_type,
         row.occurred_at,
         None if derived.expires_at is None else packed_time(derived.expires_at),
         packed,
         packed if lowered == keywords else packed_texts(lowered),
         words,
         packed_or(filling, _EMPTY_LIST),
-        packed_or(_with_offset(seen.provenance, event), EMPTY_OBJECT),
-        None if seen.vector is None else packed_vector(to_array(seen.vector)),
+        packed_or(_with_offset(observation.provenance, event), EMPTY_OBJECT),
+        None if observation.vector is None else packed_vector(to_array(observation.vector)),
     )
-    given: tuple[Any, ...] = _given(seen)
+    payload_fields: tuple[Any, ...] = _given(observation)
     return PreparedMemory(
         memory,
         (row.group_id, row.agent_id),
         event.event_id,
-        seen.node_type,
+        observation.node_type,
         derived.content_hash,
         words,
-        owed,
-        owed_is_sure,
-        owed_when_complete,
-        seen.node_type == "thought"
-        or bool(seen.evidence)
-        or seen.uri is not None
-        or seen.retention is not None,
+        work,
+        work_is_sure,
+        work_when_complete,
+        observation.node_type == "thought"
+        or bool(observation.evidence)
+        or observation.uri is not None
+        or observation.retention is not None,
         trust,
         row,
-        given + _derived(derived) + own,
+        payload_fields + _derived(derived) + own,
         AccessRow(row.event_id, row.group_id, row.occurred_at),
     )
 
@@ -204,10 +204,10 @@ def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> Event
 
 def erased_row(event: Event) -> EventRow:
     """What is kept of an event about something that is being erased: that it came."""
-    named = EventRow(
+    row = EventRow(
         event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, b"", b"", ""
     )
-    return named._replace(occurred_at=packed_time(event.occurred_at), payload=EMPTY_OBJECT, outcome="erased")
+    return row._replace(occurred_at=packed_time(event.occurred_at), payload=EMPTY_OBJECT, outcome="erased")
 
 
 def packed_or(value: Any, empty: bytes) -> bytes:
@@ -220,25 +220,25 @@ def dedupes(agent: AgentRow) -> bool:
 
 def evidence(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[AgentName, dict[UUID, Rest]]:
     """The stored nodes that the batch's memories rest on, by agent: another's evidence counts for nothing."""
-    wanted = {node_id for event in observed for node_id in event.payload.evidence}
-    if not wanted:
+    node_ids = {node_id for event in observed for node_id in event.payload.evidence}
+    if not node_ids:
         return {}
-    known: dict[AgentName, dict[UUID, Rest]] = {}
-    for row in connection.execute(_EVIDENCE, {"ids": list(wanted)}):
-        known.setdefault((row.group_id, row.agent_id), {})[row.node_id] = Rest(row.depth, row.trust)
-    return known
+    by_agent: dict[AgentName, dict[UUID, Rest]] = {}
+    for row in connection.execute(_EVIDENCE, {"ids": list(node_ids)}):
+        by_agent.setdefault((row.group_id, row.agent_id), {})[row.node_id] = Rest(row.depth, row.trust)
+    return by_agent
 
 
 def twins(
-    connection: Connection, wanted: Sequence[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
+    connection: Connection, memories: Sequence[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
 ) -> dict[tuple[str, str, str, bytes], UUID]:
     """Stored nodes with the content of one of these, whose agents want each content once."""
-    if not wanted:
+    if not memories:
         return {}
     parameters = {
-        "groups": [event.group_id for event in wanted],
-        "agents": [event.agent_id for event in wanted],
-        "hashes": [ready[event.key].content_hash for event in wanted],
+        "groups": [event.group_id for event in memories],
+        "agents": [event.agent_id for event in memories],
+        "hashes": [ready[event.key].content_hash for event in memories],
     }
     return {
         (row.group_id, row.agent_id, row.type, bytes(row.content_hash)): row.node_id
@@ -276,16 +276,16 @@ def addressed(
     connection: Connection, observed: Iterable[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
 ) -> dict[tuple[str, str, str, bytes], UUID]:
     """The current memories at the addresses of the batch's memories, by address and content."""
-    wanted = [
+    memories = [
         event for event in observed if event.payload.uri is not None and event.payload.kind != "session"
     ]
-    if not wanted:
+    if not memories:
         return {}
     parameters = {
-        "groups": [event.group_id for event in wanted],
-        "agents": [event.agent_id for event in wanted],
-        "uris": [event.payload.uri for event in wanted],
-        "hashes": [ready[event.key].content_hash for event in wanted],
+        "groups": [event.group_id for event in memories],
+        "agents": [event.agent_id for event in memories],
+        "uris": [event.payload.uri for event in memories],
+        "hashes": [ready[event.key].content_hash for event in memories],
     }
     rows = connection.execute(_ADDRESSED, parameters)
     return {(row.group_id, row.agent_id, row.uri, bytes(row.content_hash)): row.node_id for row in rows}

@@ -32,7 +32,7 @@ class EventType:
     columns: tuple[str, ...] = ()
     row: Callable[[Any], tuple[Any, ...]] | None = None
     #: A kind of work, whose subject is the event.
-    owes: str | None = None
+    work_kind: str | None = None
     #: Whether it is of an agent, which is made and locked; else only its group is made.
     of_agent: bool = True
 
@@ -49,9 +49,9 @@ class StoredBatch:
     #: Large agents → the tokens of their new nodes.
     terms: Mapping[AgentName, Sequence[Sequence[str]]]
 
-    def of_type(self, wanted: type[E]) -> list[E]:
+    def of_type(self, event_type: type[E]) -> list[E]:
         """The events of one type; by identity, as ``isinstance`` takes seven times as long for others."""
-        return [event for event in self.events if type(event) is wanted]
+        return [event for event in self.events if type(event) is event_type]
 
 
 #: Keys of the events that must not be stored, only that they came.

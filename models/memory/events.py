@@ -15,7 +15,7 @@ from jiyi.protocol.event_bodies import content, digest
 from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.memory import ExportQuery
 from models.db.rows import columns, fetch, fetch_one
-from models.memory.tables import MemoryNode, StoredEvent
+from models.memory.tables import MemoryNode, StoredEventRow
 from models.queue.dead_letters import ID_REUSED
 
 R = TypeVar("R", bound=BaseModel)
@@ -30,7 +30,7 @@ MAX_LETTERS = 5
 
 #: What became of a stored event; its memory is gone where somebody erased it otherwise than by the event.
 STATE = case(
-    (StoredEvent.outcome != "stored", StoredEvent.outcome),
+    (StoredEventRow.outcome != "stored", StoredEventRow.outcome),
     (MemoryNode.node_id.is_(None), "erased"),
     (MemoryNode.embedding_model.is_(None), "stored"),
     else_="retrievable",
@@ -118,7 +118,7 @@ class Became(NamedTuple):
     """What became of an event."""
 
     event: EventRecord | None
-    owed: list[OwedWork]
+    pending: list[OwedWork]
     letters: list[LetterBrief]
 
 
@@ -133,8 +133,10 @@ def states(
     An id of ``digests`` that stands for another content is ``id_reused``; so is one without a digest under
     which another event has been refused, while nobody has decided on that.
     """
-    wanted = _select(EventState).where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(event_ids))
-    states = {state.event_id: state for state in fetch(connection, EventState, wanted)}
+    selection = _select(EventState).where(
+        StoredEventRow.group_id == group_id, StoredEventRow.event_id.in_(event_ids)
+    )
+    states = {state.event_id: state for state in fetch(connection, EventState, selection)}
     states |= _reused(connection, group_id, list(states.values()), digests or {})
     missing = [event_id for event_id in event_ids if event_id not in states]
     if missing:
@@ -146,35 +148,37 @@ def states(
 
 
 def _reused(
-    connection: Connection, group_id: str, known: Sequence[EventState], digests: Mapping[UUID, str]
+    connection: Connection, group_id: str, event_states: Sequence[EventState], digests: Mapping[UUID, str]
 ) -> dict[UUID, EventState]:
     """Those of the states whose ids stand for something else, or for more than one thing."""
     reasons: dict[UUID, str] = {}
-    if given := [state.event_id for state in known if state.event_id in digests and state.state != "erased"]:
-        stored = StoredEvent
-        contents = select(stored.event_id, stored.type, stored.agent_id, stored.session_id, stored.payload)
+    if digest_ids := [
+        state.event_id for state in event_states if state.event_id in digests and state.state != "erased"
+    ]:
+        table = StoredEventRow
+        contents = select(table.event_id, table.type, table.agent_id, table.session_id, table.payload)
         for row in connection.execute(
-            contents.where(stored.group_id == group_id, stored.event_id.in_(given))
+            contents.where(table.group_id == group_id, table.event_id.in_(digest_ids))
         ):
             if digest(content(row.type, row.agent_id, row.session_id, row.payload)) != digests[row.event_id]:
                 reasons[row.event_id] = (
                     f"{ID_REUSED} it is another event's id, which says something else; nothing of this one is"
                     " stored"
                 )
-    if others := [state.event_id for state in known if state.event_id not in digests]:
+    if others := [state.event_id for state in event_states if state.event_id not in digests]:
         parameters = {"group": group_id, "ids": others, "reason": f"{ID_REUSED}%"}
         reasons |= {row.subject_id: row.reason for row in connection.execute(_REFUSED_AGAIN, parameters)}
     return {
         state.event_id: state.model_copy(update={"state": "id_reused", "reason": reasons[state.event_id]})
-        for state in known
+        for state in event_states
         if state.event_id in reasons
     }
 
 
 def event(connection: Connection, row: type[R], group_id: str, event_id: UUID) -> R | None:
     """A stored event with the fields of ``row``; None if there is none, or it was pruned."""
-    wanted = _select(row).where(StoredEvent.group_id == group_id, StoredEvent.event_id == event_id)
-    return fetch_one(connection, row, wanted)
+    selection = _select(row).where(StoredEventRow.group_id == group_id, StoredEventRow.event_id == event_id)
+    return fetch_one(connection, row, selection)
 
 
 def events(
@@ -187,14 +191,14 @@ def events(
     limit: int,
 ) -> list[ListedEvent]:
     """Stored events, the latest to arrive first, with a ``position`` between the two."""
-    wanted = _select(ListedEvent).where(StoredEvent.group_id == group_id)
+    selection = _select(ListedEvent).where(StoredEventRow.group_id == group_id)
     if agent_id is not None:
-        wanted = wanted.where(StoredEvent.agent_id == agent_id)
+        selection = selection.where(StoredEventRow.agent_id == agent_id)
     if before is not None:
-        wanted = wanted.where(StoredEvent.position < before)
+        selection = selection.where(StoredEventRow.position < before)
     if after is not None:
-        wanted = wanted.where(StoredEvent.position > after)
-    return fetch(connection, ListedEvent, wanted.order_by(StoredEvent.position.desc()).limit(limit))
+        selection = selection.where(StoredEventRow.position > after)
+    return fetch(connection, ListedEvent, selection.order_by(StoredEventRow.position.desc()).limit(limit))
 
 
 def exported(connection: Connection, group_id: str, request: ExportQuery) -> list[ExportedEvent]:
@@ -211,9 +215,9 @@ def exported(connection: Connection, group_id: str, request: ExportQuery) -> lis
     return fetch(connection, ExportedEvent, _EXPORTED_OF, **parameters, nodes=request.node_ids)
 
 
-def owed(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWork]:
+def pending_work(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWork]:
     """The pending work of a memory, or of a conversation's end."""
-    return fetch(connection, OwedWork, _OWED, group=group_id, id=subject_id, kinds=list(KINDS))
+    return fetch(connection, OwedWork, _PENDING_WORK, group=group_id, id=subject_id, kinds=list(KINDS))
 
 
 def letters(connection: Connection, group_id: str, subject_id: UUID) -> list[LetterBrief]:
@@ -223,11 +227,13 @@ def letters(connection: Connection, group_id: str, subject_id: UUID) -> list[Let
 def became(connection: Connection, group_id: str, event_id: UUID) -> Became:
     """The event of this id, and what is still to be done for it or could not be."""
     record = event(connection, EventRecord, group_id, event_id)
-    return Became(record, owed(connection, group_id, event_id), letters(connection, group_id, event_id))
+    return Became(
+        record, pending_work(connection, group_id, event_id), letters(connection, group_id, event_id)
+    )
 
 
 def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
-    payload = StoredEvent.payload
+    payload = StoredEventRow.payload
     texts = [payload[name].astext for name in ("description", "text", "output", "input")]
     summary = func.left(func.coalesce(*texts, func.nullif(cast(payload, Text), "{}"), ""), MAX_PAYLOAD_CHARS)
     computed = {
@@ -237,9 +243,9 @@ def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
         "summary": summary,
         "node_type": func.coalesce(payload["node_type"].astext, "event"),
     }
-    own = and_(MemoryNode.node_id == StoredEvent.node_id, MemoryNode.group_id == StoredEvent.group_id)
-    return select(*columns(row, StoredEvent, MemoryNode, **computed)).outerjoin_from(
-        StoredEvent, MemoryNode, own
+    own = and_(MemoryNode.node_id == StoredEventRow.node_id, MemoryNode.group_id == StoredEventRow.group_id)
+    return select(*columns(row, StoredEventRow, MemoryNode, **computed)).outerjoin_from(
+        StoredEventRow, MemoryNode, own
     )
 
 
@@ -286,7 +292,7 @@ _EXPORT = """
 _IN_ORDER = " ORDER BY e.position LIMIT :limit"
 _EXPORTED = text(_EXPORT + _IN_ORDER)
 _EXPORTED_OF = text(_EXPORT + " AND e.event_id = ANY(:nodes)" + _IN_ORDER)
-_OWED = text("""
+_PENDING_WORK = text("""
     SELECT kind, due_at, attempts, last_error, created_at FROM pending_work
     WHERE kind = ANY(:kinds) AND subject_id = :id AND group_id = :group ORDER BY kind
 """)

@@ -2,7 +2,7 @@
 index in memory, and the sentence for what it leaves out. Whatever searches, lists or counts memories goes
 through it.
 
-What is wanted is a mapping of the names of filters to their values; it holds the parameters of the SQL, too,
+The values of filters are a mapping of their names to values; it holds the parameters of the SQL, too,
 in which a memory is ``n``.
 """
 
@@ -24,7 +24,7 @@ from jiyi.protocol.retrieval import Filters
 from jiyi.text.translatable import Translatable
 
 #: Filters by name, each with its value, and what else their SQL needs.
-Wanted = dict[str, Any]
+FilterValues = dict[str, Any]
 Passing = NDArray[np.bool_]
 TYPES = ("event", "thought", "chat")
 KINDS: tuple[str, ...] = get_args(AnyKind)
@@ -45,7 +45,7 @@ class Indexed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class CandidateFilter:
     #: What it leaves out, for people; ``%(value)s`` is the value that a memory has instead, see ``values``.
     sentence: Translatable
     sql: LiteralString = ""
@@ -58,37 +58,37 @@ class Filter:
 
 
 def _one_of(
-    name: str, column: str, sql: LiteralString, known: Sequence[LiteralString], sentence: Translatable
-) -> Filter:
-    def rows(index: Indexed, wanted: Collection[str]) -> Passing:
+    name: str, column: str, sql: LiteralString, values: Sequence[LiteralString], sentence: Translatable
+) -> CandidateFilter:
+    def rows(index: Indexed, allowed: Collection[str]) -> Passing:
         passing = np.ones(index.columns[column].shape, dtype=bool)
-        for code, value in enumerate(known):
-            if value not in wanted:
+        for code, value in enumerate(values):
+            if value not in allowed:
                 passing &= index.columns[column] != code
         return passing
 
-    return Filter(sentence, f"{sql} = ANY(%({name})s)", rows, values=(sql, known))
+    return CandidateFilter(sentence, f"{sql} = ANY(%({name})s)", rows, values=(sql, values))
 
 
 #: What is visible to a user, without one to all. The same as the policy ``people`` (migration 0027).
-TOLD: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user_id)s)"
+VISIBLE: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user_id)s)"
 NOT_ARCHIVED: LiteralString = "n.archived_at IS NULL"
 #: A turn of questions alone, and one that is not its user's.
 ASKS: LiteralString = (
     "coalesce(CASE WHEN n.kind = 'session' THEN n.description ~ '^[^.!。！]*([?？]|吗)\\s*$' END, false)"
 )
 REPLIES: LiteralString = "coalesce(n.kind = 'session' AND n.provenance->>'role' <> 'user', false)"
-FILTERS: Mapping[str, Filter] = {
+FILTERS: Mapping[str, CandidateFilter] = {
     # The first three say what there is at all; what others leave out is counted among what passes these.
-    "user_id": Filter(Translatable("%(count)s that belong to users (give user_id)"), TOLD),
-    "as_of": Filter(Translatable("%(count)s not known yet (as_of)"), "n.stored_at <= %(as_of)s"),
-    "include_archived": Filter(
+    "user_id": CandidateFilter(Translatable("%(count)s that belong to users (give user_id)"), VISIBLE),
+    "as_of": CandidateFilter(Translatable("%(count)s not known yet (as_of)"), "n.stored_at <= %(as_of)s"),
+    "include_archived": CandidateFilter(
         Translatable("%(count)s archived (include_archived)"),
         NOT_ARCHIVED,
         lambda index, _: ~index.columns["archived"],
         "(n.archived_at IS NULL OR n.archived_at > %(as_of)s)",
     ),
-    "superseded": Filter(
+    "superseded": CandidateFilter(
         Translatable("%(count)s superseded (superseded)"),
         "n.superseded_at IS NULL",
         lambda index, _: ~index.columns["superseded"],
@@ -107,86 +107,90 @@ FILTERS: Mapping[str, Filter] = {
     "origins": _one_of(
         "origins", "origin", "n.origin", ORIGINS, Translatable("%(count)s from %(value)s (origins)")
     ),
-    "min_trust": Filter(
+    "min_trust": CandidateFilter(
         Translatable("%(count)s trusted less than min_trust"),
         "n.trust >= %(min_trust)s",
         lambda index, least: index.columns["trust"] >= least,
     ),
-    "include_expired": Filter(
+    "include_expired": CandidateFilter(
         Translatable("%(count)s expired (include_expired)"),
         "(n.expires_at IS NULL OR n.expires_at > %(include_expired)s)",
         lambda index, now: index.columns["expires"] > now.timestamp(),
     ),
-    "created_after": Filter(
+    "created_after": CandidateFilter(
         Translatable("%(count)s from before created_after"),
         "n.created_at >= %(created_after)s",
         lambda index, at: index.columns["created"] >= at.timestamp(),
     ),
-    "created_before": Filter(
+    "created_before": CandidateFilter(
         Translatable("%(count)s not from before created_before"),
         "n.created_at < %(created_before)s",
         lambda index, at: index.columns["created"] < at.timestamp(),
     ),
-    "session_id": Filter(
+    "session_id": CandidateFilter(
         Translatable("%(count)s of no or another session (session_id)"),
         "n.session_id = %(session_id)s",
         lambda index, session_id: index.in_session(session_id),
     ),
-    "keywords": Filter(
+    "keywords": CandidateFilter(
         Translatable("%(count)s without the keywords"),
         "n.keywords_lower && %(keywords)s",
         lambda index, keywords: index.with_keywords(keywords),
     ),
-    "idle": Filter(
+    "idle": CandidateFilter(
         Translatable("%(count)s that say that something is idle"),
         "NOT n.is_idle",
         lambda index, _: ~index.columns["is_idle"],
     ),
-    "small_talk": Filter(
+    "small_talk": CandidateFilter(
         Translatable("%(count)s turns that only ask, or say nothing (small_talk)"),
         f"NOT {ASKS}",
         lambda index, _: index.columns["says"],
     ),
     # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
-    "says_idle": Filter(
+    "says_idle": CandidateFilter(
         Translatable("%(count)s that say that something is idle"),
         "strpos(n.embedding_key, 'idle') = 0",
         lambda index, _: ~index.columns["says_idle"],
     ),
-    "not_embedded": Filter(
+    "not_embedded": CandidateFilter(
         Translatable("%(count)s not embedded yet"),
         "n.embedding_model IS NOT NULL",
         lambda index, _: index.columns["embedded"],
     ),
     # Of lists alone.
-    "agent_id": Filter(Translatable("%(count)s of other agents (agent_id)"), "n.agent_id = %(agent_id)s"),
-    "from_user": Filter(
+    "agent_id": CandidateFilter(
+        Translatable("%(count)s of other agents (agent_id)"), "n.agent_id = %(agent_id)s"
+    ),
+    "from_user": CandidateFilter(
         Translatable("%(count)s of nobody or another user (from_user)"), "n.user_id = %(from_user)s"
     ),
-    "archived": Filter(
+    "archived": CandidateFilter(
         Translatable("%(count)s not archived (archived)"),
         "n.archived_at IS NOT NULL",
         past="n.archived_at <= %(as_of)s",
     ),
-    "below": Filter(
+    "below": CandidateFilter(
         Translatable("%(count)s at other addresses (below)"),
         "(n.uri = %(below)s OR starts_with(n.uri, %(below)s || '/'))",
     ),
-    "pattern": Filter(
+    "pattern": CandidateFilter(
         Translatable("%(count)s that the pattern does not match"), "n.description ~ %(pattern)s"
     ),
-    "importance": Filter(
+    "importance": CandidateFilter(
         Translatable("%(count)s less important than importance"), "n.poignancy >= %(importance)s"
     ),
-    "without_vector": Filter(Translatable("%(count)s embedded (vector)"), "n.embedding_model IS NULL"),
-    "words": Filter(
+    "without_vector": CandidateFilter(
+        Translatable("%(count)s embedded (vector)"), "n.embedding_model IS NULL"
+    ),
+    "words": CandidateFilter(
         Translatable("%(count)s without the words"),
         """(n.description ILIKE %(words)s
             OR cardinality(%(terms)s::text[]) > 0 AND string_to_array(n.tokens, ' ') @> %(terms)s::text[])""",
     ),
     # What a retrieval measures; it is no condition of a memory alone.
-    "min_similarity": Filter(Translatable("%(count)s less similar than min_similarity")),
-    "min_probability": Filter(Translatable("%(count)s less likely to answer than min_probability")),
+    "min_similarity": CandidateFilter(Translatable("%(count)s less similar than min_similarity")),
+    "min_probability": CandidateFilter(Translatable("%(count)s less likely to answer than min_probability")),
 }
 #: What there is at all, for whom and when it is asked.
 _FIRST = ("user_id", "as_of", "include_archived")
@@ -199,9 +203,9 @@ def of_question(
     user_id: str | None = None,
     as_of: datetime | None = None,
     original: bool = False,
-) -> Wanted:
-    """What a retrieval's filters want at its time ``now``; ``original``: as in Park et al. (2023)."""
-    given = {
+) -> FilterValues:
+    """The values of a retrieval's filters at its time ``now``; ``original``: as in Park et al. (2023)."""
+    values = {
         "user_id": user_id,
         "as_of": as_of,
         "types": filters.types,
@@ -218,21 +222,24 @@ def of_question(
         "keywords": [keyword.lower() for keyword in filters.keywords] or None,
         **({"says_idle": True, "not_embedded": True} if original else {"idle": True}),
     }
-    return {name: value for name, value in given.items() if value is not None or name == "user_id"}
+    return {name: value for name, value in values.items() if value is not None or name == "user_id"}
 
 
-def conditions(wanted: Wanted) -> LiteralString:
-    """What is wanted, in SQL for psycopg, whose parameters ``wanted`` holds."""
+def conditions(filter_values: FilterValues) -> LiteralString:
+    """The filters in SQL for psycopg, whose parameters ``filter_values`` holds."""
     return " AND ".join(
-        ["true", *(_sql(name, wanted) for name in FILTERS if name in wanted and FILTERS[name].sql)]
+        [
+            "true",
+            *(_sql(name, filter_values) for name in FILTERS if name in filter_values and FILTERS[name].sql),
+        ]
     )
 
 
-def clause(wanted: Wanted) -> TextClause:
+def clause(filter_values: FilterValues) -> TextClause:
     """The same for SQLAlchemy, of the table ``memory_nodes`` itself."""
-    sql = _of_table(conditions(wanted))
+    sql = _of_table(conditions(filter_values))
     return text(sql).bindparams(
-        **{name: wanted[name] for name in re.findall(r":(\w+)", sql.replace("::", ""))}
+        **{name: filter_values[name] for name in re.findall(r":(\w+)", sql.replace("::", ""))}
     )
 
 
@@ -240,8 +247,8 @@ def _of_table(sql: str) -> str:
     return re.sub(r"\bn\.", "memory_nodes.", re.sub(r"%\((\w+)\)s(?:::(\w+)\[\])?", _parameter, sql))
 
 
-def _parameter(found: re.Match[str]) -> str:
-    return f"CAST(:{found[1]} AS {found[2]}[])" if found[2] else f":{found[1]}"
+def _parameter(match: re.Match[str]) -> str:
+    return f"CAST(:{match[1]} AS {match[2]}[])" if match[2] else f":{match[1]}"
 
 
 def passing(index: Indexed, name: str, value: Any) -> Passing | None:
@@ -250,34 +257,38 @@ def passing(index: Indexed, name: str, value: Any) -> Passing | None:
     return None if rows is None or value is None else rows(index, value)
 
 
-def left_out(connection: Connection, group_id: str, agent_id: str, wanted: Wanted) -> dict[str, int]:
+def left_out(
+    connection: Connection, group_id: str, agent_id: str, filter_values: FilterValues
+) -> dict[str, int]:
     """How many of an agent's memories each filter alone leaves out, by name (``kinds.session``)."""
     parts: dict[str, LiteralString] = {}
     among: LiteralString = "true"
     for name in _FIRST:
-        if name in wanted:
-            if name != "user_id" or wanted[name] is None:  # no user learns how much others said in private
-                parts[name] = f"{among} AND ({_sql(name, wanted)}) IS NOT TRUE"
-            among = f"{among} AND {_sql(name, wanted)}"
-    for name in (name for name in FILTERS if name in wanted and name not in _FIRST):
-        sql, values = _sql(name, wanted), FILTERS[name].values
+        if name in filter_values:
+            # No user learns how much others said in private.
+            if name != "user_id" or filter_values[name] is None:
+                parts[name] = f"{among} AND ({_sql(name, filter_values)}) IS NOT TRUE"
+            among = f"{among} AND {_sql(name, filter_values)}"
+    for name in (name for name in FILTERS if name in filter_values and name not in _FIRST):
+        sql, values = _sql(name, filter_values), FILTERS[name].values
         if values is None:
             parts[name] = f"{among} AND ({sql}) IS NOT TRUE"
         else:
             parts |= {
                 f"{name}.{value}": f"{among} AND {values[0]} = '{value}'"
                 for value in values[1]
-                if value not in wanted[name]
+                if value not in filter_values[name]
             }
     counts: LiteralString = ", ".join(f"count(*) FILTER (WHERE {part})" for part in parts.values())
-    query = f"SELECT {counts} FROM memory_nodes n WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s"  # noqa: S608 – no value
-    found = connection.exec_driver_sql(query, {**wanted, "group": group_id, "agent": agent_id}).one()
-    return {name: count for name, count in zip(parts, found, strict=True) if count}
+    whose = "n.group_id = %(group)s AND n.agent_id = %(agent)s"
+    query = f"SELECT {counts} FROM memory_nodes n WHERE {whose}"  # noqa: S608 – no value
+    row = connection.exec_driver_sql(query, {**filter_values, "group": group_id, "agent": agent_id}).one()
+    return {name: count for name, count in zip(parts, row, strict=True) if count}
 
 
-def _sql(name: str, wanted: Wanted) -> LiteralString:
+def _sql(name: str, filter_values: FilterValues) -> LiteralString:
     condition = FILTERS[name]
-    return condition.past if condition.past and "as_of" in wanted else condition.sql
+    return condition.past if condition.past and "as_of" in filter_values else condition.sql
 
 
 def sentences(left_out: Mapping[str, int]) -> list[Translatable]:
@@ -291,7 +302,7 @@ def sentences(left_out: Mapping[str, int]) -> list[Translatable]:
     ]
 
 
-def told(message: str, left_out: Mapping[str, int]) -> str:
+def with_left_out(message: str, left_out: Mapping[str, int]) -> str:
     """The message with what the filters leave out; each counts alone: a memory may count several times."""
-    left = f"left out: {', '.join(sentences(left_out))}" if left_out else ""
-    return "; ".join(filter(None, (message, left)))
+    note = f"left out: {', '.join(sentences(left_out))}" if left_out else ""
+    return "; ".join(filter(None, (message, note)))

@@ -12,7 +12,7 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Connection, text
 
-from engine.memory import Rest, Source, brings_all, derive, missing, resting_on, trust_of
+from engine.memory import MemorySource, Rest, derive, is_complete, missing, resting_on, trust_of
 from jiyi import tracing
 from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
@@ -31,10 +31,10 @@ from models.memory.event_rows import (
     prepared,
 )
 from models.memory.event_types import EventType, StoredBatch, registry
-from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
-from models.memory.work import owed_by, owed_when_complete
+from models.memory.tables import MemoryNode, NodeAccess, StoredEventRow
+from models.memory.work import work_for, work_when_complete
 from models.queue import dead_letters, stream
-from models.queue.stream import News
+from models.queue.stream import LiveEvent
 from models.queue.tables import PendingWork
 from models.queue.wakeups import wake_after
 
@@ -46,7 +46,7 @@ class CollisionError(Exception):
 
 
 @dataclass(slots=True)
-class Stored:
+class StoreResult:
     """The result of a batch, to be published after the commit (``models.queue.stream``)."""
 
     events: int = 0
@@ -64,7 +64,7 @@ class Stored:
     #: Of events that became dead letters the groups that they say they are of, as far as that can be read.
     refused: list[str | None] = field(default_factory=list)
 
-    def add(self, other: Stored) -> None:
+    def add(self, other: StoreResult) -> None:
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
@@ -75,7 +75,7 @@ class _Copies:
     nodes: list[tuple[Any, ...]] = field(default_factory=list)
     accesses: list[AccessRow] = field(default_factory=list)
     #: Kinds of work → whose: (subject_id, group_id).
-    owed: dict[str, list[tuple[bytes, str]]] = field(default_factory=lambda: defaultdict(list))
+    pending: dict[str, list[tuple[bytes, str]]] = field(default_factory=lambda: defaultdict(list))
     #: (group_id, agent_id, node_id) of the new nodes.
     node_names: list[tuple[str, str, UUID]] = field(default_factory=list)
     #: Rows of the tables of event types.
@@ -93,14 +93,14 @@ class _Copies:
         }
         return [
             WorkRow(kind, *subject, traces.get(subject))
-            for kind, subjects in self.owed.items()
+            for kind, subjects in self.pending.items()
             for subject in subjects
         ]
 
     def copies(self) -> list[Copy]:
         """What is copied, in the order that foreign keys need."""
         return [
-            Copy(StoredEvent, EventRow._fields, self.events),
+            Copy(StoredEventRow, EventRow._fields, self.events),
             Copy(MemoryNode, NODE_COLUMNS, self.nodes),
             Copy(NodeAccess, AccessRow._fields, self.accesses),
             *(
@@ -113,7 +113,9 @@ class _Copies:
 
 
 def prepare_all(
-    events: Iterable[Event], ready: dict[EventKey, PreparedMemory] | None = None, source: Source | None = None
+    events: Iterable[Event],
+    ready: dict[EventKey, PreparedMemory] | None = None,
+    source: MemorySource | None = None,
 ) -> Prepared:
     """All of the memories' rows that needs no database, by event; of events with the same key of the first.
 
@@ -125,13 +127,15 @@ def prepare_all(
         to_memory = types[type(event)].memory
         if to_memory is not None and (key := event.key) not in ready:
             memory = to_memory(event)
-            derived, seen = derive(memory, source), memory.payload
-            complete = owed_when_complete(seen.node_type, derived.keywords, seen.predicate, seen.object)
-            owed = owed_by(seen, complete, waits=False, lacks=False)
-            sure = not seen.evidence and (seen.historic or brings_all(seen))
-            trust = trust_of(seen, source)
+            derived, observation = derive(memory, source), memory.payload
+            complete = work_when_complete(
+                observation.node_type, derived.keywords, observation.predicate, observation.object
+            )
+            work = work_for(observation, complete, waits=False, lacks=False)
+            sure = not observation.evidence and (observation.historic or is_complete(observation))
+            trust = trust_of(observation, source)
             ready[key] = prepared(
-                event, memory, derived, owed, owed_is_sure=sure, owed_when_complete=complete, trust=trust
+                event, memory, derived, work, work_is_sure=sure, work_when_complete=complete, trust=trust
             )
     return ready
 
@@ -141,8 +145,8 @@ def store(
     events: Sequence[Event],
     ready: Prepared | None = None,
     *,
-    source: Source | None = None,
-) -> Stored:
+    source: MemorySource | None = None,
+) -> StoreResult:
     """Store the events that are new, and what they set off, in the caller's transaction.
 
     ``ready`` and ``source`` as :func:`prepare_all` gives and takes them. Safe to repeat because an event
@@ -155,12 +159,12 @@ def store(
     unique, again = _first_of_each(events)
     # As text: a list of uuids takes psycopg three times as long.
     ids = ",".join([event_id.hex for event_id, _ in unique])
-    known = {(row.id, row.group_id) for row in connection.execute(_KNOWN, {"ids": f"{{{ids}}}"})}
-    new = {key: event for key, event in unique.items() if key not in known} if known else unique
+    existing = {(row.id, row.group_id) for row in connection.execute(_KNOWN, {"ids": f"{{{ids}}}"})}
+    new = {key: event for key, event in unique.items() if key not in existing} if existing else unique
     fresh, keys = list(new.values()), list(new)
-    again += [unique[key] for key in known if key in unique]
+    again += [unique[key] for key in existing if key in unique]
     reused = dead_letters.find_reused(connection, again, unique)
-    result = Stored(events=len(fresh), repeated=len(again) - len(reused), fresh=keys, reused=reused)
+    result = StoreResult(events=len(fresh), repeated=len(again) - len(reused), fresh=keys, reused=reused)
     if not fresh:
         after_commit(connection, announce, result)
         return result
@@ -188,28 +192,30 @@ def store(
         if error.diag.table_name != "events":
             raise
         raise CollisionError(str(error)) from None
-    wake_after(connection, *rows.owed)
+    wake_after(connection, *rows.pending)
     result.nodes = rows.node_names
-    done = StoredBatch(connection, agents, fresh, result.nodes, rows.terms)
-    result.configured = list({(event.group_id, event.agent_id) for event in done.of_type(AgentConfigured)})
+    stored_batch = StoredBatch(connection, agents, fresh, result.nodes, rows.terms)
+    result.configured = list(
+        {(event.group_id, event.agent_id) for event in stored_batch.of_type(AgentConfigured)}
+    )
     for follow_up in follow_ups:
-        follow_up(done)
+        follow_up(stored_batch)
     after_commit(connection, announce, result)
     return result
 
 
-def announce(*stored: Stored) -> None:
+def announce(*results: StoreResult) -> None:
     """Report what was stored to meters and watchers, once it is committed. Never raises for Valkey."""
-    done = Stored()
-    for part in stored:
-        done.add(part)
-    stream.count_events(done.events, done.repeated)
-    configured: list[News] = [
-        (group_id, "agent.configured", {"agent": agent_id}) for group_id, agent_id in done.configured
+    total = StoreResult()
+    for part in results:
+        total.add(part)
+    stream.count_events(total.events, total.repeated)
+    configured: list[LiveEvent] = [
+        (group_id, "agent.configured", {"agent": agent_id}) for group_id, agent_id in total.configured
     ]
-    stream.publish_all([*stream.about(done.nodes, "node.stored"), *configured])
-    if done.refused:
-        stream.refused(done.refused)
+    stream.publish_all([*stream.about(total.nodes, "node.stored"), *configured])
+    if total.refused:
+        stream.refused(total.refused)
 
 
 def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list[Event]]:
@@ -259,8 +265,8 @@ class _Batch:
             rows.add_event(event, "applied")
             if kind.row is not None:
                 rows.others[kind].append(kind.row(event))
-            if kind.owes is not None:
-                rows.owed[kind.owes].append((event.event_id.bytes, event.group_id))
+            if kind.work_kind is not None:
+                rows.pending[kind.work_kind].append((event.event_id.bytes, event.group_id))
             if type(event) is AgentConfigured:
                 self._configure(event)
 
@@ -275,9 +281,9 @@ class _Batch:
         name, node_id = ready.agent, ready.node_id
         agent = self.agents[name]
         if (ready.looks_up or name in self.deduping or name in self.latest) and (
-            known := self._known(ready)
+            existing := self._existing_node(ready)
         ) is not None:
-            rows.add_event(event, "duplicate", known.bytes)
+            rows.add_event(event, "duplicate", existing.bytes)
             return
         rest = self._rest(ready) if self.any_rests else Rest(0, ready.trust)
         numbers = agent.number(ready.node_type)
@@ -288,42 +294,45 @@ class _Batch:
         rows.accesses.append(ready.access)
         if large:
             rows.terms[name].append(ready.tokens.split())
-        for kind in ready.owed if ready.owed_is_sure else self._owed(ready, agent):
-            rows.owed[kind].append((node_id.bytes, name[0]))
+        for kind in ready.work if ready.work_is_sure else self._work(ready, agent):
+            rows.pending[kind].append((node_id.bytes, name[0]))
 
     def _rest(self, ready: PreparedMemory) -> Rest:
-        known = self.evidence.setdefault(ready.agent, {})
-        evidence = [known[node_id] for node_id in ready.memory.payload.evidence if node_id in known]
-        rest = known[ready.node_id] = resting_on(ready.node_type, ready.trust, evidence)
+        rests = self.evidence.setdefault(ready.agent, {})
+        evidence = [rests[node_id] for node_id in ready.memory.payload.evidence if node_id in rests]
+        rest = rests[ready.node_id] = resting_on(ready.node_type, ready.trust, evidence)
         return rest
 
-    def _owed(self, ready: PreparedMemory, agent: AgentRow) -> tuple[str, ...]:
-        seen, known = ready.memory.payload, self.evidence.get(ready.agent, {})
-        waits = seen.node_type == "thought" and not all(node_id in known for node_id in seen.evidence)
-        lacks = not seen.historic and bool(missing(seen, agent.settings, get_settings()))
-        return owed_by(seen, ready.owed_when_complete, waits=waits, lacks=lacks)
+    def _work(self, ready: PreparedMemory, agent: AgentRow) -> tuple[str, ...]:
+        observation, rests = ready.memory.payload, self.evidence.get(ready.agent, {})
+        waits = observation.node_type == "thought" and not all(
+            node_id in rests for node_id in observation.evidence
+        )
+        lacks = not observation.historic and bool(missing(observation, agent.settings, get_settings()))
+        return work_for(observation, ready.work_when_complete, waits=waits, lacks=lacks)
 
-    def _known(self, ready: PreparedMemory) -> UUID | None:
-        """The node that the event would only repeat, by its own rule or its agent's; else it is known now."""
-        seen, name = ready.memory.payload, ready.agent
-        if seen.kind == "session":  # what is said again is said again
+    def _existing_node(self, ready: PreparedMemory) -> UUID | None:
+        """The node that the event would only repeat, by its own rule or its agent's; else it is noted now."""
+        observation, name = ready.memory.payload, ready.agent
+        if observation.kind == "session":  # what is said again is said again
             return None
-        if seen.uri is not None:
-            there = self.addressed.setdefault((*name, seen.uri, ready.content_hash), ready.node_id)
+        if observation.uri is not None:
+            there = self.addressed.setdefault((*name, observation.uri, ready.content_hash), ready.node_id)
             return None if there == ready.node_id else there
-        triple = (seen.subject, seen.predicate, seen.object, seen.user_id)
+        triple = (observation.subject, observation.predicate, observation.object, observation.user_id)
         latest = self.latest.get(name)
-        if latest is not None and seen.retention:
+        if latest is not None and observation.retention:
             repeated = next(
-                (node_id for known, node_id in islice(latest, seen.retention) if known == triple), None
+                (node_id for earlier, node_id in islice(latest, observation.retention) if earlier == triple),
+                None,
             )
             if repeated is not None:
                 return repeated
         if name in self.deduping:
-            twin = self.twins.setdefault((*name, seen.node_type, ready.content_hash), ready.node_id)
+            twin = self.twins.setdefault((*name, observation.node_type, ready.content_hash), ready.node_id)
             if twin != ready.node_id:
                 return twin
-        if latest is not None and seen.node_type == "event":
+        if latest is not None and observation.node_type == "event":
             latest.appendleft((triple, ready.node_id))
         return None
 

@@ -36,11 +36,11 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.wire.bounds import MESSAGE
 from models.db import scope as tenancy
 from models.db.bounded_reads import STATEMENT_TIMEOUT, Unanswered, from_database
-from models.db.connection import Following, after_commit, tell_scope, unit_of_work
+from models.db.connection import Following, after_commit, apply_scope, unit_of_work
 from models.db.errors import tried_again
 from models.db.scope import for_groups, whole_service
 from models.memory import inbox
-from models.memory.inbox import CollisionError, Prepared, Stored
+from models.memory.inbox import CollisionError, Prepared, StoreResult
 from models.queue import dead_letters
 from models.queue.dead_letters import MisfitVectors, ReusedIds
 
@@ -60,7 +60,7 @@ GRACE_SECONDS = 2 * STATEMENT_TIMEOUT
 
 
 @dataclass(slots=True)
-class Part:
+class EventBatch:
     """Events that are stored together or not at all."""
 
     events: Sequence[Event]
@@ -94,8 +94,8 @@ class Ingestor:
     statement_timeout_ms: int | None = None
 
     def ingest(
-        self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), ready: Prepared | None = None
-    ) -> Stored:
+        self, parts: Sequence[EventBatch], rejected: Sequence[Rejected] = (), ready: Prepared | None = None
+    ) -> StoreResult:
         """Store the events of all parts, and what was rejected before as dead letters.
 
         ``ready``: :func:`models.memory.inbox.prepare_all` of the events, if it was called before.
@@ -114,7 +114,7 @@ class Ingestor:
             if self.redelivers and is_transient(error):
                 raise
             log.warning("a batch of %d parts was refused (%s); storing one by one", len(parts), error)
-        total = self._store_together([], rejected) if rejected else Stored()
+        total = self._store_together([], rejected) if rejected else StoreResult()
         for part in parts:
             total.add(self.ingest([part]))
         return total
@@ -123,36 +123,36 @@ class Ingestor:
         """Run what follows a commit: live events and wake-ups. No request waits for that."""
         following() if self.redelivers else announcer().put(following)
 
-    def _refuse(self, part: Part, error: Exception) -> Stored:
+    def _refuse(self, part: EventBatch, error: Exception) -> StoreResult:
         """Refuse a part that cannot be stored even alone."""
         if not self.redelivers:
             part.error = error
-            return self._keep_reused(error.events) if isinstance(error, ReusedIds) else Stored()
+            return self._keep_reused(error.events) if isinstance(error, ReusedIds) else StoreResult()
         if is_transient(error):
             raise error
         reason, trace = f"the database refused it: {error}", "".join(traceback.format_exception(error))
         letters = [Rejected(event_bodies.encode([event]).decode(), reason, trace) for event in part.events]
         return self._store_together([], letters)
 
-    def _keep_reused(self, events: Sequence[Event]) -> Stored:
+    def _keep_reused(self, events: Sequence[Event]) -> StoreResult:
         """Keep the events that a request was refused for, so that ``event_states`` reports them."""
         try:
             with for_groups(*(event.group_id for event in events)), unit_of_work(self._follow) as connection:
-                refused = Stored(refused=[*dead_letters.add_reused(connection, events)])
+                refused = StoreResult(refused=[*dead_letters.add_reused(connection, events)])
                 after_commit(connection, inbox.announce, refused)
                 return refused
         except DATABASE_ERRORS:
             log.exception("%d events with reused ids were refused, but not kept", len(events))
-            return Stored()
+            return StoreResult()
 
     def _store_together(
-        self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None = None
-    ) -> Stored:
+        self, parts: Sequence[EventBatch], rejected: Sequence[Rejected], ready: Prepared | None = None
+    ) -> StoreResult:
         return tried_again(lambda: self._store_once(parts, rejected, ready))
 
     def _store_once(
-        self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None
-    ) -> Stored:
+        self, parts: Sequence[EventBatch], rejected: Sequence[Rejected], ready: Prepared | None
+    ) -> StoreResult:
         events = [event for part in parts for event in part.events]
         for attempt in range(1, MAX_COLLISIONS + 1):
             try:
@@ -164,21 +164,21 @@ class Ingestor:
                         connection.execute(_TIMEOUT, {"timeout": str(self.statement_timeout_ms)})
                     if rejected:  # of groups that they only claim to be of, or of none
                         with whole_service():
-                            tell_scope(connection)
-                            _bury(connection, rejected)
-                        tell_scope(connection)
-                    done = inbox.store(connection, events, ready)
-                    if done.reused and not self.redelivers:
-                        raise ReusedIds(done.reused)  # a request is stored whole or not at all
-                    if done.misfits and not self.redelivers:
-                        raise MisfitVectors(done.misfits)
-                    done.refused += dead_letters.add_reused(connection, done.reused)
-                    done.refused += dead_letters.add_misfits(connection, done.misfits)
-                    done.refused += [item.identity()[1] for item in rejected]
+                            apply_scope(connection)
+                            _add_dead_letters(connection, rejected)
+                        apply_scope(connection)
+                    result = inbox.store(connection, events, ready)
+                    if result.reused and not self.redelivers:
+                        raise ReusedIds(result.reused)  # a request is stored whole or not at all
+                    if result.misfits and not self.redelivers:
+                        raise MisfitVectors(result.misfits)
+                    result.refused += dead_letters.add_reused(connection, result.reused)
+                    result.refused += dead_letters.add_misfits(connection, result.misfits)
+                    result.refused += [item.identity()[1] for item in rejected]
             except CollisionError as error:
                 log.info("%s; starting over, attempt %d", error, attempt)
             else:
-                return done
+                return result
         raise CollisionError(f"still colliding after {MAX_COLLISIONS} attempts")
 
 
@@ -247,7 +247,7 @@ def identity(body: str) -> tuple[UUID | None, str | None]:
     return event_id, group_id
 
 
-def _bury(connection: Connection, rejected: Iterable[Rejected]) -> None:
+def _add_dead_letters(connection: Connection, rejected: Iterable[Rejected]) -> None:
     for item in rejected:
         event_id, group_id = item.identity()
         # What was refused, and why, is in the dead letter: a log holds nobody's words.
@@ -256,17 +256,17 @@ def _bury(connection: Connection, rejected: Iterable[Rejected]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredCounts:
     accepted: int
     repeated: int
 
 
 @dataclass(slots=True)
 class _Waiting:
-    part: Part
+    part: EventBatch
     ready: Prepared
     trace: str | None
-    done: Future[Kept] = field(default_factory=Future)
+    future: Future[StoredCounts] = field(default_factory=Future)
 
 
 class GroupCommit:
@@ -275,7 +275,7 @@ class GroupCommit:
         for number in range(THREADS):
             threading.Thread(target=self._work, name=f"store-{number}", daemon=True).start()
 
-    def store(self, events: Sequence[Event], seconds: float) -> Kept:
+    def store(self, events: Sequence[Event], seconds: float) -> StoredCounts:
         """Return when they are in the database, all or none.
 
         Raises:
@@ -286,9 +286,9 @@ class GroupCommit:
         foreign = {event.group_id for event in events} - set(tenancy.current().groups)
         if foreign:
             raise ValueError(f"events of the group {min(foreign)!r}, for which the request does not speak")
-        item = _Waiting(Part(events), inbox.prepare_all(events), tracing.current())
+        item = _Waiting(EventBatch(events), inbox.prepare_all(events), tracing.current())
         self.waiting.put(item)
-        return item.done.result(seconds)
+        return item.future.result(seconds)
 
     def _work(self) -> None:
         while True:
@@ -303,8 +303,8 @@ class GroupCommit:
             except BaseException as error:  # the thread has to go on, and nobody waits in vain
                 log.exception("events could not be stored")
                 for item in together:
-                    if not item.done.done():
-                        item.done.set_exception(error)
+                    if not item.future.done():
+                        item.future.set_exception(error)
 
 
 def _store(together: Sequence[_Waiting]) -> None:
@@ -317,11 +317,11 @@ def _store(together: Sequence[_Waiting]) -> None:
         fresh = set(INGESTOR.ingest([item.part for item in together], ready=ready).fresh)
     for item in together:
         if item.part.error is not None:
-            item.done.set_exception(item.part.error)
+            item.future.set_exception(item.part.error)
             continue
         new = {event.key for event in item.part.events} & fresh
         fresh -= new
-        item.done.set_result(Kept(len(new), len(item.part.events) - len(new)))
+        item.future.set_result(StoredCounts(len(new), len(item.part.events) - len(new)))
 
 
 @once
@@ -331,7 +331,7 @@ def group_commit() -> GroupCommit:
 
 
 @dataclass(eq=False, slots=True)
-class _Look(Generic[T]):
+class _LookRequest(Generic[T]):
     """One request. Times are of ``time.monotonic``."""
 
     group_id: str
@@ -340,8 +340,8 @@ class _Look(Generic[T]):
     deadline: float
     due: float
     pause: float = FIRST_POLL
-    found: dict[UUID, T] = field(default_factory=dict)
-    done: threading.Event = field(default_factory=threading.Event)
+    rows: dict[UUID, T] = field(default_factory=dict)
+    finished: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
 
 
@@ -358,7 +358,7 @@ class Looks(Generic[T]):
     ) -> None:
         self._look, self._final = look, final
         self._changed = threading.Condition()
-        self.waiting: dict[str, list[_Look[T]]] = {}
+        self.waiting: dict[str, list[_LookRequest[T]]] = {}
         #: When each group that waits was looked for last.
         self.looked_for: dict[str, float] = {}
         self.thread: threading.Thread | None = None
@@ -368,14 +368,16 @@ class Looks(Generic[T]):
         answer.
         """
         now = time.monotonic()
-        request: _Look[T] = _Look(group_id, set(ids), now + seconds, now + min(FIRST_POLL, seconds))
+        request: _LookRequest[T] = _LookRequest(
+            group_id, set(ids), now + seconds, now + min(FIRST_POLL, seconds)
+        )
         with self._changed:
             self.waiting.setdefault(group_id, []).append(request)
             if self.thread is None:
                 self.thread = threading.Thread(target=self._run, name="looks", daemon=True)
                 self.thread.start()
             self._changed.notify()
-        if not request.done.wait(seconds + GRACE_SECONDS):
+        if not request.finished.wait(seconds + GRACE_SECONDS):
             with self._changed:
                 self._forget(request)
             return None
@@ -383,7 +385,7 @@ class Looks(Generic[T]):
             return None
         if request.error is not None:
             raise request.error
-        return request.found
+        return request.rows
 
     def _run(self) -> None:
         while True:
@@ -396,7 +398,7 @@ class Looks(Generic[T]):
             for group_id, waiting in due.items():
                 self._look_for(group_id, waiting)
 
-    def _due(self) -> dict[str, list[_Look[T]]]:
+    def _due(self) -> dict[str, list[_LookRequest[T]]]:
         """Those who wait, of the groups that are to be looked for now."""
         now = time.monotonic()
         return {
@@ -414,13 +416,13 @@ class Looks(Generic[T]):
         pause = min(FIRST_POLL * len(waiting), BUSY_POLL)
         return max(min(request.due for request in waiting), self.looked_for.get(group_id, 0.0) + pause)
 
-    def _look_for(self, group_id: str, waiting: Sequence[_Look[T]]) -> None:
+    def _look_for(self, group_id: str, waiting: Sequence[_LookRequest[T]]) -> None:
         ids = sorted(set().union(*(request.open for request in waiting)))
         error: Exception | None = None
-        known_rows: Mapping[UUID, T] = {}
+        all_rows: Mapping[UUID, T] = {}
         try:
             with for_groups(group_id):
-                known_rows = from_database(lambda connection: self._look(connection, group_id, ids))
+                all_rows = from_database(lambda connection: self._look(connection, group_id, ids))
         except Exception as failure:  # noqa: BLE001 – the waiting request raises it
             error = failure
         now = time.monotonic()
@@ -428,17 +430,17 @@ class Looks(Generic[T]):
             self.looked_for[group_id] = now
             for request in waiting:
                 request.error = error
-                known = {row: known_rows[row] for row in request.open if row in known_rows}
-                request.found |= known
-                request.open -= {row for row, value in known.items() if self._final(value)}
+                rows = {row: all_rows[row] for row in request.open if row in all_rows}
+                request.rows |= rows
+                request.open -= {row for row, value in rows.items() if self._final(value)}
                 if error is not None or not request.open or now >= request.deadline:
                     self._forget(request)
-                    request.done.set()
+                    request.finished.set()
                 else:
                     request.pause = min(2 * request.pause, LAST_POLL)
                     request.due = min(now + request.pause, request.deadline)
 
-    def _forget(self, one: _Look[T]) -> None:
+    def _forget(self, one: _LookRequest[T]) -> None:
         waiting = self.waiting.get(one.group_id, [])
         if one in waiting:
             waiting.remove(one)

@@ -75,12 +75,12 @@ def memory_graph(
     """
     node = MemoryNode
     filling = case((node.type == "chat", func.jsonb_build_array()), else_=node.filling)
-    wanted = select(*columns(Joined, node, filling=filling, person=_PERSON)).where(
+    candidates = select(*columns(Joined, node, filling=filling, person=_PERSON)).where(
         node.group_id == group_id, node.agent_id == agent_id
     )
     if person is not None:
-        wanted = wanted.where(_PERSON.is_not_distinct_from(person))
-    newest = wanted.where(node.archived_at.is_(None)).order_by(node.node_count.desc()).limit(LOOKED_AT)
+        candidates = candidates.where(_PERSON.is_not_distinct_from(person))
+    newest = candidates.where(node.archived_at.is_(None)).order_by(node.node_count.desc()).limit(LOOKED_AT)
     rows = fetch(connection, Joined, newest)
     ids, left_out = choose(
         [row for row in rows if turns or row.kind != "session"], _hidden(rows, turns=turns)
@@ -90,12 +90,12 @@ def memory_graph(
         "person": _PERSON,
         "evidence": func.jsonb_build_array(),
     }
-    shown = select(*columns(GraphMemory, node, **computed))
-    shown = shown.where(node.group_id == group_id, node.agent_id == agent_id, node.node_id.in_(ids))
-    shown = shown.order_by(node.node_count.desc())
+    selection = select(*columns(GraphMemory, node, **computed))
+    selection = selection.where(node.group_id == group_id, node.agent_id == agent_id, node.node_id.in_(ids))
+    selection = selection.order_by(node.node_count.desc())
     evidence = {row.node_id: row.evidence for row in rows}
     memories = [
-        memory for memory in fetch(connection, GraphMemory, shown) if turns or memory.kind != "session"
+        memory for memory in fetch(connection, GraphMemory, selection) if turns or memory.kind != "session"
     ]
     there = {memory.node_id for memory in memories}
     people = dict(Counter(memory.person for memory in memories if memory.person).most_common(MOST_PEOPLE))

@@ -15,8 +15,8 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.event_bodies import APPRAISED
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
-from models.memory.tables import KeywordStrength
-from models.memory.work import APPRAISE, STRENGTHEN, owed_when_complete
+from models.memory.tables import KeywordStrengthRow
+from models.memory.work import APPRAISE, STRENGTHEN, work_when_complete
 from models.queue import pending_work
 
 #: Where a memory's provenance says who answered what.
@@ -161,7 +161,7 @@ def write(
             "lower": [keyword.lower() for keyword in appraisal.keywords],
             "poignancy": appraisal.poignancy,
             "is_idle": appraisal.is_idle,
-            "note": {PROVENANCE_KEY: appraisal.asked} if appraisal.asked else {},
+            "note": {PROVENANCE_KEY: appraisal.sources} if appraisal.sources else {},
         }
         for node_id, appraisal in appraisals.items()
     ]
@@ -170,7 +170,7 @@ def write(
     due: dict[str, list[tuple[UUID, str]]] = defaultdict(list)
     for node_id, appraisal in appraisals.items():
         node = waiting[node_id]
-        for kind in owed_when_complete(
+        for kind in work_when_complete(
             node.memory.node_type, appraisal.keywords, appraisal.predicate, appraisal.object
         ):
             due[kind].append((node_id, node.group_id))
@@ -337,7 +337,7 @@ _DRIFT = select(
     func.count().label("keywords"),
     cast(func.coalesce(func.sum(func.abs(_WRONG.missing)), 0), BigInteger).label("off_by"),
 )
-_ADDED = insert(KeywordStrength).from_select(
+_ADDED = insert(KeywordStrengthRow).from_select(
     ["group_id", "agent_id", "memory_type", "keyword", "strength"],
     select(
         bindparam("group", type_=Text),
@@ -349,8 +349,8 @@ _ADDED = insert(KeywordStrength).from_select(
 )
 _REPAIR = _DRIFT.add_cte(
     _ADDED.on_conflict_do_update(
-        index_elements=list(KeywordStrength.__table__.primary_key),
-        set_={"strength": KeywordStrength.strength + _ADDED.excluded.strength},
+        index_elements=list(KeywordStrengthRow.__table__.primary_key),
+        set_={"strength": KeywordStrengthRow.strength + _ADDED.excluded.strength},
     ).cte("repaired")
 )
 _DELETE_EMPTY = text(

@@ -75,10 +75,10 @@ def list_memories(context: Context, request: ListMemories) -> Rows[Memory]:
     matters for a question, retrieve instead. Descriptions are cut to 4,000 characters; memory.get has all of
     it.
     """
-    listed = reads.page(context.connection, context.group_id, reads.of_request(request), request)
-    if not listed.rows and request.agent_id is not None and not request.cursor:
+    result = reads.page(context.connection, context.group_id, reads.of_request(request), request)
+    if not result.rows and request.agent_id is not None and not request.cursor:
         known_agent(context.connection, context.group_id, request.agent_id)
-    return listed
+    return result
 
 
 @action("memory.keywords")

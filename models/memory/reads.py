@@ -19,7 +19,7 @@ from jiyi.text.words import last_segment, tokens
 from models.db.rows import columns, equal_if_given, fetch, ilike_pattern
 from models.db.rows import page as rows_page
 from models.db.scope import current
-from models.memory.filters import Wanted, clause
+from models.memory.filters import FilterValues, clause
 from models.memory.tables import MemoryNode, NodeAccess
 
 #: Looked up of one memory by its id, not in lists.
@@ -68,8 +68,8 @@ def node(connection: Connection, group_id: str, node_id: UUID) -> Memory | None:
         "supersedes": func.array(superseded.scalar_subquery()),
         "recent": _access(NodeAccess.recent),
     }
-    wanted = memories(group_id, None, of_one).where(MemoryNode.node_id == node_id)
-    return next(iter(fetch_memories(connection, group_id, wanted)), None)
+    selection = memories(group_id, None, of_one).where(MemoryNode.node_id == node_id)
+    return next(iter(fetch_memories(connection, group_id, selection)), None)
 
 
 def nodes_of(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[Memory]:
@@ -87,9 +87,9 @@ def related(
     """Memories with any of the parts (last path segment, lower case) among their keywords: the ``limit``
     newest of each type.
     """
-    wanted = sorted({last_segment(part).lower() for part in parts if part.strip()})
+    keywords = sorted({last_segment(part).lower() for part in parts if part.strip()})
     matching = func.jiyi_with_keywords(
-        group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type)
+        group_id, agent_id, bindparam("keywords", keywords, type_=MemoryNode.__table__.c.keywords.type)
     )
     of_agent = memories(group_id).where(
         MemoryNode.agent_id == agent_id, MemoryNode.node_id.in_(select(matching))
@@ -112,8 +112,8 @@ def memories(
     texts = () if most_chars is None else CUT
     cut = {name: func.left(getattr(MemoryNode, name), most_chars) for name in texts}
     accesses = {name: _access(getattr(NodeAccess, name)) for name in ("last_accessed", "access_count")}
-    given: dict[str, Any] = {**dict.fromkeys(OF_ONE), **cut, **accesses, **(computed or {})}
-    return select(*columns(Memory, MemoryNode, **given)).where(MemoryNode.group_id == group_id)
+    expressions: dict[str, Any] = {**dict.fromkeys(OF_ONE), **cut, **accesses, **(computed or {})}
+    return select(*columns(Memory, MemoryNode, **expressions)).where(MemoryNode.group_id == group_id)
 
 
 def _access(column: InstrumentedAttribute[Any]) -> ColumnElement[Any]:
@@ -139,21 +139,21 @@ def fetch_memories(connection: Connection, group_id: str, statement: Select[Any]
 
 def hidden_of(connection: Connection, group_id: str, filling: Iterable[Any]) -> list[str]:
     """The ids that are not visible to the current user."""
-    named = set(evidence_of(filling)) if current().user is not None else None
-    if not named:
+    evidence_ids = set(evidence_of(filling)) if current().user is not None else None
+    if not evidence_ids:
         return []
-    there = connection.execute(_SHOWN, {"group": group_id, "ids": list(named)}).scalars()
-    return list(map(str, named.difference(there)))
+    there = connection.execute(_SHOWN, {"group": group_id, "ids": list(evidence_ids)}).scalars()
+    return list(map(str, evidence_ids.difference(there)))
 
 
 def resting_on(
     connection: Connection, group_id: str, agent_id: str, node_id: UUID, limit: int
 ) -> list[MemoryBrief]:
     """Memories of the agent that name this one as evidence, newest first."""
-    wanted = select(*columns(MemoryBrief, MemoryNode)).where(
+    selection = select(*columns(MemoryBrief, MemoryNode)).where(
         *_agent(group_id, agent_id), MemoryNode.type != "chat", MemoryNode.filling.contains([str(node_id)])
     )
-    return fetch(connection, MemoryBrief, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
+    return fetch(connection, MemoryBrief, selection.order_by(MemoryNode.node_count.desc()).limit(limit))
 
 
 def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) -> list[tuple[Memory, float]]:
@@ -162,8 +162,8 @@ def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) ->
     """
     parameters = {"group": group_id, "id": node_id, "limit": limit, "looked_at": LOOKED_AT}
     similarities = {row.node_id: row.similarity for row in connection.execute(_NEAREST, parameters)}
-    found = nodes_of(connection, group_id, list(similarities))
-    return [(memory, similarities[memory.node_id]) for memory in found]
+    nodes = nodes_of(connection, group_id, list(similarities))
+    return [(memory, similarities[memory.node_id]) for memory in nodes]
 
 
 def in_session(
@@ -174,15 +174,15 @@ def in_session(
     same = and_(
         other.group_id == me.group_id, other.agent_id == me.agent_id, other.session_id == me.session_id
     )
-    wanted = (
+    selection = (
         select(*columns(MemoryBrief, other))
         .join(me, same)
         .where(me.group_id == group_id, me.node_id == node_id)
         .limit(limit)
     )
     number, mine = other.node_count, me.node_count
-    before = wanted.where(number < mine, number >= mine - SESSION_REACH).order_by(number.desc())
-    after = wanted.where(number > mine, number <= mine + SESSION_REACH).order_by(number)
+    before = selection.where(number < mine, number >= mine - SESSION_REACH).order_by(number.desc())
+    after = selection.where(number > mine, number <= mine + SESSION_REACH).order_by(number)
     return {
         "before": fetch(connection, MemoryBrief, before)[::-1],
         "after": fetch(connection, MemoryBrief, after),
@@ -200,12 +200,12 @@ def archived(
 ) -> list[Memory]:
     """Archived memories, the last to be archived first."""
     node = MemoryNode
-    given = equal_if_given((node.agent_id, agent_id), (node.archived_reason, reason))
-    wanted = memories(group_id, MAX_ARCHIVED_CHARS).where(node.archived_at.is_not(None), *given)
+    conditions = equal_if_given((node.agent_id, agent_id), (node.archived_reason, reason))
+    selection = memories(group_id, MAX_ARCHIVED_CHARS).where(node.archived_at.is_not(None), *conditions)
     if before is not None:
-        wanted = wanted.where(tuple_(node.archived_at, node.node_id) < before)
+        selection = selection.where(tuple_(node.archived_at, node.node_id) < before)
     return fetch_memories(
-        connection, group_id, wanted.order_by(node.archived_at.desc(), node.node_id.desc()).limit(limit)
+        connection, group_id, selection.order_by(node.archived_at.desc(), node.node_id.desc()).limit(limit)
     )
 
 
@@ -246,12 +246,12 @@ class MemoryFilter:
     without_vector: bool = False
 
     @property
-    def wanted(self) -> Wanted:
+    def filter_values(self) -> FilterValues:
         words = self.words.strip()[:MAX_WORDS_CHARS]
-        given = {
+        values = {
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
         }
-        given |= {
+        values |= {
             "keywords": [keyword.lower() for keyword in self.keywords],
             "include_archived": self.archived == "without",
             "archived": self.archived == "only",
@@ -261,7 +261,7 @@ class MemoryFilter:
         }
         return {
             name: value
-            for name, value in given.items()
+            for name, value in values.items()
             if value not in (None, [], False) or name == "terms" or isinstance(value, float)
         }
 
@@ -269,7 +269,7 @@ class MemoryFilter:
 def search(
     connection: Connection,
     group_id: str,
-    wanted: MemoryFilter,
+    memory_filter: MemoryFilter,
     place: Place | None,
     limit: int,
     *,
@@ -282,8 +282,8 @@ def search(
     an agent every memory of the group is looked at: nothing is indexed across agents.
     """
     node = MemoryNode
-    order = (node.node_count,) if wanted.agent_id is not None else (node.created_at, node.node_id)
-    statement = memories(group_id, most_chars).where(clause(wanted.wanted)).limit(limit)
+    order = (node.node_count,) if memory_filter.agent_id is not None else (node.created_at, node.node_id)
+    statement = memories(group_id, most_chars).where(clause(memory_filter.filter_values)).limit(limit)
     if place is not None:
         here, there = tuple_(*order), place if isinstance(place, tuple) else (place,)
         statement = statement.where(here > there if oldest_first else here < there)
@@ -291,10 +291,10 @@ def search(
     return fetch_memories(connection, group_id, ordered)
 
 
-def kind_counts(connection: Connection, group_id: str, wanted: MemoryFilter) -> dict[str, int]:
-    """How many memories of each kind are wanted but for their kind; the commonest first."""
+def kind_counts(connection: Connection, group_id: str, memory_filter: MemoryFilter) -> dict[str, int]:
+    """How many memories of each kind pass the filter, whose kinds do not count; the commonest first."""
     kind, count = func.coalesce(MemoryNode.kind, "memory"), func.count()
-    which = clause(replace(wanted, kinds=()).wanted)
+    which = clause(replace(memory_filter, kinds=()).filter_values)
     rows = connection.execute(
         select(kind, count)
         .where(MemoryNode.group_id == group_id, which)
@@ -314,16 +314,16 @@ def of_request(request: ListMemories) -> MemoryFilter:
 
 
 def page(
-    connection: Connection, group_id: str, wanted: MemoryFilter, request: Paged, **options: Any
+    connection: Connection, group_id: str, memory_filter: MemoryFilter, request: Paged, **options: Any
 ) -> Rows[Memory]:
     """The memories of a page. For ``options`` see :func:`search`.
 
     Raises:
         InvalidRequest: its cursor is not of this list.
     """
-    numbered = wanted.agent_id is not None
+    numbered = memory_filter.agent_id is not None
     place: Place | None = request.place(BY_NUMBER) if numbered else request.place(BY_TIME)
-    rows = search(connection, group_id, wanted, place, request.limit + 1, **options)
+    rows = search(connection, group_id, memory_filter, place, request.limit + 1, **options)
     return rows_page(
         rows, request.limit, lambda last: last.node_count if numbered else (last.created_at, last.node_id)
     )

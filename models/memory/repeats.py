@@ -26,7 +26,7 @@ KEPT_BITS = ((1 << RANDOM_BITS) - 1) & ~(0xF << 76) & ~(0b11 << 62)
 def with_ids(
     connection: Connection,
     events: Sequence[Event],
-    given: Sequence[Collection[str]],
+    field_names: Sequence[Collection[str]],
     seconds: int,
     now: datetime,
 ) -> list[Event]:
@@ -35,27 +35,27 @@ def with_ids(
     Args:
         connection: in the scope of the events' group.
         events: of one group.
-        given: the fields of the envelope that the sender gave, event by event.
+        field_names: the fields of the envelope that the sender gave, event by event.
         seconds: how long what says the same is the same.
         now: what time it is.
     """
     slot = int(now.timestamp()) // seconds
     ids = {
         place: [_id(event, "occurred_at" in fields, at, seconds) for at in (slot, slot - 1)]
-        for place, (event, fields) in enumerate(zip(events, given, strict=True))
+        for place, (event, fields) in enumerate(zip(events, field_names, strict=True))
         if "event_id" not in fields
     }
-    wanted = [event_id for both in ids.values() for event_id in both]
+    candidates = [event_id for both in ids.values() for event_id in both]
     rows = connection.execute(
-        _STORED, {"ids": wanted, "group": events[0].group_id, "since": now - timedelta(seconds=seconds)}
+        _STORED, {"ids": candidates, "group": events[0].group_id, "since": now - timedelta(seconds=seconds)}
     )
     #: Whether it is still current: what was erased or corrected meanwhile is to be stored again.
-    stored: dict[UUID, bool] = {row.event_id: row.holds for row in rows}
+    is_current: dict[UUID, bool] = {row.event_id: row.holds for row in rows}
 
     def chosen(both: Sequence[UUID]) -> UUID:
-        if (held := next((event_id for event_id in both if stored.get(event_id)), None)) is not None:
-            return held
-        return uuid7() if both[0] in stored else both[0]
+        if (existing := next((event_id for event_id in both if is_current.get(event_id)), None)) is not None:
+            return existing
+        return uuid7() if both[0] in is_current else both[0]
 
     return [
         event.model_copy(update={"event_id": chosen(ids[place])}) if place in ids else event
@@ -64,7 +64,7 @@ def with_ids(
 
 
 def _id(event: Event, dated: bool, slot: int, seconds: int) -> UUID:
-    said = "|".join(
+    content = "|".join(
         [
             event.group_id,
             digest(content_of(event)),
@@ -73,7 +73,7 @@ def _id(event: Event, dated: bool, slot: int, seconds: int) -> UUID:
             str(seconds),
         ]
     )
-    bits = int.from_bytes(hashlib.blake2b(said.encode(), digest_size=RANDOM_BITS // 8).digest())
+    bits = int.from_bytes(hashlib.blake2b(content.encode(), digest_size=RANDOM_BITS // 8).digest())
     return UUID(int=(slot * seconds * 1_000 << RANDOM_BITS) | (bits & KEPT_BITS) | VERSION_7 | VARIANT)
 
 

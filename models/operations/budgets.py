@@ -43,10 +43,10 @@ def of(connection: Connection, group_id: str | None) -> list[Budget]:
     """Those that are set: the deployment's, where all groups may be seen, and the group's."""
     (whole, each), month = get_settings().llm_budgets, datetime.now(UTC).date().replace(day=1)
     everything = [(None, whole)] if current().whole_service else []
-    wanted = [*everything, *([(group_id, each)] if group_id else [])]
+    limits = [*everything, *([(group_id, each)] if group_id else [])]
     return [
         Budget(whose, limit, float(connection.execute(_SPENT, {"group": whose, "month": month}).scalar_one()))
-        for whose, limit in wanted
+        for whose, limit in limits
         if limit
     ]
 

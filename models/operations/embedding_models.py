@@ -23,12 +23,12 @@ from sqlalchemy import BindParameter, Boolean, Connection, and_, bindparam, exis
 from sqlalchemy.orm import aliased
 
 from engine import subjects
-from engine.providers.embedder_specs import check_size, chosen, dimensions_of, model_of
+from engine.providers.embedder_specs import check_size, configured_spec, dimensions_of, model_of
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.protocol.providers import EmbeddedByModel
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
-from models.db.connection import driver, tell_scope
+from models.db.connection import apply_scope, driver
 from models.db.scope import whole_service
 from models.memory import nodes
 from models.memory.nodes import TextToEmbed
@@ -37,8 +37,8 @@ from models.memory.work import EMBED
 from models.operations.tables import NextVector
 
 #: Enqueues all texts of a subject that have no vector of a model yet, in the scope of the whole service.
-OweVectors = Callable[[Connection, str], object]
-_OWE: dict[str, OweVectors] = {}
+EnqueueVectors = Callable[[Connection, str], object]
+_VECTOR_WORK: dict[str, EnqueueVectors] = {}
 _IN_USE = "SELECT model, spec, active_since, dimensions FROM embedding_models WHERE state = 'active'"
 _SIZES = "SELECT model, dimensions FROM embedding_models WHERE dimensions IS NOT NULL"
 #: Where a round through all nodes begins.
@@ -92,22 +92,22 @@ def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None
         set_size(connection, model, dimensions)
 
 
-def owes_vectors(kind: str) -> Callable[[OweVectors], OweVectors]:
+def enqueues_vectors(kind: str) -> Callable[[EnqueueVectors], EnqueueVectors]:
     """Have a function enqueue work of a kind after a move: for what a subject embeds besides memories."""
 
-    def register(function: OweVectors) -> OweVectors:
-        _OWE[kind] = function
+    def register(function: EnqueueVectors) -> EnqueueVectors:
+        _VECTOR_WORK[kind] = function
         return function
 
     return register
 
 
-def owe_vectors(connection: Connection, model: str) -> list[str]:
+def enqueue_vectors(connection: Connection, model: str) -> list[str]:
     """After a move: enqueue the embedding of all subjects, on or off; returns the kinds of work."""
     subjects.need_all()
-    for owe in _OWE.values():
-        owe(connection, model)
-    return list(_OWE)
+    for enqueue in _VECTOR_WORK.values():
+        enqueue(connection, model)
+    return list(_VECTOR_WORK)
 
 
 def set_size(connection: Connection, model: str, dimensions: int) -> None:
@@ -123,9 +123,9 @@ def drop_misfits(connection: Connection, model: str, dimensions: int) -> int:
     """
     parameters = {"model": model, "dimensions": dimensions, "kind": EMBED}
     with whole_service():
-        tell_scope(connection)
+        apply_scope(connection)
         freed = connection.execute(_DROP_MISFITS, parameters).rowcount
-    tell_scope(connection)
+    apply_scope(connection)
     return freed
 
 
@@ -137,7 +137,7 @@ def known_sizes(connection: Connection) -> dict[str, int]:
 def default_size() -> dict[str, int]:
     """The same of the model that the settings name alone; empty where it takes a first vector to know."""
     try:
-        spec = chosen(get_settings())
+        spec = configured_spec(get_settings())
     except SettingsError:  # reported where the embedder is used
         return {}
     dimensions = dimensions_of(spec)
@@ -249,7 +249,7 @@ def switch(connection: Connection, move: Reembedding) -> list[str]:
     """
     connection.execute(_RETIRE)
     connection.execute(_ACTIVATE, {"model": move.model})
-    return owe_vectors(connection, move.model)
+    return enqueue_vectors(connection, move.model)
 
 
 def seconds_since_switch(connection: Connection) -> float:

@@ -22,7 +22,7 @@ from jiyi.text.translatable import Translatable, age
 from models.accounts import users
 from models.accounts.audit import OPERATOR
 from models.db import valkey_keys
-from models.db.bounded_reads import Reading, Unanswered, from_database, source
+from models.db.bounded_reads import SourceReading, Unanswered, from_database, source
 from models.db.errors import OF_DATABASE, state_of_database
 from models.db.valkey import valkey
 from models.operations.budgets import Budget
@@ -86,22 +86,22 @@ def worst(checks: Sequence[Check]) -> State:
     return max((check.state for check in checks), key=STATES.index, default="unknown")
 
 
-def reachable(name: str, reading: Reading[Any], detail: str) -> Check:
+def reachable(name: str, reading: SourceReading[Any], detail: str) -> Check:
     return (
         Check(name, "ok", detail) if reading.value is not None else Check(name, "unreachable", reading.reason)
     )
 
 
-def server(name: str, found: ServerState, detail: str) -> Check:
+def server(name: str, server_state: ServerState, detail: str) -> Check:
     """A server that the service stands on."""
-    if found.state == "ok":
+    if server_state.state == "ok":
         return Check(name, "ok", detail)
-    return Check(name, "unreachable", f"{found.state}: {found.reason}")
+    return Check(name, "unreachable", f"{server_state.state}: {server_state.reason}")
 
 
 def intake(
     settings: Settings,
-    depths: Reading[Depths],
+    depths: SourceReading[Depths],
     living: Sequence[float] | None = None,
     oldest: float | None = None,
 ) -> Check:
@@ -114,9 +114,11 @@ def intake(
     waiting, flight = depths.value.waiting[INTAKE_QUEUE], depths.value.intake
     read = intake_reader(INTAKE_QUEUE, living, waiting, oldest)
     if read.state == "unreachable":
-        told = {"age": age(read.silent_seconds or 0), "count": f"{waiting:,}"}
+        arguments = {"age": age(read.silent_seconds or 0), "count": f"{waiting:,}"}
         return Check(
-            name, "unreachable", Translatable("no sign of life for %(age)s, %(count)s messages wait", **told)
+            name,
+            "unreachable",
+            Translatable("no sign of life for %(age)s, %(count)s messages wait", **arguments),
         )
     if waiting > MAX_INTAKE_WAITING:
         detail = Translatable(
@@ -146,21 +148,23 @@ def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) 
     A worker that lives without running canaries may be deaf, or at a long task: attention. What nobody was
     ever seen to read is unknown: its worker may be starting.
     """
-    known = [worker for worker in workers or [] if queue in worker.queues]
-    mine = [worker.seen_seconds_ago for worker in known if worker.told.mode == "running"]
+    readers = [worker for worker in workers or [] if queue in worker.queues]
+    mine = [worker.seen_seconds_ago for worker in readers if worker.told.mode == "running"]
     sung = [] if canary is None or canary.age is None else [canary.age]
-    silent = min([*(worker.seen_seconds_ago for worker in known), *sung], default=None)
-    held = [worker.told for worker in known if worker.ended or worker.seen_seconds_ago <= STOPPED_SECONDS]
-    held = sorted((told for told in held if told.mode != "running"), key=lambda told: told.wished_at)
+    silent = min([*(worker.seen_seconds_ago for worker in readers), *sung], default=None)
+    halts = [worker.told for worker in readers if worker.ended or worker.seen_seconds_ago <= STOPPED_SECONDS]
+    halts = sorted(
+        (report for report in halts if report.mode != "running"), key=lambda report: report.wished_at
+    )
     deaf = canary is not None and is_silent(canary)
     if any(seconds <= STOPPED_SECONDS for seconds in mine):
         return Reader(queue, "attention" if deaf else "ok", min(sung, default=silent) if deaf else silent)
-    if held:  # said by themselves, so that nobody has to wait
+    if halts:  # said by themselves, so that nobody has to wait
         wished: Literal["paused", "stopped"] = (
-            "stopped" if {told.mode for told in held} == {"stopped"} else "paused"
+            "stopped" if {report.mode for report in halts} == {"stopped"} else "paused"
         )
         return Reader(
-            queue, "attention", min(sung, default=0.0), wished, held[-1].wished_by, held[-1].wished_at
+            queue, "attention", min(sung, default=0.0), wished, halts[-1].wished_by, halts[-1].wished_at
         )
     if silent is None:
         return Reader(queue, "unknown", None)
@@ -185,13 +189,13 @@ def intake_reader(
 
 
 def workers(
-    found: Reading[list[Worker]],
+    reading: SourceReading[list[Worker]],
     canaries: Mapping[str, Canary] | None = None,
     oldest: Mapping[str, float | None] | None = None,
 ) -> Check:
     """As well off as the queue that is read worst. ``oldest``: the age of the next message, by queue."""
     name = Translatable("Workers")
-    readers = [reader(queue, found.value, (canaries or {}).get(queue)) for queue in task_queues()]
+    readers = [reader(queue, reading.value, (canaries or {}).get(queue)) for queue in task_queues()]
 
     def those(state: State) -> list[Reader]:
         return [reader for reader in readers if reader.state == state]
@@ -201,14 +205,14 @@ def workers(
     if deaf := those("attention"):
         return Check(name, "attention", _deaf(deaf))
     if unseen := those("unknown"):
-        if found.value is None:
-            return Check(name, "unknown", found.reason)
+        if reading.value is None:
+            return Check(name, "unknown", reading.reason)
         return Check(
             name,
             "unknown",
             Translatable("no sign of life yet for %(queues)s: away, or starting", queues=_named(unseen)),
         )
-    alive = [worker for worker in found.value or [] if worker.seen_seconds_ago <= STOPPED_SECONDS]
+    alive = [worker for worker in reading.value or [] if worker.seen_seconds_ago <= STOPPED_SECONDS]
     living = (
         Translatable("%(count)s live, every queue is read", count=len(alive))
         if alive
@@ -220,30 +224,33 @@ def workers(
 def _deaf(readers: Sequence[Reader]) -> str:
     """Which queues are stopped or paused, by whom and since when; else since when they were silent."""
     stopped = [reader for reader in readers if reader.wished == "stopped"]
-    held = stopped or [reader for reader in readers if reader.wished == "paused"]
-    if not held:
+    affected = stopped or [reader for reader in readers if reader.wished == "paused"]
+    if not affected:
         since = age(min(reader.silent_seconds or 0 for reader in readers))
         return Translatable("no sign of life from %(queues)s for %(age)s", queues=_named(readers), age=since)
-    last = max(held, key=lambda reader: reader.wished_at)
+    last = max(affected, key=lambda reader: reader.wished_at)
     since = f" ({datetime.fromtimestamp(last.wished_at, UTC):%Y-%m-%d %H:%M} UTC)" if last.wished_at else ""
-    told = {"queues": _named(held), "who": f"{last.wished_by.removeprefix('user:') or OPERATOR}{since}"}
+    arguments = {
+        "queues": _named(affected),
+        "who": f"{last.wished_by.removeprefix('user:') or OPERATOR}{since}",
+    }
     if stopped:
-        return Translatable("stopped by %(who)s: %(queues)s. Resume it on the page of workers", **told)
-    return Translatable("paused by %(who)s: %(queues)s. Resume it on the page of workers", **told)
+        return Translatable("stopped by %(who)s: %(queues)s. Resume it on the page of workers", **arguments)
+    return Translatable("paused by %(who)s: %(queues)s. Resume it on the page of workers", **arguments)
 
 
 def _stopped(readers: Sequence[Reader], oldest: Mapping[str, float | None]) -> str:
     """Which queues nobody reads, since when, and how long the next message has waited."""
-    told = {"queues": _named(readers), "age": age(max(reader.silent_seconds or 0 for reader in readers))}
+    arguments = {"queues": _named(readers), "age": age(max(reader.silent_seconds or 0 for reader in readers))}
     waits = max(
         (seconds for reader in readers if (seconds := oldest.get(reader.queue)) is not None), default=None
     )
     if waits is None:
-        return Translatable("nobody reads %(queues)s: its worker has been silent for %(age)s", **told)
+        return Translatable("nobody reads %(queues)s: its worker has been silent for %(age)s", **arguments)
     return Translatable(
         "nobody reads %(queues)s: its worker has been silent for %(age)s, the oldest message waits for"
         " %(oldest)s",
-        **told,
+        **arguments,
         oldest=age(waits),
     )
 
@@ -258,17 +265,19 @@ def is_silent(canary: Canary) -> bool:
     return canary.outstanding > 0 and canary.age is not None and canary.age > limit
 
 
-def budget(found: Budget) -> Check:
+def budget(spending: Budget) -> Check:
     """Of the LLM, in this month."""
     name = Translatable("LLM budget")
-    told = {"spent": f"{found.spent:,.2f}", "limit": f"{found.limit:,.2f}"}
-    if found.state == "unreachable":
+    arguments = {"spent": f"{spending.spent:,.2f}", "limit": f"{spending.limit:,.2f}"}
+    if spending.state == "unreachable":
         return Check(
             name,
             "unreachable",
-            Translatable("%(spent)s of %(limit)s are spent: work that needs the LLM waits", **told),
+            Translatable("%(spent)s of %(limit)s are spent: work that needs the LLM waits", **arguments),
         )
-    return Check(name, found.state, Translatable("%(spent)s of %(limit)s are spent this month", **told))
+    return Check(
+        name, spending.state, Translatable("%(spent)s of %(limit)s are spent this month", **arguments)
+    )
 
 
 def work(pending: Sequence[WorkOwed] | None, reason: str) -> Check:
@@ -309,7 +318,7 @@ def schedule(
     return Check(name, "ok", Translatable("%(job)s ran %(age)s ago", job=PULSE, age=age(since)))
 
 
-def provider(found: ProviderHealth) -> Check:
+def provider(health: ProviderHealth) -> Check:
     """The embedder, the LLM, the reranker or the web search; to be switched off is ok."""
     names = {
         "embedder": Translatable("Embedder"),
@@ -317,9 +326,10 @@ def provider(found: ProviderHealth) -> Check:
         "reranker": Translatable("Reranker"),
         "search": Translatable("Web search"),
     }
-    name = names[found.name]
-    state: State = {"ok": "ok", "off": "ok", "unknown": "unknown"}.get(found.state, "attention")  # type: ignore[assignment]
-    return Check(name, state, Translatable("switched off") if found.state == "off" else found.detail)
+    name = names[health.name]
+    states: dict[str, State] = {"ok": "ok", "off": "ok", "unknown": "unknown"}
+    state = states.get(health.state, "attention")
+    return Check(name, state, Translatable("switched off") if health.state == "off" else health.detail)
 
 
 def dead_letters(count: int | None, reason: str) -> Check:
@@ -347,7 +357,7 @@ def ask_servers() -> Callable[[], dict[str, ServerState]]:
     Valkey and the broker are written to: without memory or disk they still answer questions.
     """
     settings = get_settings()
-    asked = {
+    answers = {
         "valkey": source("Valkey").begin(lambda: _write(valkey())),
         "broker": source("broker").begin(lambda: _broker(settings)),
     }
@@ -359,7 +369,7 @@ def ask_servers() -> Callable[[], dict[str, ServerState]]:
                 of_database=True,
             )
         }
-        return states | {name: _state(answer) for name, answer in asked.items()}
+        return states | {name: _state(answer) for name, answer in answers.items()}
 
     return fetch
 

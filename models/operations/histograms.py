@@ -29,7 +29,7 @@ class Histogram:
 
     key: str
     name: str
-    told: str
+    description: str
     bounds: tuple[float, ...]
     labels: tuple[str, ...] = ()
 
@@ -103,10 +103,10 @@ def called(call: ModelCall) -> None:
     """A model was called (:func:`engine.providers.calls.on_call`)."""
     labels = (call.operation, call.provider, call.model)
     MODEL.observe([call.seconds], *labels)
-    told = {
+    counts = {
         name_of(TOKENS, *labels, "input"): call.input_tokens,
         name_of(TOKENS, *labels, "output"): call.output_tokens,
     }
     if call.error:
-        told[name_of(ERRORS, *labels, call.error)] = 1
-    lasting({name: float(number) for name, number in told.items() if number}, {})
+        counts[name_of(ERRORS, *labels, call.error)] = 1
+    lasting({name: float(number) for name, number in counts.items() if number}, {})

@@ -314,10 +314,10 @@ def _durations(
 
 
 def _of_task(steps: list[dict[str, float]], own: str) -> TaskSeries:
-    done, failed, retried = (_column(steps, own + outcome) for outcome in ("done", "failed", "retried"))
-    runs = [sum(row) for row in zip(done, failed, retried, strict=True)]
+    finished, failed, retried = (_column(steps, own + outcome) for outcome in ("done", "failed", "retried"))
+    runs = [sum(row) for row in zip(finished, failed, retried, strict=True)]
     return {
-        "done": done,
+        "done": finished,
         "failed": failed,
         "retried": retried,
         "seconds": _durations(steps, own + "s", runs),
@@ -334,8 +334,8 @@ def _of_retrievals(steps: list[dict[str, float]]) -> dict[str, list[float | None
     slowest = [counts.get(f"{RETRIEVAL}|{GREATEST}") for counts in steps]
     most = [None if seconds is None else seconds * 1_000 for seconds in slowest]
 
-    def share(wanted: float) -> list[float | None]:
-        estimated = [quantile(counts, wanted) for counts in classes]
+    def share(fraction: float) -> list[float | None]:
+        estimated = [quantile(counts, fraction) for counts in classes]
         return [None if ms is None else min(ms, top or ms) for ms, top in zip(estimated, most, strict=True)]
 
     return {

@@ -40,12 +40,12 @@ def of_broker() -> list[Metric]:
     depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
     living = signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
     ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
-    taken = {"intake": depths.intake.count, "tasks": depths.tasks.count}
+    in_flight = {"intake": depths.intake.count, "tasks": depths.tasks.count}
     age, lag = "Age of the message that is next; absent if it does not say.", ages[INTAKE_QUEUE]
     return [
         gauge("jiyi_queue_messages", "Messages that wait in a queue.", depths.waiting, "queue"),
         gauge("jiyi_queue_oldest_seconds", age, ages, "queue"),
-        gauge("jiyi_in_flight_messages", "Taken and not acknowledged messages.", taken, "reader"),
+        gauge("jiyi_in_flight_messages", "Taken and not acknowledged messages.", in_flight, "reader"),
         gauge("jiyi_intake_lag_seconds", "Age of the oldest event that waits for the intake.", lag),
         gauge("jiyi_intakes_alive", "Intakes that have said lately that they live.", len(living)),
     ]
@@ -53,13 +53,13 @@ def of_broker() -> list[Metric]:
 
 def of_database(connection: Connection) -> list[Metric]:
     work, now = pending_work.by_kind(connection), time.time()
-    owed, overdue = {row.kind: row.owed for row in work}, {row.kind: row.overdue for row in work}
+    pending, overdue = {row.kind: row.owed for row in work}, {row.kind: row.overdue for row in work}
     oldest = {row.kind: max(0.0, now - row.oldest.timestamp()) for row in work}
     runs = ticks.last(connection, list(JOBS))
     failed = {job: float(tick.state == "failed") for job, tick in runs.items()}
     letters = numbers.open_letters(connection)
     return [
-        gauge("jiyi_work_owed", "Pending work, by kind.", owed, "kind"),
+        gauge("jiyi_work_owed", "Pending work, by kind.", pending, "kind"),
         gauge("jiyi_work_overdue", "Work that is due and unclaimed.", overdue, "kind"),
         gauge("jiyi_work_oldest_seconds", "Age of the oldest pending work.", oldest, "kind"),
         gauge("jiyi_job_failed", "Whether a scheduled job's last run failed.", failed, "job"),
@@ -72,9 +72,11 @@ def of_signs() -> list[Metric]:
     canaries = signs_of_life.read_canaries(broker_queues.task_queues())
     ages = {canary.queue: canary.age for canary in canaries}
     waits = {canary.queue: canary.waited for canary in canaries}
-    held, states = index_cache.reports(), breakers.states()
-    sizes, agents = ({worker: row[name] for worker, row in held.items()} for name in ("bytes", "indexes"))
-    known = {name: BREAKER_STATES[state] for name, state in states.items() if state in BREAKER_STATES}
+    reports, states = index_cache.reports(), breakers.states()
+    sizes, agents = ({worker: row[name] for worker, row in reports.items()} for name in ("bytes", "indexes"))
+    breaker_numbers = {
+        name: BREAKER_STATES[state] for name, state in states.items() if state in BREAKER_STATES
+    }
     since, waited = (
         "Since a worker of the queue last gave a sign of life.",
         "How long it waited in its queue.",
@@ -85,7 +87,12 @@ def of_signs() -> list[Metric]:
         gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", signs_of_life.beat_age()),
         gauge("jiyi_index_bytes", "Memory of a worker's agent indexes.", sizes, "worker"),
         gauge("jiyi_index_agents", "Agents indexed by a worker.", agents, "worker"),
-        gauge("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", known, "provider"),
+        gauge(
+            "jiyi_breaker_state",
+            "Circuit breaker: 0 closed, 1 half open, 2 open.",
+            breaker_numbers,
+            "provider",
+        ),
     ]
 
 
@@ -132,9 +139,9 @@ def _histograms(split: Iterable[tuple[list[str], float]]) -> Iterator[Metric]:
     for parts, number in split:
         if parts[0] == histograms.HISTOGRAM and parts[1] in counts:
             counts[parts[1]].setdefault(tuple(parts[3:]), {})[parts[2]] = number
-    told = meters.examples()
+    examples = meters.examples()
     for kind in histograms.ALL:
-        metric = HistogramMetricFamily(kind.name, kind.told, labels=kind.labels)
+        metric = HistogramMetricFamily(kind.name, kind.description, labels=kind.labels)
         for labels, classes in counts[kind.key].items():
             if len(labels) != len(kind.labels):
                 continue  # of another version
@@ -142,14 +149,16 @@ def _histograms(split: Iterable[tuple[list[str], float]]) -> Iterator[Metric]:
             below = 0.0
             for place, bound in enumerate((*kind.bounds, "+Inf")):
                 below += classes.get(str(place), 0.0)
-                example = told.get(histograms.name_of(histograms.HISTOGRAM, kind.key, str(place), *labels))
+                example = examples.get(
+                    histograms.name_of(histograms.HISTOGRAM, kind.key, str(place), *labels)
+                )
                 buckets.append((str(bound), below, *([] if example is None else [_exemplar(example)])))
             metric.add_metric(labels, buckets, classes.get(histograms.SUM, 0.0))
         yield metric
 
 
-def _exemplar(told: str) -> Exemplar:
-    trace, span, seconds, at = told.split()
+def _exemplar(text: str) -> Exemplar:
+    trace, span, seconds, at = text.split()
     return Exemplar({"trace_id": trace, "span_id": span}, float(seconds), float(at))
 
 
@@ -165,10 +174,14 @@ def _retrievals(totals: dict[str, float]) -> Metric:
 
 
 def _metric(
-    kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, told: str, values: Any, *labels: str
+    kind: type[GaugeMetricFamily | CounterMetricFamily],
+    name: str,
+    description: str,
+    values: Any,
+    *labels: str,
 ) -> Metric:
     """One value, or with labels a mapping from theirs to values. None is left out: it is no number."""
-    metric = kind(name, told, labels=labels or None)
+    metric = kind(name, description, labels=labels or None)
     for key, value in (values if labels else {(): values}).items():
         if value is not None:
             metric.add_metric([key] if isinstance(key, str) else [*key], value)

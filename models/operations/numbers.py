@@ -34,7 +34,7 @@ from models.queue import broker_queues, ticks
 log = logging.getLogger(__name__)
 #: What adds up over a day.
 COUNTED = tuple(name for name in LLMUsage.model_fields if name not in ("prompt", "model"))
-_U = tables.LLMUsage
+_U = tables.LLMUsageRow
 #: Tables of optional subjects → days after which rows are old.
 OTHER_AGES: dict[str, int] = {}
 #: Gives numbers of the whole service.
@@ -171,7 +171,7 @@ def stored(connection: Connection) -> JsonObject:
         "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
         "lag_seconds": max((row["lag"] for row in work), default=0.0),
         "dead_letters": open_letters(connection),
-        **dict(item for tell in _NUMBERS for item in tell(connection, datetime.now(UTC)).items()),
+        **dict(item for count in _NUMBERS for item in count(connection, datetime.now(UTC)).items()),
     }
 
 

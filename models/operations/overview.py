@@ -17,7 +17,7 @@ from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from jiyi.text.translatable import Translatable
 from models.db import valkey_keys
-from models.db.bounded_reads import Reading, Unanswered, attempt, from_database, source
+from models.db.bounded_reads import SourceReading, Unanswered, attempt, from_database, source
 from models.db.valkey import valkey
 from models.memory.agents import agent_rows
 from models.operations import budgets, meters, numbers, signs_of_life
@@ -42,7 +42,7 @@ RATES: tuple[Literal["events", "events_rejected", "done", "failed"], ...] = (
 
 
 @dataclass(frozen=True)
-class Stored:
+class DatabaseFigures:
     """What the database knows; all unknown if it does not answer."""
 
     totals: Totals | None = None
@@ -66,67 +66,67 @@ class Overview:
     checks: list[Check]
     access_buffered: int | None
     queues: QueuesState
-    stored: Stored
+    stored: DatabaseFigures
 
 
 def overview(group_id: str, after: str) -> Overview:
     """Of a group, with its agents after the one named; what is seen of other groups is up to the scope."""
     buffered = source("Valkey").begin(lambda: int(valkey().zcard(valkey_keys.ACCESS)))
-    judged, known, alive = _look(lambda connection: _stored(connection, group_id, after))
+    judged, figures, alive = _look(lambda connection: _stored(connection, group_id, after))
     cached, worst = attempt(buffered).value, checks.worst(judged)
-    return Overview(datetime.now(UTC), worst, judged, cached, state_of_queues(alive), known)
+    return Overview(datetime.now(UTC), worst, judged, cached, state_of_queues(alive), figures)
 
 
-def of_service() -> tuple[list[Check], Stored, Liveness]:
+def of_service() -> tuple[list[Check], DatabaseFigures, Liveness]:
     """What is judged of the whole service, and what of it is known."""
     return _look(_of_service)
 
 
 def _look(
-    question: Callable[[Connection], tuple[Stored, ActiveModel | None]],
-) -> tuple[list[Check], Stored, Liveness]:
+    question: Callable[[Connection], tuple[DatabaseFigures, ActiveModel | None]],
+) -> tuple[list[Check], DatabaseFigures, Liveness]:
     settings = get_settings()
-    asked, states = begin(settings), checks.ask_servers()
-    stored, alive = attempt(lambda: from_database(question)), asked()
-    known, embedder = stored.value or (Stored(), None)
+    finish, states = begin(settings), checks.ask_servers()
+    reading, alive = attempt(lambda: from_database(question)), finish()
+    figures, embedder = reading.value or (DatabaseFigures(), None)
     spec = None if embedder is None else embedder.spec
     outside = attempt(source("providers").begin(lambda: providers(settings, spec)))
-    judged = [*_judged(stored, known, alive, states()), *map(checks.provider, outside.value or [])]
-    return judged, known, alive
+    judged = [*_judged(reading, figures, alive, states()), *map(checks.provider, outside.value or [])]
+    return judged, figures, alive
 
 
-def _of_service(connection: Connection) -> tuple[Stored, ActiveModel | None]:
-    known = Stored(
+def _of_service(connection: Connection) -> tuple[DatabaseFigures, ActiveModel | None]:
+    figures = DatabaseFigures(
         work_owed=pending_work.by_kind(connection),
         open_dead_letters=numbers.open_letters(connection),
         jobs=numbers.last_runs(connection),
         budgets=budgets.of(connection, None),
     )
-    return known, active_model(connection)
+    return figures, active_model(connection)
 
 
-def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, ActiveModel | None]:
+def _stored(connection: Connection, group_id: str, after: str) -> tuple[DatabaseFigures, ActiveModel | None]:
     settings = get_settings()
     agents = agent_rows(connection, group_id, after, AGENTS_PER_PAGE + 1)
-    shown = agents[:AGENTS_PER_PAGE]
+    rows = agents[:AGENTS_PER_PAGE]
     totals = numbers.totals(connection, group_id)
     first = numbers.first_steps(connection, group_id) if totals.nodes < FIRST_NODES else None
-    known = Stored(
+    figures = DatabaseFigures(
         totals=totals,
-        agents=[with_progress(agent, settings) for agent in shown],
-        agents_next=encode_cursor(shown[-1].agent_id) if len(agents) > AGENTS_PER_PAGE else None,
+        agents=[with_progress(agent, settings) for agent in rows],
+        agents_next=encode_cursor(rows[-1].agent_id) if len(agents) > AGENTS_PER_PAGE else None,
         work_owed=pending_work.by_kind(connection),
         open_dead_letters=numbers.open_letters(connection, group_id),
         jobs=numbers.last_runs(connection),
         budgets=budgets.of(connection, group_id),
         first_steps=None if first is None or (first.event and first.question) else first,
     )
-    return known, active_model(connection)
+    return figures, active_model(connection)
 
 
 def _judged(
-    stored: Reading[tuple[Stored, ActiveModel | None]],
-    found: Stored,
+    reading: SourceReading[tuple[DatabaseFigures, ActiveModel | None]],
+    figures: DatabaseFigures,
     alive: Liveness,
     states: dict[str, ServerState],
 ) -> list[Check]:
@@ -134,17 +134,17 @@ def _judged(
     broker, signs = alive.broker.value, alive.signs.value
     oldest = broker.oldest if broker else {}
     return [
-        checks.reachable(Translatable("Database"), stored, Translatable("answers"))
+        checks.reachable(Translatable("Database"), reading, Translatable("answers"))
         if states["database"].state == "ok"
         else checks.server(Translatable("Database"), states["database"], ""),
         checks.server("Valkey", states["valkey"], Translatable("answers, and takes what is written")),
         checks.server(Translatable("Broker"), states["broker"], Translatable("takes what is published")),
         checks.intake(settings, alive.depths, broker.intakes if broker else None, oldest.get(INTAKE_QUEUE)),
         checks.workers(alive.workers, signs.canaries if signs else {}, oldest),
-        checks.work(found.work_owed, not_read),
-        checks.schedule(settings, found.jobs, not_read, signs.beat_age if signs else None),
-        checks.dead_letters(found.open_dead_letters, not_read),
-        *map(checks.budget, found.budgets or []),
+        checks.work(figures.work_owed, not_read),
+        checks.schedule(settings, figures.jobs, not_read, signs.beat_age if signs else None),
+        checks.dead_letters(figures.open_dead_letters, not_read),
+        *map(checks.budget, figures.budgets or []),
     ]
 
 
@@ -159,7 +159,7 @@ def series(minutes: int) -> dict[str, Any]:
         "times": counted["times"],
         **{name: [count / step for count in counted[name]] for name in RATES},
         "retrieval_ms": counted["retrieval_ms"],
-        "wait": [_mean([(wait[place], done[place]) for wait, _most, done in waits]) for place in places],
+        "wait": [_mean([(wait[place], runs[place]) for wait, _most, runs in waits]) for place in places],
         "wait_max": [
             max((seconds for _, most, _ in waits if (seconds := most[place]) is not None), default=None)
             for place in places
@@ -169,9 +169,9 @@ def series(minutes: int) -> dict[str, Any]:
 
 def _mean(waits: list[tuple[float | None, float]]) -> float | None:
     """Weighted by how many tasks waited so long."""
-    known = [(wait, max(done, 1)) for wait, done in waits if wait is not None]
-    total = sum(done for _wait, done in known)
-    return sum(wait * done for wait, done in known) / total if total else None
+    pairs = [(wait, max(runs, 1)) for wait, runs in waits if wait is not None]
+    total = sum(runs for _wait, runs in pairs)
+    return sum(wait * runs for wait, runs in pairs) / total if total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,18 +192,18 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    broker: Reading[Broker]
-    signs: Reading[Signs]
+    broker: SourceReading[Broker]
+    signs: SourceReading[Signs]
 
     @property
-    def depths(self) -> Reading[Depths]:
-        known = self.broker.value
-        return Reading(None if known is None else known.depths, self.broker.reason)
+    def depths(self) -> SourceReading[Depths]:
+        broker = self.broker.value
+        return SourceReading(None if broker is None else broker.depths, self.broker.reason)
 
     @property
-    def workers(self) -> Reading[list[Worker]]:
-        known = self.signs.value
-        return Reading(None if known is None else known.workers, self.signs.reason)
+    def workers(self) -> SourceReading[list[Worker]]:
+        signs = self.signs.value
+        return SourceReading(None if signs is None else signs.workers, self.signs.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,24 +246,24 @@ def address_of(settings: Settings) -> str:
     """The broker's, as Redis writes it. Raises :class:`Unanswered` for another kind of broker."""
     address = broker_queues.redis_address(settings.need("broker_url"))
     if address is None:
-        raise Unanswered("broker", "only a Redis-like broker tells its queue depths here")
+        raise Unanswered("broker", "only a Redis-like broker reports its queue depths here")
     return address
 
 
-def state_of_queues(found: Liveness) -> QueuesState:
-    depths, signs = found.depths.value, found.signs.value
+def state_of_queues(liveness: Liveness) -> QueuesState:
+    depths, signs = liveness.depths.value, liveness.signs.value
     return QueuesState(
-        queues=[_queue(queue, found) for queue in [INTAKE_QUEUE, *broker_queues.task_queues()]],
+        queues=[_queue(queue, liveness) for queue in [INTAKE_QUEUE, *broker_queues.task_queues()]],
         in_flight=None if depths is None else {"intake": depths.intake, "tasks": depths.tasks},
-        workers=found.workers.value,
+        workers=liveness.workers.value,
         beat_seconds=None if signs is None else signs.beat_age,
     )
 
 
-def _queue(queue: str, found: Liveness) -> QueueState:
-    broker, workers = found.broker.value, found.workers.value
+def _queue(queue: str, liveness: Liveness) -> QueueState:
+    broker, workers = liveness.broker.value, liveness.workers.value
     of_intake = queue not in broker_queues.task_queues()
-    canary = found.signs.value.canaries.get(queue) if found.signs.value else None
+    canary = liveness.signs.value.canaries.get(queue) if liveness.signs.value else None
     intakes = broker.intakes if broker else []
     waiting = None if broker is None else broker.depths.waiting.get(queue)
     oldest = None if broker is None else broker.oldest.get(queue)

@@ -50,9 +50,9 @@ def restore(path: Path, *, force: bool = False) -> dict[str, int]:
         counts = row_counts(connection)
         data = {table: rows for table, rows in counts.items() if rows and table not in NO_DATA}
         if data and not force:
-            held = ", ".join(f"{rows:,} {table}" for table, rows in sorted(data.items()))
+            summary = ", ".join(f"{rows:,} {table}" for table, rows in sorted(data.items()))
             raise BackupError(
-                f"the database has data ({held}), and nothing was changed: restore into an empty one, or"
+                f"the database has data ({summary}), and nothing was changed: restore into an empty one, or"
                 " replace what is there with --force"
             )
         if data:

@@ -83,8 +83,8 @@ def read_canaries(queues: Sequence[str]) -> list[Canary]:
 
 def beat_age() -> float | None:
     """Seconds since beat last looked whether there is something to send; None if it has not, for a day."""
-    seen = cast("bytes | None", valkey().get(valkey_keys.BEAT))
-    return None if seen is None else max(0.0, time.time() - float(seen))
+    last_beat = cast("bytes | None", valkey().get(valkey_keys.BEAT))
+    return None if last_beat is None else max(0.0, time.time() - float(last_beat))
 
 
 def intake_ages(address: str, queue: str, heartbeat_seconds: float) -> list[float]:
@@ -97,8 +97,8 @@ def intake_ages(address: str, queue: str, heartbeat_seconds: float) -> list[floa
     with client.pipeline(transaction=False) as pipe:
         for name in names:
             pipe.pttl(valkey_keys.intake_alive(name.decode()))
-        left = pipe.execute()
-    return sorted(max(0.0, heartbeat_seconds - ms / 1_000) for ms in left if ms > 0)
+        remaining_ms = pipe.execute()
+    return sorted(max(0.0, heartbeat_seconds - ms / 1_000) for ms in remaining_ms if ms > 0)
 
 
 def _canary(queue: str, fields: dict[bytes, bytes]) -> Canary:
@@ -111,7 +111,7 @@ def _canary(queue: str, fields: dict[bytes, bytes]) -> Canary:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WorkerReport:
     """What a worker reports of itself."""
 
     version: str = ""
@@ -136,7 +136,7 @@ class Worker:
     name: str
     queues: tuple[str, ...]
     seen_seconds_ago: float
-    told: Told = Told()
+    told: WorkerReport = WorkerReport()
 
     @property
     def ended(self) -> bool:
@@ -149,9 +149,11 @@ class Worker:
         return self.seen_seconds_ago <= COUNTS_SECONDS and not self.ended
 
 
-def record_heartbeat(worker_id: str, name: str, queues: Sequence[str], told: Told | None = None) -> None:
+def record_heartbeat(
+    worker_id: str, name: str, queues: Sequence[str], report: WorkerReport | None = None
+) -> None:
     """This worker lives now. Raises what Valkey raises."""
-    fields = {"name": name, "queues": list(queues), "at": time.time(), **asdict(told or Told())}
+    fields = {"name": name, "queues": list(queues), "at": time.time(), **asdict(report or WorkerReport())}
     valkey().hset(valkey_keys.WORKERS, worker_id, json.dumps(fields))
 
 
@@ -163,8 +165,8 @@ def forget(worker_id: str) -> None:
 def workers() -> list[Worker]:
     """The workers by name, also those silent for some minutes; older ones are deleted."""
     alive, gone = [], []
-    for worker_id, told in cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.WORKERS)).items():
-        worker = _worker(worker_id.decode(), told)
+    for worker_id, payload in cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.WORKERS)).items():
+        worker = _worker(worker_id.decode(), payload)
         if worker is None or worker.seen_seconds_ago > FORGOTTEN_AFTER:
             gone.append(worker_id)
         else:
@@ -176,13 +178,13 @@ def workers() -> list[Worker]:
     return sorted(alive, key=lambda worker: (worker.name, worker.worker_id))
 
 
-def _worker(worker_id: str, told: bytes) -> Worker | None:
+def _worker(worker_id: str, payload: bytes) -> Worker | None:
     try:
-        fields = json.loads(told)
+        fields = json.loads(payload)
         name, queues, at = fields.pop("name"), tuple(fields.pop("queues")), fields.pop("at")
         # a newer version reports more
-        known = {field: value for field, value in fields.items() if field in Told.__slots__}
-        return Worker(worker_id, name, queues, max(0.0, time.time() - at), Told(**known))
+        report = {field: value for field, value in fields.items() if field in WorkerReport.__slots__}
+        return Worker(worker_id, name, queues, max(0.0, time.time() - at), WorkerReport(**report))
     except (ValueError, KeyError, TypeError):  # of another version
         return None
 

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from models.db.base import HOT, NOW, Base, Timestamp
 
 
-class EmbeddingModel(Base):
+class EmbeddingModelRow(Base):
     """A model that has embedded memories, or is about to (``models.operations.embedding_models``)."""
 
     __tablename__ = "embedding_models"
@@ -58,7 +58,7 @@ class NextVector(Base):
     embedding: Mapped[Any] = mapped_column(VECTOR())
 
 
-class LLMUsage(Base):
+class LLMUsageRow(Base):
     """What a group's questions to LLMs have used, by day (UTC), prompt and model."""
 
     __tablename__ = "llm_usage"

@@ -37,7 +37,7 @@ KEPT_SECONDS, LATER = 30 * 86_400, 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredState:
     """The desired state of a worker, by its name; the worker reads it with its heartbeat.
 
     Signed with the service's secret and dated, so that write access to Valkey alone stops no worker. An older
@@ -52,26 +52,26 @@ class Wish:
     by: str = ""
 
 
-def write_wish(worker: str, mode: WorkerMode, by: str = "") -> str:
+def write_desired_state(worker: str, mode: WorkerMode, by: str = "") -> str:
     """Write what the worker of this name shall do; its date, as written. Raises what Valkey raises."""
     # later than the last, also where that host's clock is ahead
-    at = f"{max(time.time(), find_wish(worker).at + LATER):.3f}"
-    told = {"mode": mode, "at": at, "by": by, "signature": _signature(worker, mode, at, by)}
-    valkey().set(valkey_keys.worker_wish(worker), json.dumps(told), ex=KEPT_SECONDS)
+    at = f"{max(time.time(), find_desired_state(worker).at + LATER):.3f}"
+    fields = {"mode": mode, "at": at, "by": by, "signature": _signature(worker, mode, at, by)}
+    valkey().set(valkey_keys.worker_desired_state(worker), json.dumps(fields), ex=KEPT_SECONDS)
     return at
 
 
-def find_wish(worker: str) -> Wish:
+def find_desired_state(worker: str) -> DesiredState:
     """What is wanted of the worker: to run, unless somebody who knows the secret says otherwise."""
-    told = cast("bytes | None", valkey().get(valkey_keys.worker_wish(worker)))
+    payload = cast("bytes | None", valkey().get(valkey_keys.worker_desired_state(worker)))
     try:
-        fields = json.loads(told or b"{}")
+        fields = json.loads(payload or b"{}")
         if fields and fields["signature"] == _signature(worker, fields["mode"], fields["at"], fields["by"]):
-            wish = Wish(fields["mode"], float(fields["at"]), fields["by"])
-            return wish if wish.at > time.time() - KEPT_SECONDS else Wish()
+            desired = DesiredState(fields["mode"], float(fields["at"]), fields["by"])
+            return desired if desired.at > time.time() - KEPT_SECONDS else DesiredState()
     except (ValueError, KeyError, TypeError):  # of another version, or nobody's
-        return Wish()
-    return Wish()
+        return DesiredState()
+    return DesiredState()
 
 
 def _signature(worker: str, mode: str, at: str, by: str) -> str:
@@ -80,12 +80,12 @@ def _signature(worker: str, mode: str, at: str, by: str) -> str:
     )
 
 
-def last_wish(connection: Connection, worker: str) -> Wish:
+def last_desired_state(connection: Connection, worker: str) -> DesiredState:
     """The latest that the audit log knows, which nobody writes back; to run if there is none that counts."""
     entry = audit.latest(connection, f"worker:{worker}", datetime.now(UTC) - timedelta(seconds=KEPT_SECONDS))
     if entry is None or "at" not in entry.details:
-        return Wish()
-    return Wish(entry.details["mode"], float(entry.details["at"]), entry.actor)
+        return DesiredState()
+    return DesiredState(entry.details["mode"], float(entry.details["at"]), entry.actor)
 
 
 #: Minutes of which runs are counted.
@@ -106,24 +106,24 @@ def list_workers(context: Context, request: Request) -> WorkersReport:
 
 
 def _state(worker: Worker) -> WorkerState:
-    told, wish = worker.told, find_wish(worker.name)
+    report, desired = worker.told, find_desired_state(worker.name)
     return WorkerState(
         worker_id=worker.worker_id,
         worker=worker.name,
         host=worker.worker_id.rpartition(":")[0],
-        version=told.version,
+        version=report.version,
         queues=list(worker.queues),
-        mode=told.mode,
-        wished=wish.mode,
-        wished_by=wish.by or None,
-        wished_at=datetime.fromtimestamp(wish.at, UTC) if wish.at else None,
+        mode=report.mode,
+        wished=desired.mode,
+        wished_by=desired.by or None,
+        wished_at=datetime.fromtimestamp(desired.at, UTC) if desired.at else None,
         seen_seconds_ago=worker.seen_seconds_ago,
         silent=worker.ended or worker.seen_seconds_ago > STOPPED_SECONDS,
         in_hand=[
-            TaskInHand(task=task, since=datetime.fromtimestamp(since, UTC)) for task, since in told.in_hand
+            TaskInHand(task=task, since=datetime.fromtimestamp(since, UTC)) for task, since in report.in_hand
         ],
-        tasks_a_minute=told.tasks_a_minute,
-        rss_bytes=told.rss_bytes,
+        tasks_a_minute=report.tasks_a_minute,
+        rss_bytes=report.rss_bytes,
     )
 
 
@@ -156,6 +156,6 @@ def set_worker_mode(context: Context, request: SetWorkerMode) -> Count:
     if request.worker not in {worker.name for worker in signs_of_life.workers()}:
         raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
     # before the commit: what cannot be written leaves no audit row
-    at = write_wish(request.worker, request.mode, context.actor.name)
+    at = write_desired_state(request.worker, request.mode, context.actor.name)
     context.audit(f"worker:{request.worker}", group_id=None, mode=request.mode, at=at)
     return Count(count=1)

@@ -84,7 +84,7 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
     refused: list[str | None] = []
     if request.action == "replay":
         work = [letter for letter in closed if letter.kind != INTAKE]
-        dead_letters.owe_again(connection, work)
+        dead_letters.enqueue_again(connection, work)
         refused = replay_events(connection, group_id, [letter for letter in closed if letter.kind == INTAKE])
         wake_after(connection, *{letter.kind for letter in work})
     letters = sorted(letter.letter_id for letter in closed)
@@ -139,28 +139,28 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
             else:
                 good.append((event, letter))
     _store_all(connection, good, refuse)
-    after_commit(connection, inbox.announce, inbox.Stored(refused=refused))
+    after_commit(connection, inbox.announce, inbox.StoreResult(refused=refused))
     return refused
 
 
 def _store_all(connection: Connection, good: Sequence[tuple[Event, ClosedLetter]], refuse: Refuse) -> None:
-    done = inbox.Stored()
+    outcome = inbox.StoreResult()
     try:
-        done.add(_store(connection, [event for event, _ in good]))
+        outcome.add(_store(connection, [event for event, _ in good]))
     except (DataError, psycopg.DataError):  # one event must not stop the others
         for event, letter in good:
             try:
-                done.add(_store(connection, [event]))
+                outcome.add(_store(connection, [event]))
             except (DataError, psycopg.DataError) as error:
                 refuse(letter, event, f"the database refused it: {error}")
     letters = {event.key: letter for event, letter in good}
-    for misfit in done.misfits:
+    for misfit in outcome.misfits:
         refuse(letters[misfit.event.key], misfit.event, f"{dead_letters.VECTOR_FIELD}: {misfit.reason}")
-    for event in done.reused:
+    for event in outcome.reused:
         refuse(letters[event.key], event, dead_letters.reason_of(event))
 
 
-def _store(connection: Connection, events: Sequence[Event]) -> inbox.Stored:
+def _store(connection: Connection, events: Sequence[Event]) -> inbox.StoreResult:
     """In a savepoint: what is refused leaves nothing of itself."""
     for attempt in range(1, MAX_COLLISIONS + 1):
         try:

@@ -75,7 +75,7 @@ class Depths:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class QueueMessage:
     """One message that waits. ``name`` is a task's, or the type of an event, or ``?``."""
 
     #: From the front: 0 is taken next.
@@ -88,13 +88,13 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class QueueContents:
     """What waits in a queue: how much, who is next, who came last, and what kinds among those looked at."""
 
     waiting: int
     oldest_seconds: float | None = None
-    first: list[Message] = field(default_factory=list)
-    last: list[Message] = field(default_factory=list)
+    first: list[QueueMessage] = field(default_factory=list)
+    last: list[QueueMessage] = field(default_factory=list)
     #: Messages by name, of the ``scanned`` ones at the front, most frequent first.
     by_name: dict[str, int] = field(default_factory=dict)
     scanned: int = 0
@@ -119,11 +119,11 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
     pipe = client.pipeline(transaction=False)
     pipe.hlen(UNACKED)
     pipe.eval(_HELD, 2, UNACKED_INDEX, UNACKED, SCANNED)
-    tasks, held = pipe.execute()
+    tasks, entries = pipe.execute()
     return Depths(
         lengths(client, queues),
         InFlight(unacknowledged(broker_client(address), INTAKE_QUEUE), None),
-        in_flight(tasks, held),
+        in_flight(tasks, entries),
     )
 
 
@@ -166,30 +166,30 @@ def states() -> Queues:
     names = [INTAKE_QUEUE, *task_queues()]
     address = redis_address(settings.need("broker_url"))
     if address is None:
-        note = "only a Redis-like broker tells its queues' lengths here"
+        note = "only a Redis-like broker reports its queues' lengths here"
         return Queues(queues=dict.fromkeys(names), in_flight=None, note=note)
-    held = depths(address, names)
-    in_hand = {"intake": held.intake.count, "tasks": held.tasks.count}
-    return Queues(queues=dict(held.waiting), in_flight=in_hand)
+    queue_depths = depths(address, names)
+    in_hand = {"intake": queue_depths.intake.count, "tasks": queue_depths.tasks.count}
+    return Queues(queues=dict(queue_depths.waiting), in_flight=in_hand)
 
 
-def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
+def contents(address: str, queue: str, limit: int = SHOWN) -> QueueContents:
     """A look into a queue: two bounded scans inside the broker, which give names, ids and sizes."""
     client, lists = broker_client(address), lists_of(queue)
     with client.pipeline(transaction=False) as pipe:
         for name in lists:
             pipe.llen(name)
         pipe.eval(_LOOK, len(lists), *lists, SCANNED, SCANNED_BYTES, -1, SCANNED)
-        pipe.eval(_LOOK, len(lists), *reversed(lists), shown, SCANNED_BYTES, 0, shown)
+        pipe.eval(_LOOK, len(lists), *reversed(lists), limit, SCANNED_BYTES, 0, limit)
         *counts, front, back = pipe.execute()
     waiting = sum(counts)
     first = [_message(place, *message) for place, message in enumerate(front)]
     last = [_message(waiting - 1 - place, *message) for place, message in enumerate(back)]
-    return Contents(
+    return QueueContents(
         waiting,
         first[0].age_seconds if first else None,
-        first[:shown],
-        [message for message in last if message.place >= min(shown, len(first))],
+        first[:limit],
+        [message for message in last if message.place >= min(limit, len(first))],
         dict(Counter(message.name for message in first).most_common()),
         len(first),
     )
@@ -206,13 +206,13 @@ def oldest(address: str, queues: Sequence[str]) -> dict[str, float | None]:
     return dict(zip(queues, oldest_of, strict=True))
 
 
-def _message(place: int, size: int, name: bytes, task_id: bytes, sent: bytes) -> Message:
+def _message(place: int, size: int, name: bytes, task_id: bytes, sent: bytes) -> QueueMessage:
     try:
         age: float | None = max(0.0, time.time() - float(sent))
     except ValueError:
         age = None
-    shown, known_by = name.decode(errors="replace") or "?", task_id.decode(errors="replace") or None
-    return Message(place, shown, known_by, age, size)
+    label, known_by = name.decode(errors="replace") or "?", task_id.decode(errors="replace") or None
+    return QueueMessage(place, label, known_by, age, size)
 
 
 def unacknowledged(client: redis.Redis, queue: str) -> int:
@@ -225,7 +225,7 @@ def unacknowledged(client: redis.Redis, queue: str) -> int:
     return sum(pipe.execute())
 
 
-def in_flight(held: int, looked_at: Sequence[tuple[bytes, bytes]]) -> InFlight:
+def in_flight(count: int, looked_at: Sequence[tuple[bytes, bytes]]) -> InFlight:
     """Of ``held`` messages; ``looked_at``: of those delivered first when that was, and the task's ``eta``."""
     now, later, since = time.time(), 0, []
     for delivered, eta in looked_at:
@@ -234,7 +234,7 @@ def in_flight(held: int, looked_at: Sequence[tuple[bytes, bytes]]) -> InFlight:
             later += 1
         else:
             since.append(max(float(delivered), at or 0.0))
-    return InFlight(held - later, max(0.0, now - min(since)) if since else None, later)
+    return InFlight(count - later, max(0.0, now - min(since)) if since else None, later)
 
 
 def _timestamp(iso: str) -> float | None:

@@ -31,9 +31,9 @@ INTAKE = "intake"
 ID_REUSED = "id_reused:"
 #: Where an event has its vector.
 VECTOR_FIELD = "payload.vector"
-_D = tables.DeadLetter
+_D = tables.DeadLetterRow
 #: Hexadecimal characters of a content's digest that distinguish several refused ones of an id.
-TOLD_CHARS = 8
+FINGERPRINT_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,16 @@ def add_once(connection: Connection, refused: Iterable[tuple[Event, str]]) -> li
     return groups
 
 
-def letters(connection: Connection, group_id: str, wanted: LettersRequest) -> list[DeadLetter]:
+def letters(connection: Connection, group_id: str, request: LettersRequest) -> list[DeadLetter]:
     """Newest first, one more than asked for if there are more. ``words``: in any case."""
     query = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(
-        _in_sight(group_id), *equal_if_given((_D.state, wanted.state), (_D.kind, wanted.kind))
+        _in_sight(group_id), *equal_if_given((_D.state, request.state), (_D.kind, request.kind))
     )
-    if (before := wanted.place(BY_ID)) is not None:
+    if (before := request.place(BY_ID)) is not None:
         query = query.where(_D.letter_id < before)
-    if wanted.words is not None:
-        query = query.where(_D.reason.ilike(ilike_pattern(wanted.words)))
-    return fetch(connection, DeadLetter, query.order_by(_D.letter_id.desc()).limit(wanted.limit + 1))
+    if request.words is not None:
+        query = query.where(_D.reason.ilike(ilike_pattern(request.words)))
+    return fetch(connection, DeadLetter, query.order_by(_D.letter_id.desc()).limit(request.limit + 1))
 
 
 def find(connection: Connection, group_id: str, letter_id: UUID) -> DeadLetter | None:
@@ -104,12 +104,12 @@ def close(
     return [ClosedLetter(*row) for row in connection.execute(_CLOSE, {**which, "state": state})]
 
 
-def owe_again(connection: Connection, closed: Sequence[ClosedLetter]) -> None:
+def enqueue_again(connection: Connection, closed: Sequence[ClosedLetter]) -> None:
     """Work that had been given up is due at once, with all its attempts."""
     if closed:
         fields = ("kind", "subject_id", "group_id")
         rows = [{name: getattr(letter, name) for name in fields} for letter in closed]
-        connection.execute(_OWE_AGAIN, rows)
+        connection.execute(_ENQUEUE_AGAIN, rows)
 
 
 def _in_sight(group_id: str) -> ColumnElement[bool]:
@@ -131,20 +131,20 @@ def find_reused(
     """Those of ``again`` that differ from what is stored under their ids, or is ``first`` in their batch."""
     if not again:
         return []
-    stored = _stored(connection, again)
+    contents = _stored(connection, again)
 
     def known(event: Event) -> Content | _Remains | None:
-        return stored[event.key] if event.key in stored else content_of(first[event.key])
+        return contents[event.key] if event.key in contents else content_of(first[event.key])
 
     return [event for event in again if not _same(event, known(event))]
 
 
 def reason_of(event: Event) -> str:
     """Why it is refused. Begins with the name of the reason, by which ``event_states`` knows it."""
-    told = digest(content_of(event))[:TOLD_CHARS]
+    fingerprint = digest(content_of(event))[:FINGERPRINT_CHARS]
     return (
         f"{ID_REUSED} {event.event_id} is another event's id, which says something else; give this one"
-        f" ({told}) an id of its own"
+        f" ({fingerprint}) an id of its own"
     )
 
 
@@ -161,16 +161,16 @@ class _Remains(NamedTuple):
     text: str | None
 
 
-def _same(event: Event, known: Content | _Remains | None) -> bool:
-    if known is None:  # erased: it cannot be compared
+def _same(event: Event, previous: Content | _Remains | None) -> bool:
+    if previous is None:  # erased: it cannot be compared
         return True
-    if isinstance(known, _Remains):
-        return _remains(event) == known
-    own, other = content_of(event), known
+    if isinstance(previous, _Remains):
+        return _remains(event) == previous
+    own, other = content_of(event), previous
     if is_export(event):  # it may have what an LLM has answered since
-        told = other["payload"].keys() - {"provenance"}
+        keys = other["payload"].keys() - {"provenance"}
         own, other = (
-            {**content, "payload": {name: content["payload"].get(name) for name in told}}
+            {**content, "payload": {name: content["payload"].get(name) for name in keys}}
             for content in (own, other)
         )
     return digest(own) == digest(other)
@@ -188,8 +188,8 @@ def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, C
     contents: dict[EventKey, Content | _Remains | None] = {}
     ids = list({event.event_id for event in events})
     for row in connection.execute(_EVENTS, {"ids": ids}):
-        said = (row.type, row.agent_id, row.session_id, row.payload)
-        contents[row.event_id, row.group_id] = None if row.outcome == "erased" else content(*said)
+        fields = (row.type, row.agent_id, row.session_id, row.payload)
+        contents[row.event_id, row.group_id] = None if row.outcome == "erased" else content(*fields)
     pruned = [event.event_id for event in events if event.key not in contents]
     for row in connection.execute(_REMAINS, {"ids": pruned}) if pruned else ():
         text = None if row.text is None else masked(row.text)
@@ -220,11 +220,13 @@ def find_misfits(connection: Connection, events: Iterable[Event]) -> list[Misfit
     and
     found by vectors of the same size.
     """
-    given = [event for event in events if type(event) is MemoryObserved and event.payload.vector is not None]
-    if not given:
+    with_vectors = [
+        event for event in events if type(event) is MemoryObserved and event.payload.vector is not None
+    ]
+    if not with_vectors:
         return []
     sizes = embedding_models.known_sizes(connection)
-    return [Misfit(event, reason) for event in given if (reason := _misfit(event, sizes)) is not None]
+    return [Misfit(event, reason) for event in with_vectors if (reason := _misfit(event, sizes)) is not None]
 
 
 def add_misfits(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
@@ -264,7 +266,7 @@ _CLOSE = text("""
     )
     RETURNING letter_id, kind, subject_id, group_id, body
 """)
-_OWE_AGAIN = text("""
+_ENQUEUE_AGAIN = text("""
     INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:kind, :subject_id, :group_id)
     ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET attempts = 0, due_at = now()
 """)

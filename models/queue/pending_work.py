@@ -54,7 +54,7 @@ def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, st
         for subject_id, group_id in sorted(subjects)
     ]
     if rows:
-        connection.execute(_OWE, rows)
+        connection.execute(_ENQUEUE, rows)
         wake_after(connection, kind)
 
 
@@ -105,10 +105,10 @@ def alone(kind: str) -> Iterator[bool]:
                 connection.execute(_UNLOCK_KIND, {"kind": kind})
 
 
-def lock_owed(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> list[UUID]:
+def lock_pending(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> list[UUID]:
     """The subjects that are still pending, locked, in the given order."""
-    owed = set(connection.execute(_LOCK, {"kind": kind, "ids": list(subject_ids)}).scalars())
-    return [subject_id for subject_id in subject_ids if subject_id in owed]
+    pending = set(connection.execute(_LOCK, {"kind": kind, "ids": list(subject_ids)}).scalars())
+    return [subject_id for subject_id in subject_ids if subject_id in pending]
 
 
 def extend(
@@ -223,18 +223,18 @@ def pending_rows(
     """Work of a kind, the oldest first, after that place; of all groups in sight, or of one."""
     overdue = PendingWork.due_at <= func.clock_timestamp()
     place = (PendingWork.created_at, PendingWork.subject_id)
-    wanted = select(*columns(PendingRow, PendingWork, overdue=overdue)).where(
+    statement = select(*columns(PendingRow, PendingWork, overdue=overdue)).where(
         *equal_if_given((PendingWork.kind, kind), (PendingWork.group_id, group_id))
     )
     if after is not None:
-        wanted = wanted.where(tuple_(*place) > after)
-    return fetch(connection, PendingRow, wanted.order_by(*place).limit(limit))
+        statement = statement.where(tuple_(*place) > after)
+    return fetch(connection, PendingRow, statement.order_by(*place).limit(limit))
 
 
 # Session-level, so that a lost connection lets go; the number is of this application's own making.
 _LOCK_KIND = text("SELECT pg_try_advisory_lock(hashtextextended('jiyi.work.' || :kind, 0))")
 _UNLOCK_KIND = text("SELECT pg_advisory_unlock(hashtextextended('jiyi.work.' || :kind, 0))")
-_OWE = text("""
+_ENQUEUE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id, trace)
     VALUES (:kind, :subject_id, :group_id, :trace) ON CONFLICT DO NOTHING
 """)

@@ -61,7 +61,7 @@ MAX_IDS = 100
 #: wait.
 PAUSE = 5.0
 #: (group, kind, data) of a live event.
-News = tuple[str, Kind, Mapping[str, Any]]
+LiveEvent = tuple[str, Kind, Mapping[str, Any]]
 #: Milliseconds and a number: as Valkey orders its entries.
 Place = tuple[int, int]
 quiet_until = 0.0
@@ -85,7 +85,7 @@ Node = tuple[str, str, UUID]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StreamEntry:
     id: str
     kind: str
     #: JSON, on one line.
@@ -109,35 +109,35 @@ def publish(group_id: str, kind: Kind, **data: Any) -> None:
     publish_all([(group_id, kind, data)])
 
 
-def publish_all(news: Iterable[News]) -> None:
+def publish_all(events: Iterable[LiveEvent]) -> None:
     """Publish all of a batch in one round trip. Never raises for a Valkey that is away."""
     global quiet_until  # noqa: PLW0603 – one of each process
-    told = list(news)
-    if not told or time.monotonic() < quiet_until:
+    batch = list(events)
+    if not batch or time.monotonic() < quiet_until:
         return
     try:
-        keys = [valkey_keys.stream(group_id) for group_id, _, _ in told]
-        arguments = [part for _, kind, data in told for part in (kind, to_json(data))]
-        valkey().eval(_TELL, len(keys), *keys, KEPT, FORGOTTEN_AFTER, *arguments)
+        keys = [valkey_keys.stream(group_id) for group_id, _, _ in batch]
+        arguments = [part for _, kind, data in batch for part in (kind, to_json(data))]
+        valkey().eval(_PUBLISH, len(keys), *keys, KEPT, FORGOTTEN_AFTER, *arguments)
     except (redis.RedisError, OSError) as error:
         quiet_until = time.monotonic() + PAUSE
-        log.warning("no news is told for %g s: %s", PAUSE, error)
+        log.warning("no live events are sent for %g s: %s", PAUSE, error)
 
 
-def publish_many(pipe: Pipeline, news: Iterable[News]) -> None:
+def publish_many(pipe: Pipeline, events: Iterable[LiveEvent]) -> None:
     """The same, on its way with whatever else the pipeline has to say."""
-    for group_id, kind, data in news:
+    for group_id, kind, data in events:
         key = valkey_keys.stream(group_id)
         pipe.xadd(key, {"kind": kind, "data": to_json(data)}, maxlen=KEPT, approximate=True)
         pipe.expire(key, FORGOTTEN_AFTER)
 
 
-def read(group_id: str, after: str, block_ms: int | None = None, count: int = KEPT) -> list[Entry]:
+def read(group_id: str, after: str, block_ms: int | None = None, count: int = KEPT) -> list[StreamEntry]:
     """Entries after an id (``0``: all), oldest first; waits up to ``block_ms`` for the first."""
     return read_groups({group_id: after}, block_ms, count).get(group_id, [])
 
 
-def read_groups(after: Mapping[str, str], block_ms: int | None, count: int) -> dict[str, list[Entry]]:
+def read_groups(after: Mapping[str, str], block_ms: int | None, count: int) -> dict[str, list[StreamEntry]]:
     """The same for several groups with one question: group → entries; groups without any are left out."""
     groups = {valkey_keys.stream(group_id).encode(): group_id for group_id in after}
     reply: Any = valkey().xread(
@@ -157,8 +157,8 @@ def ends(group_id: str) -> tuple[str, str]:
     return (oldest[0][0].decode(), newest[0][0].decode()) if oldest and newest else ("0-0", "0-0")
 
 
-def _entry(entry_id: bytes, fields: Mapping[bytes, bytes]) -> Entry:
-    return Entry(entry_id.decode(), fields[b"kind"].decode(), fields[b"data"].decode())
+def _entry(entry_id: bytes, fields: Mapping[bytes, bytes]) -> StreamEntry:
+    return StreamEntry(entry_id.decode(), fields[b"kind"].decode(), fields[b"data"].decode())
 
 
 def counted(agents: Mapping[str, int]) -> dict[str, int]:
@@ -184,18 +184,18 @@ class Watcher:
     address: str
     #: Live events come after this id; the watcher itself reads those before it.
     since: str
-    entries: Queue[Entry] = field(default_factory=lambda: Queue(QUEUED))
+    entries: Queue[StreamEntry] = field(default_factory=lambda: Queue(QUEUED))
     #: It was too slow, or the process ends: nothing more comes.
     cut: bool = False
 
-    def next(self, timeout: float) -> Entry | None:
+    def next(self, timeout: float) -> StreamEntry | None:
         """The next entry; None if there is none in time."""
         try:
             return self.entries.get(timeout=timeout)
         except Empty:
             return None
 
-    def missed(self, after: str) -> Iterator[Entry]:
+    def missed(self, after: str) -> Iterator[StreamEntry]:
         """The entries between an id and the live events, in pages. Raises what Valkey raises."""
         last = place(self.since)
         while page := read(self.group_id, after, count=READ):
@@ -228,7 +228,7 @@ class Hub:
             watcher = Watcher(group_id, owner, address, self._places.setdefault(group_id, newest))
             self._watchers.setdefault(group_id, set()).add(watcher)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._read, name="news", daemon=True)
+                self._thread = threading.Thread(target=self._read, name="live events", daemon=True)
                 self._thread.start()
             self._changed.notify()
         return watcher
@@ -270,37 +270,39 @@ class Hub:
                     self._changed.wait()
                 after = dict(self._places)
             try:
-                news = read_groups(after, BLOCK_MS, READ)
+                entries = read_groups(after, BLOCK_MS, READ)
                 # After a pause, or a burst, Valkey may have dropped what was not read yet.
-                doubtful = [group for group in news if len(news[group]) >= READ] if answers else [*after]
+                doubtful = (
+                    [group for group in entries if len(entries[group]) >= READ] if answers else [*after]
+                )
                 lost = [group for group in doubtful if place(ends(group)[0]) > place(after[group]) > (0, 0)]
                 answers = True
             except (redis.RedisError, OSError) as error:
                 if answers:
-                    log.warning("news cannot be read: %s", error)
+                    log.warning("live events cannot be read: %s", error)
                 answers = False
                 time.sleep(HUB_PAUSE)
                 continue
-            self._hand_on(news, lost)
+            self._hand_on(entries, lost)
 
-    def _hand_on(self, found: dict[str, list[Entry]], lost: list[str]) -> None:
+    def _hand_on(self, by_group: dict[str, list[StreamEntry]], lost: list[str]) -> None:
         with self._changed:
             for group_id in lost:  # a client that comes back with its last id learns of the gap
                 for watcher in self._watchers.get(group_id, ()):
                     watcher.cut = True
-            for group_id, entries in found.items():
+            for group_id, entries in by_group.items():
                 if group_id not in self._places:
                     continue  # the last one has left meanwhile
-                known = place(self._places[group_id])
+                previous = place(self._places[group_id])
                 for watcher in self._watchers[group_id]:
-                    _give(watcher, entries, known)
+                    _give(watcher, entries, previous)
                 self._places[group_id] = max(self._places[group_id], entries[-1].id, key=place)
 
 
-def _give(watcher: Watcher, entries: list[Entry], known: Place) -> None:
+def _give(watcher: Watcher, entries: list[StreamEntry], previous: Place) -> None:
     try:
         for entry in entries:
-            if entry.place > known and not watcher.cut:
+            if entry.place > previous and not watcher.cut:
                 watcher.entries.put_nowait(entry)
     except Full:
         watcher.cut = True
@@ -354,11 +356,13 @@ def failed(kind: str, counts: Mapping[str, int], error: BaseException, attempt: 
     """An attempt failed. Of the error only its class is published: its text may be a memory's."""
     if total := sum(counts.values()):
         meters.add(WORK, kind, "failed", number=total)
-        told = {"kind": kind, "error": type(error).__name__, "attempt": attempt}
-        publish_all((group_id, "work.failed", {**told, "count": count}) for group_id, count in counts.items())
+        details = {"kind": kind, "error": type(error).__name__, "attempt": attempt}
+        publish_all(
+            (group_id, "work.failed", {**details, "count": count}) for group_id, count in counts.items()
+        )
 
 
-def about(nodes: Iterable[Node], kind: Kind) -> list[News]:
+def about(nodes: Iterable[Node], kind: Kind) -> list[LiveEvent]:
     """One live event for each group: the first ids, how many there are, and whose."""
     groups: dict[str, list[Node]] = {}
     for node in nodes:
@@ -379,7 +383,7 @@ def about(nodes: Iterable[Node], kind: Kind) -> list[News]:
 
 _ID = re.compile(r"(\d{1,15})(?:-(\d{1,19}))?", re.ASCII)
 # A call for each would take several times as long to write down as to carry out.
-_TELL = """
+_PUBLISH = """
 for i, key in ipairs(KEYS) do
     redis.call('XADD', key, 'MAXLEN', '~', ARGV[1], '*', 'kind', ARGV[2 * i + 1], 'data', ARGV[2 * i + 2])
     redis.call('EXPIRE', key, ARGV[2])

@@ -31,7 +31,7 @@ class PendingWork(Base):
     trace: Mapped[str | None] = mapped_column(Text)
 
 
-class DeadLetter(Base):
+class DeadLetterRow(Base):
     """What could not be done, with the reason, kept until somebody replays or discards it."""
 
     __tablename__ = "dead_letters"

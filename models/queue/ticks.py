@@ -53,7 +53,7 @@ MORE = "more"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class JobAttempt:
     """A run that has begun."""
 
     job: str
@@ -70,7 +70,7 @@ class Attempt:
 
 def begin(
     connection: Connection, job: str, slot: datetime, limit_seconds: float, *, alone: bool = True
-) -> Attempt | None:
+) -> JobAttempt | None:
     """Begin the run of a slot, or again if it is to be; None if another has it.
 
     A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another one runs.
@@ -84,15 +84,17 @@ def begin(
     begun = connection.execute(_BEGIN, {**parameters, **again}).one_or_none()
     if begun is None:
         return None
-    return Attempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
+    return JobAttempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
 
 
-def renew(connection: Connection, tick: Attempt, limit_seconds: float) -> None:
+def renew(connection: Connection, tick: JobAttempt, limit_seconds: float) -> None:
     """The run is still under way: it counts as dead only so many seconds from now."""
     connection.execute(_RENEW, {**tick.key, "limit": limit_seconds})
 
 
-def end(connection: Connection, tick: Attempt, summary: Mapping[str, Any], error: str | None = None) -> None:
+def end(
+    connection: Connection, tick: JobAttempt, summary: Mapping[str, Any], error: str | None = None
+) -> None:
     """The run is done or, with a sentence, failed."""
     state = "done" if error is None else "failed"
     why = error and error.replace("\0", "")[:MAX_ERROR_CHARS]
@@ -108,9 +110,11 @@ def fail_overdue(connection: Connection) -> list[str]:
 
 def last(connection: Connection, jobs: Sequence[str]) -> dict[str, Tick]:
     """The last run of each job, if there is one."""
-    wanted = values(column("name", Text), name="wanted").data([(job,) for job in jobs])
-    latest = _SHOWN.where(JobTick.job == wanted.c.name).order_by(JobTick.started_at.desc()).limit(1).lateral()
-    runs = fetch(connection, Tick, select(latest).select_from(wanted).join(latest, true()))
+    job_names = values(column("name", Text), name="wanted").data([(job,) for job in jobs])
+    latest = (
+        _SHOWN.where(JobTick.job == job_names.c.name).order_by(JobTick.started_at.desc()).limit(1).lateral()
+    )
+    runs = fetch(connection, Tick, select(latest).select_from(job_names).join(latest, true()))
     return {tick.job: tick for tick in runs}
 
 

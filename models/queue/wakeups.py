@@ -116,7 +116,7 @@ def _asleep(kinds: list[str]) -> list[str]:
     with valkey().pipeline(transaction=False) as pipe:
         for kind in kinds:
             pipe.set(valkey_keys.wake(kind), 1, nx=True, ex=valkey_keys.WAKE_SECONDS)
-        return [kind for kind, done in zip(kinds, pipe.execute(), strict=True) if done]
+        return [kind for kind, is_new in zip(kinds, pipe.execute(), strict=True) if is_new]
 
 
 def _app() -> Celery:

@@ -28,7 +28,7 @@ from models.memory.agents import key_of, no_agent
 from models.memory.reads import nodes_of
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
-from models.reflection.tables import Reflection
+from models.reflection.tables import ReflectionRow
 
 
 @action("reflection.request")
@@ -86,13 +86,13 @@ def listed(
     context: Context, request: ReflectionsQuery, *, self_reviews: bool = False
 ) -> Rows[ReflectionState]:
     """A page of reflections, or of self-reviews only."""
-    wanted: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "agent_id": request.agent_id,
         "state": request.state,
         "before": request.place(BY_TIME),
     }
     rows = reflection_page(
-        context.connection, context.group_id, **wanted, limit=request.limit + 1, self_reviews=self_reviews
+        context.connection, context.group_id, **parameters, limit=request.limit + 1, self_reviews=self_reviews
     )
     return page(rows, request.limit, lambda last: (last.created_at, last.reflection_id))
 
@@ -111,15 +111,17 @@ def reflection_page(
     """Reflections without their thoughts, the latest first. ``self_reviews``: only where an agent reviewed
     itself.
     """
-    wanted = select(_STATED)
+    selection = select(_STATED)
     if self_reviews:
-        wanted = wanted.where(or_(_STATED.c.findings.is_not(None), _STATED.c.trigger.in_(SELF_TRIGGERS)))
+        selection = selection.where(
+            or_(_STATED.c.findings.is_not(None), _STATED.c.trigger.in_(SELF_TRIGGERS))
+        )
     row = _STATED.c
-    given = equal_if_given((row.agent_id, agent_id), (row.state, state), (row.trigger, trigger))
-    wanted = wanted.where(*given)
+    conditions = equal_if_given((row.agent_id, agent_id), (row.state, state), (row.trigger, trigger))
+    selection = selection.where(*conditions)
     if before is not None:
-        wanted = wanted.where(tuple_(_STATED.c.created_at, _STATED.c.reflection_id) < before)
-    ordered = wanted.order_by(_STATED.c.created_at.desc(), _STATED.c.reflection_id.desc())
+        selection = selection.where(tuple_(_STATED.c.created_at, _STATED.c.reflection_id) < before)
+    ordered = selection.order_by(_STATED.c.created_at.desc(), _STATED.c.reflection_id.desc())
     return [
         ReflectionState.model_validate(dict(row))
         for row in connection.execute(ordered.limit(limit), {"group": group_id}).mappings()
@@ -128,8 +130,8 @@ def reflection_page(
 
 def find_reflection(connection: Connection, group_id: str, reflection_id: UUID) -> ReflectionState | None:
     """A reflection with its thoughts, each with its evidence."""
-    wanted = select(_STATED).where(_STATED.c.reflection_id == reflection_id)
-    row = connection.execute(wanted, {"group": group_id}).mappings().one_or_none()
+    selection = select(_STATED).where(_STATED.c.reflection_id == reflection_id)
+    row = connection.execute(selection, {"group": group_id}).mappings().one_or_none()
     if row is None:
         return None
     ids = [thought_id(reflection_id, position) for position in range(row["thought_count"])]
@@ -143,20 +145,21 @@ def why_thought(connection: Connection, group_id: str, node_id: UUID, depth: int
     missing: list[UUID] = []
     level = [node_id]
     for _ in range(depth + 1):
-        wanted, level = level[: limit - len(nodes)], level[limit - len(nodes) :]
-        reasons = {reason.node_id: reason for reason in nodes_of(connection, group_id, wanted)}
+        batch, level = level[: limit - len(nodes)], level[limit - len(nodes) :]
+        reasons = {reason.node_id: reason for reason in nodes_of(connection, group_id, batch)}
         nodes.update(reasons)
-        missing += [wanted_id for wanted_id in wanted if wanted_id not in reasons]
+        missing += [missing_id for missing_id in batch if missing_id not in reasons]
         beneath = [evidence for reason in reasons.values() for evidence in reason.evidence]
-        known = {*nodes, *missing, *level}
-        level += [evidence for evidence in dict.fromkeys(beneath) if evidence not in known]
+        visited = {*nodes, *missing, *level}
+        level += [evidence for evidence in dict.fromkeys(beneath) if evidence not in visited]
         if not level or len(nodes) == limit:
             break
     return Reasons.model_construct(node_id=node_id, nodes=nodes, missing=missing, beyond=level)
 
 
-# An open reflection without pending work was given up (``models.reflection.tables.Reflection``). The pending
-# work and its dead letter have an error from before its start, from its commit, or that killed its worker.
+# An open reflection without pending work was given up (``models.reflection.tables.ReflectionRow``). The
+# pending work and its dead letter have an error from before its start, from its commit, or that killed its
+# worker.
 _STATED = (
     text("""
         SELECT r.reflection_id, r.agent_id, r.trigger,
@@ -182,7 +185,7 @@ _STATED = (
         ) AS d ON true
         WHERE r.group_id = :group
     """)
-    .columns(*columns(ReflectionState, Reflection, thought_count=Reflection.thoughts, thoughts=None))
+    .columns(*columns(ReflectionState, ReflectionRow, thought_count=ReflectionRow.thoughts, thoughts=None))
     .subquery("stated")
 )
 # OFFSET keeps the cast out of the join's condition, where under row-level security no index would be used.

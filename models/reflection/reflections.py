@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.operations import JOBS
-from engine.reflection import MAX_STATEMENTS, Statement
+from engine.reflection import MAX_STATEMENTS, MemoryStatement
 from jiyi.protocol.events import SessionEnded
 from jiyi.settings import Mode, get_settings
 from jiyi.zones import by_clock
@@ -35,7 +35,7 @@ MAX_CHATS = 50
 
 
 @after_events
-def owe_conversations(batch: StoredBatch) -> None:
+def enqueue_conversations(batch: StoredBatch) -> None:
     ended = [(event.event_id, event.group_id) for event in batch.of_type(SessionEnded)]
     pending_work.enqueue(batch.connection, REFLECT_CONVERSATION, ended)
 
@@ -105,7 +105,7 @@ def clock(connection: Connection, group_id: str, agent_id: str) -> datetime:
 
 def latest(
     connection: Connection, group_id: str, agent_id: str, count: int, *, mode: Mode, now: datetime
-) -> list[Statement]:
+) -> list[MemoryStatement]:
     """The agent's latest ``count`` events and thoughts that are not idle, the latest last.
 
     Latest by what happened; in ``stanford`` mode by last access, as the original has it.
@@ -113,14 +113,14 @@ def latest(
     statement = _LATEST_ACCESSED if mode == "stanford" else _LATEST
     parameters = {"group": group_id, "agent": agent_id, "count": count, "now": now}
     rows = connection.execute(statement, parameters).all()
-    return [Statement(row.node_id, row.embedding_key, user_id=row.told) for row in reversed(rows)]
+    return [MemoryStatement(row.node_id, row.embedding_key, user_id=row.private_to) for row in reversed(rows)]
 
 
-def users_told(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[UUID, str]:
+def private_users(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[UUID, str]:
     """Those of some memories that are visible to one user alone, with that user."""
     return {
         row.node_id: row.user_id
-        for row in connection.execute(_USERS_TOLD, {"group": group_id, "ids": list(node_ids)})
+        for row in connection.execute(_PRIVATE_USERS, {"group": group_id, "ids": list(node_ids)})
     }
 
 
@@ -139,9 +139,11 @@ def last_night(now: datetime, tz: str) -> datetime:
     return tonight if tonight <= local else tonight - timedelta(days=1)
 
 
-def next_scheduled(connection: Connection, name: AgentName, news: int, now: datetime) -> datetime | None:
+def next_scheduled(
+    connection: Connection, name: AgentName, new_events: int, now: datetime
+) -> datetime | None:
     """When an agent with so many new events reflects by schedule, in its time zone; None if it does not."""
-    if news < LEAST_NEW or not JOBS["reflect"].schedule(get_settings()).every:
+    if new_events < LEAST_NEW or not JOBS["reflect"].schedule(get_settings()).every:
         return None
     return last_night(now, time_zone(connection, *name)) + timedelta(days=1)
 
@@ -276,7 +278,8 @@ _CLOCK = text("""
     ) AS last
 """)
 _LATEST = text("""
-    SELECT node_id, embedding_key, CASE WHEN visibility IS DISTINCT FROM 'agent' THEN user_id END AS told
+    SELECT node_id, embedding_key,
+        CASE WHEN visibility IS DISTINCT FROM 'agent' THEN user_id END AS private_to
     FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND type IN ('event', 'thought') AND NOT is_idle
     AND archived_at IS NULL
@@ -284,7 +287,7 @@ _LATEST = text("""
       AND (expires_at IS NULL OR expires_at > :now)
     ORDER BY node_count DESC LIMIT :count
 """)
-_USERS_TOLD = text("""
+_PRIVATE_USERS = text("""
     SELECT node_id, user_id FROM memory_nodes
     WHERE group_id = :group AND node_id = ANY(:ids) AND user_id IS NOT NULL AND visibility IS DISTINCT
     FROM 'agent'
@@ -296,8 +299,8 @@ _ALREADY_THOUGHT = text("""
 """)
 # The original's order, backwards: retrieve.py sorts by last access, events before thoughts, the newest first.
 _LATEST_ACCESSED = text("""
-    SELECT n.node_id, n.embedding_key, CASE WHEN n.visibility IS DISTINCT
-    FROM 'agent' THEN n.user_id END AS told
+    SELECT n.node_id, n.embedding_key,
+        CASE WHEN n.visibility IS DISTINCT FROM 'agent' THEN n.user_id END AS private_to
     FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.type IN ('event', 'thought')
       AND position('idle' in n.embedding_key) = 0 AND n.archived_at IS NULL

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from models.db.base import EMPTY_LIST, NOW, Base, Timestamp
 
 
-class Reflection(Base):
+class ReflectionRow(Base):
     """One reflection of one agent, through all its attempts. Its id is part of its thoughts' ids.
 
     States: ``owed`` → ``running`` → ``done`` or ``nothing`` (``error`` says why); ``waiting`` between two

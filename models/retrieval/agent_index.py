@@ -24,8 +24,8 @@ from psycopg.rows import dict_row
 from sqlalchemy import Connection
 
 from engine.retrieval.corpus import FULL_CONTENT, NEIGHBOURS, NO_SESSION, Corpus, language_codes, with_hours
-from engine.retrieval.lexicon import Codes, Keywords, Lexicon, Statistics
-from engine.retrieval.ordering import Shown
+from engine.retrieval.lexicon import Codes, KeywordLists, Lexicon, Statistics
+from engine.retrieval.ordering import MemoryView
 from engine.retrieval.ranking import Candidates
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import STANDING_TRUST
@@ -34,10 +34,10 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import normalise
 from models.db.connection import driver, read_beside
 from models.db.rows import names
-from models.db.spans import telling
+from models.db.spans import statement_span
 from models.memory import filters
 from models.memory.agents import AgentRecord, Identity
-from models.memory.filters import KINDS, TYPES, Wanted
+from models.memory.filters import KINDS, TYPES, FilterValues
 from models.memory.tables import MemoryNode
 from models.retrieval import index_rows, records
 from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours
@@ -133,7 +133,7 @@ class AgentIndex:
         #: Each row's id as 16 bytes, and the way back.
         self._ids: list[bytes] = []
         self._row_of: dict[bytes, int] = {}
-        self._keywords = Keywords()
+        self._keywords = KeywordLists()
         self.sessions: dict[str | None, int] = {None: NO_SESSION}
         #: Codes by normalised name; and the same by each name as written.
         self.subjects = Codes()
@@ -164,8 +164,8 @@ class AgentIndex:
         return self.columns.size
 
     @property
-    def _whose(self) -> index_rows.Whose:
-        return index_rows.Whose(self.key.group_id, self.key.agent_id, self.key.model, self.key.user_id)
+    def _whose(self) -> index_rows.IndexScope:
+        return index_rows.IndexScope(self.key.group_id, self.key.agent_id, self.key.model, self.key.user_id)
 
     @property
     def complete(self) -> bool:
@@ -192,29 +192,29 @@ class AgentIndex:
         """In lower case."""
         return self._keywords[row]
 
-    def refresh(self, connection: Connection, seen: AgentRecord | None = None) -> None:
+    def refresh(self, connection: Connection, agent: AgentRecord | None = None) -> None:
         """Read what changed since the last look: rows from the database, access times from the other workers.
 
-        ``seen`` is the agent as it was just read: unchanged memories then cost no trip of their own.
+        ``agent`` is its record as it was just read: unchanged memories then cost no trip of their own.
         """
         if not self.horizon:
-            if seen is not None and seen.large and self.key.user_id is not None:
-                self._take([index_rows.told_rows(connection, self._whose, archived=self.key.archived)])
+            if agent is not None and agent.large and self.key.user_id is not None:
+                self._take([index_rows.visible_rows(connection, self._whose, archived=self.key.archived)])
             else:
-                self._read_all(connection, 0 if seen is None else seen.node_count)
-        elif seen is None or seen.changed_xid >= self.horizon:
+                self._read_all(connection, 0 if agent is None else agent.node_count)
+        elif agent is None or agent.changed_xid >= self.horizon:
             self._read_changed(connection)
         else:
-            self.horizon = seen.oldest_running
+            self.horizon = agent.oldest_running
         self._read_accesses(connection)
 
     def load(self, connection: Connection, node_ids: Iterable[UUID], past: Past | None = None) -> None:
         """Take in some of the agent's rows, once, as they are now or were."""
         ids = sorted(node_ids)  # the older first, as ids are made
         first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
-        named = partial(index_rows.named_rows, whose=self._whose, past=past)
-        rest = read_beside(partial(named, node_ids=second), connection)
-        self._take(read() for read in (partial(named, connection, node_ids=first), rest))
+        rows_of = partial(index_rows.rows_of_ids, whose=self._whose, past=past)
+        rest = read_beside(partial(rows_of, node_ids=second), connection)
+        self._take(read() for read in (partial(rows_of, connection, node_ids=first), rest))
         if past is None:
             self._read_accesses(connection)
 
@@ -233,18 +233,20 @@ class AgentIndex:
     def _read_changed(self, connection: Connection) -> None:
         key = self.key
         rows = index_rows.changed_rows(connection, self._whose, self.horizon)
-        known = self._positions(rows)
+        positions = self._positions(rows)
         # A row that is known gets its tokens only now (postings grow at their end alone), or leaves for the
         # archive.
-        here, archived = known >= 0, rows.numbers["archived"] & (not key.archived)
-        if (rows.has_tokens[here] & ~self.columns["has_tokens"][known[here]]).any() or archived[here].any():
+        here, archived = positions >= 0, rows.numbers["archived"] & (not key.archived)
+        if (rows.has_tokens[here] & ~self.columns["has_tokens"][positions[here]]).any() or archived[
+            here
+        ].any():
             expected = int(self.columns["node_count"].max())
             self._reset()
             self._read_all(connection, expected)
             return
-        wanted = ~archived
-        wanted[here] = self.columns["xid"][known[here]] != rows.numbers["xid"][here]
-        self._take([rows if wanted.all() else rows.only(wanted)])
+        mask = ~archived
+        mask[here] = self.columns["xid"][positions[here]] != rows.numbers["xid"][here]
+        self._take([rows if mask.all() else rows.only(mask)])
 
     def _read_accesses(self, connection: Connection) -> None:
         accesses, early = self._touched.read(), self._early
@@ -269,35 +271,38 @@ class AgentIndex:
         self._order.move(rows[later].tolist())
 
     def touch(self, node_ids: Iterable[bytes], at: float) -> None:
-        known = [row for node_id in node_ids if (row := self._row_of.get(node_id)) is not None]
-        if known:
+        rows = [row for node_id in node_ids if (row := self._row_of.get(node_id)) is not None]
+        if rows:
             last = self.columns["last_accessed"]
-            later = [row for row, before in zip(known, last[known].tolist(), strict=True) if before < at]
+            later = [row for row, before in zip(rows, last[rows].tolist(), strict=True) if before < at]
             last[later] = at
             self._order.move(later)
 
-    def select(self, wanted: Wanted) -> Rows:
+    def select(self, filter_values: FilterValues) -> Rows:
         """The rows that may be retrieved, in their order."""
-        allowed = self._allowed({name: value for name, value in wanted.items() if name != "include_expired"})
+        allowed = self._allowed(
+            {name: value for name, value in filter_values.items() if name != "include_expired"}
+        )
         # At a moment of each question's own.
-        unexpired = filters.passing(self, "include_expired", wanted.get("include_expired"))
+        unexpired = filters.passing(self, "include_expired", filter_values.get("include_expired"))
         return np.flatnonzero(allowed if unexpired is None else allowed & unexpired)
 
-    def superseded(self, wanted: Wanted) -> Rows:
+    def superseded(self, filter_values: FilterValues) -> Rows:
         """The rows that are left out only because something newer superseded them."""
-        if "superseded" not in wanted or not self.columns["superseded"].any():
+        if "superseded" not in filter_values or not self.columns["superseded"].any():
             return np.zeros(0, dtype=np.intp)
-        rows = self.select({name: value for name, value in wanted.items() if name != "superseded"})
+        rows = self.select({name: value for name, value in filter_values.items() if name != "superseded"})
         return np.asarray(rows[self.columns["superseded"][rows]])
 
-    def _allowed(self, wanted: Wanted) -> NDArray[np.bool_]:
+    def _allowed(self, filter_values: FilterValues) -> NDArray[np.bool_]:
         """The rows that pass: kept while no row changes."""
         key = tuple(
-            (name, tuple(value) if isinstance(value, list) else value) for name, value in wanted.items()
+            (name, tuple(value) if isinstance(value, list) else value)
+            for name, value in filter_values.items()
         )
         if key not in self._allowed_rows:
             allowed = np.ones(self.size, dtype=bool)
-            for name, value in wanted.items():
+            for name, value in filter_values.items():
                 if (passing := filters.passing(self, name, value)) is not None:
                     allowed &= passing
             if len(self._allowed_rows) >= KEPT_FILTERS:
@@ -434,7 +439,7 @@ class AgentIndex:
         for name in _KEPT:
             columns[name][positions] = rows.numbers[name]
         sessions = _coded(self.sessions, rows.sessions, lambda _: len(self.sessions) - 1)
-        told = (columns["type"][positions] != TYPES.index("thought")) & (
+        is_observation = (columns["type"][positions] != TYPES.index("thought")) & (
             columns["kind"][positions] == KINDS.index("memory")
         )
         who = _coded(
@@ -442,7 +447,7 @@ class AgentIndex:
         )
         columns["subject"][positions] = who
         columns["session"][positions] = np.where(
-            told, with_hours(sessions, columns["created"][positions], who), sessions
+            is_observation, with_hours(sessions, columns["created"][positions], who), sessions
         )
         columns["has_tokens"][positions] = rows.has_tokens
         of_another = np.fromiter((name is not None for name in rows.other_models), np.bool_, len(rows))
@@ -469,13 +474,13 @@ class Described:
     xid: int
     #: Those of a :class:`jiyi.protocol.retrieval.ScoredMemory` that are columns.
     fields: dict[str, Any]
-    #: What its place in an answer depends on.
-    shown: Shown
+    #: What its rank in an answer depends on.
+    ordering: MemoryView
 
     @classmethod
     def of(cls, xid: int, fields: dict[str, Any]) -> Described:
         evidence = fields["filling"] if fields["type"] == "thought" else []
-        shown = Shown(
+        ordering = MemoryView(
             fields["node_id"],
             fields["embedding_key"],
             fields["created_at"].timestamp(),
@@ -484,7 +489,7 @@ class Described:
             fields["user_id"],
             fields["trust"] >= STANDING_TRUST,
         )
-        return cls(xid, fields, shown)
+        return cls(xid, fields, ordering)
 
 
 #: Memories whose fields an index caches: the same ones are retrieved again and again.
@@ -493,41 +498,41 @@ CACHED = 1_000
 
 def describe(
     connection: Connection, index: AgentIndex, rows: Rows
-) -> tuple[dict[int, dict[str, Any]], dict[int, Shown]]:
-    """The fields of the index's rows, and what their places depend on, by row. Under the index's lock."""
-    wanted, xids = rows.tolist(), index.columns["xid"][rows].tolist()
+) -> tuple[dict[int, dict[str, Any]], dict[int, MemoryView]]:
+    """The fields of the index's rows, and what their ranks depend on, by row. Under the index's lock."""
+    positions, xids = rows.tolist(), index.columns["xid"][rows].tolist()
     accessed = index.columns["last_accessed"][rows].tolist()
     # Of many at once, as they were returned together.
     times = {at: datetime.fromtimestamp(at, UTC) for at in set(accessed)}
-    known = index.described
+    cache = index.described
     new = [
         index.node_id(row)
-        for row, xid in dict(zip(wanted, xids, strict=True)).items()
-        if row not in known or known[row].xid != xid
+        for row, xid in dict(zip(positions, xids, strict=True)).items()
+        if row not in cache or cache[row].xid != xid
     ]
     if new:
         with (
-            telling("SELECT … FROM memory_nodes"),
+            statement_span("SELECT … FROM memory_nodes"),
             driver(connection).cursor(binary=True, row_factory=dict_row) as cursor,
         ):
             for fields_of in cursor.execute(_DESCRIBE, {"group": index.key.group_id, "ids": new}):
-                known[index.row_of(fields_of["node_id"])] = Described.of(
+                cache[index.row_of(fields_of["node_id"])] = Described.of(
                     fields_of.pop("xid"), fields_of | _NOT_READ
                 )
-    fields, shown = {}, {}
-    for row, at in zip(wanted, accessed, strict=True):
-        described = known.get(row)
+    fields, orderings = {}, {}
+    for row, at in zip(positions, accessed, strict=True):
+        described = cache.get(row)
         if described is not None:  # not erased meanwhile
-            known.move_to_end(row)
+            cache.move_to_end(row)
             # The database hears of accesses later than the index.
             fields[row] = described.fields | {"last_accessed": times[at]}
             for state, of_it in _SINCE.items():
                 if not index.columns[state][row]:  # at the time that was asked about
                     fields[row] |= of_it
-            shown[row] = described.shown
-    while len(known) > CACHED:
-        known.popitem(last=False)
-    return fields, shown
+            orderings[row] = described.ordering
+    while len(cache) > CACHED:
+        cache.popitem(last=False)
+    return fields, orderings
 
 
 #: What only other questions read of a memory: see its fields.

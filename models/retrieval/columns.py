@@ -153,13 +153,13 @@ def store_vectors(columns: Columns, positions: Rows, rows: MemoryColumns, dimens
     fits, vectors = rows.vectors(columns["vector"].shape[1])
     columns["has_vector"][positions] = fits
     if fits.all() and (np.diff(positions) == 1).all():  # new rows, as they come: nothing is copied twice
-        stored = columns["vector"][positions[0] : positions[-1] + 1]
-        stored[:] = vectors
+        saved_vectors = columns["vector"][positions[0] : positions[-1] + 1]
+        saved_vectors[:] = vectors
     else:
         columns["vector"][positions[~fits]] = 0  # it may have had one by this model before
         columns["vector"][positions[fits]] = vectors
-        stored = columns["vector"][positions]
-    lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored, dtype=np.float64))
+        saved_vectors = columns["vector"][positions]
+    lengths = np.sqrt(np.einsum("ij,ij->i", saved_vectors, saved_vectors, dtype=np.float64))
     # Stored before such were refused: they would make every score infinite.
     if lengths.size and not lengths.max() <= MAX_LENGTH:
         far = positions[~(lengths <= MAX_LENGTH)]

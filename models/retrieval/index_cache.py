@@ -76,10 +76,10 @@ def make_room() -> None:
     with _lock:
         _bytes.update({key: _indexes[key].bytes_used for key in _used if key in _indexes})
         _used.clear()
-        taken = sum(_bytes.values())
-        while taken > get_settings().index_max_bytes and len(_indexes) > 1:
+        total = sum(_bytes.values())
+        while total > get_settings().index_max_bytes and len(_indexes) > 1:
             oldest = next(iter(_indexes))
-            taken -= _bytes.get(oldest, 0)
+            total -= _bytes.get(oldest, 0)
             _drop(oldest)
 
 
@@ -96,22 +96,22 @@ def report() -> None:
         return
     _reported_at = time.monotonic()
     indexes = held()
-    told = {
+    usage = {
         "indexes": len(indexes),
         "memories": sum(rows for _, rows, _ in indexes),
         "bytes": sum(used for *_, used in indexes),
         "limit_bytes": get_settings().index_max_bytes,
     }
-    valkey().set(valkey_keys.indexes(f"{platform.node()}:{os.getpid()}"), json.dumps(told), ex=REPORT_LIVES)
+    valkey().set(valkey_keys.indexes(f"{platform.node()}:{os.getpid()}"), json.dumps(usage), ex=REPORT_LIVES)
 
 
 def reports() -> dict[str, dict[str, int]]:
     """The last report of each worker: worker → indexes, memories, bytes, and the most bytes it may use."""
     names = sorted(cast("list[bytes]", list(valkey().scan_iter(valkey_keys.indexes("*"), count=1_000))))
-    told = [(name, cast("bytes | None", valkey().get(name))) for name in names]
+    entries = [(name, cast("bytes | None", valkey().get(name))) for name in names]
     return {
         name.decode().removeprefix(valkey_keys.indexes("")): json.loads(report_of)
-        for name, report_of in told
+        for name, report_of in entries
         if report_of is not None
     }
 

@@ -25,8 +25,8 @@ from engine.retrieval.ranking import Floats
 from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, is_pooled
-from models.db.spans import telling
-from models.memory.filters import ASKS, FILTERS, KINDS, NOT_ARCHIVED, REPLIES, TOLD, TYPES
+from models.db.spans import statement_span
+from models.memory.filters import ASKS, FILTERS, KINDS, NOT_ARCHIVED, REPLIES, TYPES, VISIBLE
 
 #: Rows aggregated into one value of each column. With more, the vectors take longer to send than to read:
 #: PostgreSQL allocates that much memory again each time. Those of 128 rows of 384 values are 200 kB.
@@ -97,15 +97,15 @@ class MemoryColumns:
     def has_tokens(self) -> NDArray[np.bool_]:
         return np.fromiter(map(bool, self.tokens), np.bool_, len(self.tokens))
 
-    def only(self, wanted: NDArray[np.bool_]) -> MemoryColumns:
+    def only(self, mask: NDArray[np.bool_]) -> MemoryColumns:
         sizes = self._vector_bytes()
         ends = np.cumsum(sizes)
-        places = np.flatnonzero(wanted).tolist()
+        places = np.flatnonzero(mask).tolist()
         return MemoryColumns(
-            numbers={name: values[wanted] for name, values in self.numbers.items()},
+            numbers={name: values[mask] for name, values in self.numbers.items()},
             sessions=[self.sessions[place] for place in places],
             subjects=[self.subjects[place] for place in places],
-            keywords=[to_json(list(compress(lists_of(self.keywords), wanted.tolist()))).decode()],
+            keywords=[to_json(list(compress(lists_of(self.keywords), mask.tolist()))).decode()],
             tokens=[self.tokens[place] for place in places],
             other_models=[self.other_models[place] for place in places],
             packed_vectors=b"".join(
@@ -139,7 +139,7 @@ class Past(NamedTuple):
     accessed: datetime
 
 
-class Whose(NamedTuple):
+class IndexScope(NamedTuple):
     """An agent's memories that are visible to the user, with the vectors of a model; without a user those
     visible to all.
     """
@@ -151,7 +151,7 @@ class Whose(NamedTuple):
 
 
 def all_rows(
-    connection: Connection, whose: Whose, *, archived: bool, expected: int, past: Past | None = None
+    connection: Connection, whose: IndexScope, *, archived: bool, expected: int, past: Past | None = None
 ) -> Iterator[MemoryColumns]:
     """All memories of an agent, archived ones if wanted, in parts of ``AT_ONCE`` numbers; at least one part.
 
@@ -173,12 +173,12 @@ def all_rows(
     starts = range(0, max(expected, 1), AT_ONCE)
     one_trip = len(starts) == 1 or is_pooled()  # not every PgBouncer knows how to do otherwise
     with nullcontext() if one_trip else driver(connection).pipeline():
-        asked = ask(0)
+        cursor = ask(0)
         for start in starts[1:]:
             following = ask(start)
-            yield _rows_of(asked)
-            asked = following
-        yield _rows_of(asked)
+            yield _rows_of(cursor)
+            cursor = following
+        yield _rows_of(cursor)
 
 
 def lists_of(packed: Sequence[str]) -> Iterator[list[str]]:
@@ -186,24 +186,24 @@ def lists_of(packed: Sequence[str]) -> Iterator[list[str]]:
     return chain.from_iterable(map(from_json, packed))
 
 
-def changed_rows(connection: Connection, whose: Whose, since: int) -> MemoryColumns:
+def changed_rows(connection: Connection, whose: IndexScope, since: int) -> MemoryColumns:
     """Those that transactions changed from ``since`` on, also archived ones."""
     return _read(connection, _CHANGED, whose, since=since)
 
 
-def named_rows(
-    connection: Connection, whose: Whose, node_ids: Sequence[UUID], past: Past | None = None
+def rows_of_ids(
+    connection: Connection, whose: IndexScope, node_ids: Sequence[UUID], past: Past | None = None
 ) -> MemoryColumns:
     query, moments = (_NAMED, {}) if past is None else (_NAMED_PAST, past._asdict())
     return _read(connection, query, whose, ids=list(node_ids), **moments)
 
 
-def told_rows(connection: Connection, whose: Whose, *, archived: bool) -> MemoryColumns:
-    """All memories of a large agent visible to the user, few rows among many; see :func:`few_told`."""
-    return _read(connection, _TOLD, whose, archived=archived)
+def visible_rows(connection: Connection, whose: IndexScope, *, archived: bool) -> MemoryColumns:
+    """All memories of a large agent visible to the user, few rows among many; see :func:`few_visible`."""
+    return _read(connection, _VISIBLE_LARGE, whose, archived=archived)
 
 
-def few_told(connection: Connection, whose: Whose, most: int) -> bool:
+def few_visible(connection: Connection, whose: IndexScope, most: int) -> bool:
     """Whether at most so many memories of a large agent are visible to the user."""
     with driver(connection).cursor(binary=True) as cursor:
         row = cursor.execute(_COUNT, {**whose._asdict(), "limit": most + 1}).fetchone()
@@ -211,7 +211,7 @@ def few_told(connection: Connection, whose: Whose, most: int) -> bool:
     return bool(row[0] <= most)
 
 
-def access_times(connection: Connection, whose: Whose, *, archived: bool) -> tuple[list[bytes], Floats]:
+def access_times(connection: Connection, whose: IndexScope, *, archived: bool) -> tuple[list[bytes], Floats]:
     """The ids of an agent's memories, and when each was accessed last, as the database knows it."""
     with driver(connection).cursor(binary=True) as cursor:
         packed = cursor.execute(_ACCESS_TIMES, {**whose._asdict(), "archived": archived}).fetchone()
@@ -221,12 +221,14 @@ def access_times(connection: Connection, whose: Whose, *, archived: bool) -> tup
     return np.frombuffer(node_ids or b"", id_type).tolist(), _seconds(np.frombuffer(times or b"", time_type))
 
 
-def _read(connection: Connection, query: sql.Composed, whose: Whose, **parameters: Any) -> MemoryColumns:
+def _read(connection: Connection, query: sql.Composed, whose: IndexScope, **parameters: Any) -> MemoryColumns:
     return _rows_of(_ask(connection, query, whose, **parameters))
 
 
-def _ask(connection: Connection, query: sql.Composed, whose: Whose, **parameters: Any) -> psycopg.Cursor[Any]:
-    with telling("SELECT … FROM memory_nodes"):
+def _ask(
+    connection: Connection, query: sql.Composed, whose: IndexScope, **parameters: Any
+) -> psycopg.Cursor[Any]:
+    with statement_span("SELECT … FROM memory_nodes"):
         return driver(connection).cursor(binary=True).execute(query, {**whose._asdict(), **parameters})
 
 
@@ -308,7 +310,7 @@ _READ_PAST = _READ | {
 }
 
 
-def _query(read: Mapping[str, str], wanted: sql.Composable) -> sql.Composed:
+def _query(read: Mapping[str, str], condition: sql.Composable) -> sql.Composed:
     return sql.SQL(
         f"""
         SELECT {", ".join(_GATHERED.values())} FROM (
@@ -319,10 +321,10 @@ def _query(read: Mapping[str, str], wanted: sql.Composable) -> sql.Composed:
                     vector
                 FROM memory_nodes n LEFT JOIN next_vectors v
                     ON v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = %(model)s
-                WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND
+                WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {VISIBLE} AND
         """  # noqa: S608 – our own names; values are parameters
         "{} ) n JOIN node_access a USING (node_id, group_id) ORDER BY n.node_count ) rows"
-    ).format(wanted)
+    ).format(condition)
 
 
 _BOUNDS = sql.SQL("""
@@ -335,8 +337,8 @@ _PARTS = """
 """
 
 
-def _in_parts(read: Mapping[str, str], wanted: LiteralString) -> sql.Composed:
-    return sql.SQL(_PARTS).format(parts=AT_ONCE // TOGETHER, rows=_query(read, _BOUNDS + sql.SQL(wanted)))
+def _in_parts(read: Mapping[str, str], condition: LiteralString) -> sql.Composed:
+    return sql.SQL(_PARTS).format(parts=AT_ONCE // TOGETHER, rows=_query(read, _BOUNDS + sql.SQL(condition)))
 
 
 _ALL = _in_parts(_READ, f"AND (%(archived)s OR {NOT_ARCHIVED})")
@@ -347,15 +349,15 @@ _ACCESS_TIMES = sql.SQL(f"""
     SELECT string_agg(uuid_send(a.node_id), ''::bytea), string_agg(timestamptz_send(a.last_accessed),
     ''::bytea)
     FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
-    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND (%(archived)s OR {NOT_ARCHIVED})
+    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {VISIBLE} AND (%(archived)s OR {NOT_ARCHIVED})
 """)  # noqa: S608 – as above
 _CHANGED = _query(_READ, sql.SQL("n.changed_xid >= %(since)s::text::xid8"))
 _NAMED = _query(_READ, sql.SQL("n.node_id = ANY(%(ids)s)"))
 _NAMED_PAST = _query(_READ_PAST, sql.SQL("n.node_id = ANY(%(ids)s)"))
-_TOLD = _query(_READ, sql.SQL(f"n.large AND (%(archived)s OR {NOT_ARCHIVED})"))
+_VISIBLE_LARGE = _query(_READ, sql.SQL(f"n.large AND (%(archived)s OR {NOT_ARCHIVED})"))
 _COUNT = sql.SQL(f"""
     SELECT count(*) FROM (
         SELECT FROM memory_nodes n WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large
-        AND {TOLD} LIMIT %(limit)s
-    ) told
+        AND {VISIBLE} LIMIT %(limit)s
+    ) visible
 """)  # noqa: S608 – as above

@@ -28,9 +28,9 @@ from engine.times.past import Span
 from jiyi.errors import ServiceError
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, read_beside
-from models.db.spans import telling
+from models.db.spans import statement_span
 from models.memory import filters
-from models.memory.filters import Wanted
+from models.memory.filters import FilterValues
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
 from models.retrieval.index_rows import Past
@@ -66,27 +66,27 @@ def candidates(
     connection: Connection,
     key: IndexKey,
     node_count: int,
-    wanted: Wanted,
-    sought: Iterable[CandidateSearch],
+    filter_values: FilterValues,
+    searches: Iterable[CandidateSearch],
     top_k: int,
     past: Past | None = None,
 ) -> AgentIndex:
-    """An index of the candidates for all that is sought; the agent has ``node_count`` memories."""
-    sought = list(sought)
-    searching = partial(_searching, key=key, node_count=node_count, wanted=wanted, top_k=top_k)
+    """An index of the candidates for all searches; the agent has ``node_count`` memories."""
+    searches = list(searches)
+    searching = partial(_searching, key=key, node_count=node_count, filter_values=filter_values, top_k=top_k)
 
     def having_words(another: Connection) -> tuple[list[list[UUID]], Mapping[str, int]]:
         with searching(another) as search:
-            return [search.with_words(text.tokens) for text in sought], search.known
+            return [search.with_words(text.tokens) for text in searches], search.frequencies
 
     words = read_beside(having_words, connection)
     with searching(connection) as search:
-        nearest = [search.nearest(text.vector) for text in sought]
-        of_days = [search.of_days(text.days, text.vector) for text in sought]
+        nearest = [search.nearest(text.vector) for text in searches]
+        of_days = [search.of_days(text.days, text.vector) for text in searches]
         newest = search.first("n.node_count DESC", max(NEWEST, top_k))
         most_important = search.first("coalesce(n.poignancy, 0) DESC", max(MOST_IMPORTANT, top_k))
         with_words, frequencies = words()
-        search.known |= frequencies
+        search.frequencies |= frequencies
         around = search.around(
             [node_id for node_ids in (*nearest, *with_words) for node_id in node_ids[:WITH_NEIGHBOURS]]
         )
@@ -99,11 +99,14 @@ def candidates(
 
 @contextmanager
 def _searching(
-    connection: Connection, key: IndexKey, node_count: int, wanted: Wanted, top_k: int
+    connection: Connection, key: IndexKey, node_count: int, filter_values: FilterValues, top_k: int
 ) -> Iterator[_Search]:
     raw = driver(connection)
-    with telling("SELECT … FROM memory_nodes"), raw.transaction():  # settings of the search hold as long
-        yield _Search(raw, key, node_count, wanted, top_k)
+    with (
+        statement_span("SELECT … FROM memory_nodes"),
+        raw.transaction(),
+    ):  # settings of the search hold as long
+        yield _Search(raw, key, node_count, filter_values, top_k)
 
 
 class _Search:
@@ -112,12 +115,12 @@ class _Search:
     """
 
     def __init__(
-        self, raw: psycopg.Connection, key: IndexKey, node_count: int, wanted: Wanted, top_k: int
+        self, raw: psycopg.Connection, key: IndexKey, node_count: int, filter_values: FilterValues, top_k: int
     ) -> None:
         self._raw, self._key, self._top_k = raw, key, top_k
-        self._where, self._parameters = _conditions(key, wanted)
-        #: In how many texts each term is that was asked about.
-        self.known: dict[str, int] = {}
+        self._where, self._parameters = _conditions(key, filter_values)
+        #: In how many texts each term of the query is.
+        self.frequencies: dict[str, int] = {}
         self.texts, self.tokens = node_count, self.containing([ALL_TERMS])[ALL_TERMS]
 
     def first(self, order: LiteralString, limit: int) -> list[UUID]:
@@ -146,8 +149,8 @@ class _Search:
         if not weights:
             return []
         limit = max(WITH_WORDS, self._top_k)
-        asked = {"terms": list(weights), "weights": list(weights.values()), "limit": limit}
-        return self._first_column(_WITH_WORDS.format(self._where), asked)
+        parameters = {"terms": list(weights), "weights": list(weights.values()), "limit": limit}
+        return self._first_column(_WITH_WORDS.format(self._where), parameters)
 
     def of_days(self, days: Sequence[Span], vector: Float32 | None) -> list[UUID]:
         """Those of some days: the nearest, then the newest of what has no vector to compare."""
@@ -172,36 +175,38 @@ class _Search:
         """What came right before and after in the same session, or without one."""
         furthest = len(NEIGHBOUR_SHARES)
         distances = list(range(-furthest, furthest + 1))
-        asked = {"ids": list(node_ids), "distances": distances}
-        return self._first_column(_AROUND.format(self._where), asked)
+        parameters = {"ids": list(node_ids), "distances": distances}
+        return self._first_column(_AROUND.format(self._where), parameters)
 
     def containing(self, tokens: Iterable[str]) -> Mapping[str, int]:
         """In how many of the agent's texts each term occurs; ``ALL_TERMS`` gives all occurrences of all."""
-        unknown = [token for token in tokens if token not in self.known]
+        unknown = [token for token in tokens if token not in self.frequencies]
         if unknown:
-            self.known.update(dict.fromkeys(unknown, 0))
+            self.frequencies.update(dict.fromkeys(unknown, 0))
             with self._raw.cursor(binary=True) as cursor:
-                self.known.update(
+                self.frequencies.update(
                     cursor.execute(_FREQUENCIES, self._parameters | {"terms": unknown}).fetchall()
                 )
-        return self.known
+        return self.frequencies
 
     def _rare(self, tokens: Sequence[str]) -> dict[str, float]:
         """Rarity of each of the rarest tokens that occur, up to ``MAX_TEXTS_OF_WORDS`` texts together."""
-        known = self.containing(tokens)
+        frequencies = self.containing(tokens)
         rarities, texts = dict[str, float](), 0
-        for term in sorted({term for term in tokens if known[term]}, key=lambda term: (known[term], term)):
-            texts += known[term]
+        for term in sorted(
+            {term for term in tokens if frequencies[term]}, key=lambda term: (frequencies[term], term)
+        ):
+            texts += frequencies[term]
             if texts > MAX_TEXTS_OF_WORDS:
                 break
-            rarities[term] = 1 / math.log2(1 + known[term])
+            rarities[term] = 1 / math.log2(1 + frequencies[term])
         return rarities
 
     def _index_is_ready(self, dimensions: int, limit: int) -> bool:
         """Whether there is an index of the model's vectors of this size; if so, its settings are made and
         read back.
         """
-        wanted = {
+        settings = {
             "hnsw.iterative_scan": "relaxed_order",
             "hnsw.max_scan_tuples": str(MAX_SCAN_TUPLES),
             "hnsw.scan_mem_multiplier": str(SCAN_MEM_MULTIPLIER),
@@ -212,9 +217,11 @@ class _Search:
                 return False
             # Loads the extension, without which a misspelt setting is accepted.
             cursor.execute("SELECT '[1]'::vector")
-            is_set = cursor.execute(_SET, {"names": list(wanted), "values": list(wanted.values())}).fetchall()
-        if dict(is_set) != wanted:
-            raise ServiceError(f"pgvector did not take its settings {wanted}: is it at least 0.8?")
+            is_set = cursor.execute(
+                _SET, {"names": list(settings), "values": list(settings.values())}
+            ).fetchall()
+        if dict(is_set) != settings:
+            raise ServiceError(f"pgvector did not take its settings {settings}: is it at least 0.8?")
         return True
 
     def _by_distance(
@@ -228,12 +235,12 @@ class _Search:
 
     def _not_folded_yet(self, vector: Float32, limit: int) -> list[UUID]:
         """Of those whose vector is still beside them, while a move to another model comes to its end."""
-        asked = {"model": self._key.model, "vector": vector, "limit": limit}
-        return self._first_column(_BESIDE.format(self._where), asked)
+        parameters = {"model": self._key.model, "vector": vector, "limit": limit}
+        return self._first_column(_BESIDE.format(self._where), parameters)
 
-    def _first_column(self, query: sql.Composed, asked: Parameters) -> list[UUID]:
+    def _first_column(self, query: sql.Composed, parameters: Parameters) -> list[UUID]:
         with self._raw.cursor(binary=True) as cursor:
-            return [row[0] for row in cursor.execute(query, self._parameters | asked)]
+            return [row[0] for row in cursor.execute(query, self._parameters | parameters)]
 
     def _ids(self, more: sql.Composable, order: sql.Composable, limit: int, **parameters: Any) -> list[UUID]:
         query = _IDS.format(self._where, more, order)
@@ -257,14 +264,13 @@ def _in_order_of_an_index(cursor: psycopg.Cursor[Any]) -> Iterator[None]:
     cursor.execute("SET LOCAL enable_sort TO DEFAULT")
 
 
-def _conditions(key: IndexKey, wanted: Wanted) -> tuple[sql.Composed, Parameters]:
-    """What ``AgentIndex.select`` asks for, in SQL."""
-    where: LiteralString = (
-        f"n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND {filters.conditions(wanted)}"
-    )
-    if "keywords" in wanted:  # by their index, see migration 0008
+def _conditions(key: IndexKey, filter_values: FilterValues) -> tuple[sql.Composed, Parameters]:
+    """The conditions of ``AgentIndex.select``, in SQL."""
+    passing = filters.conditions(filter_values)
+    where: LiteralString = f"n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND {passing}"
+    if "keywords" in filter_values:  # by their index, see migration 0008
         where += " AND n.node_id IN (SELECT jiyi_with_keywords(%(group)s, %(agent)s, %(keywords)s))"
-    return sql.Composed([sql.SQL(where)]), {**wanted, "group": key.group_id, "agent": key.agent_id}
+    return sql.Composed([sql.SQL(where)]), {**filter_values, "group": key.group_id, "agent": key.agent_id}
 
 
 _IDS = sql.SQL("SELECT n.node_id FROM memory_nodes n WHERE {} {} ORDER BY {} LIMIT %(limit)s")

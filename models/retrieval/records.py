@@ -59,10 +59,10 @@ LOOK_BACK = 60
 MAX_AGENTS = 10_000
 
 
-def options_of(asked: Question) -> dict[str, Any]:
+def options_of(question: Question) -> dict[str, Any]:
     """What a question says beside its texts that is no default; of a dialogue how many messages it has."""
-    options = asked.model_dump(mode="json", exclude_defaults=True, exclude=_NO_OPTIONS)
-    return options | ({"messages": len(asked.messages)} if asked.messages else {})
+    options = question.model_dump(mode="json", exclude_defaults=True, exclude=_NO_OPTIONS)
+    return options | ({"messages": len(question.messages)} if question.messages else {})
 
 
 def note(
@@ -81,8 +81,8 @@ def note(
     """
     if not get_settings().retrievals_kept:
         return
-    kept = [nodes[:RESULTS] for nodes in returned]
-    told = {
+    best = [nodes[:RESULTS] for nodes in returned]
+    record = {
         "retrieval_id": uuid7(),
         "group_id": actor.group_id,
         "agent_id": agent_id,
@@ -92,10 +92,10 @@ def note(
         "options": options,
         "ms": round(seconds * 1_000, 1),
         "found": [len(nodes) for nodes in returned],
-        "node_ids": [node_id for nodes in kept for node_id, _ in nodes],
-        "scores": [score for nodes in kept for _, score in nodes],
+        "node_ids": [node_id for nodes in best for node_id, _ in nodes],
+        "scores": [score for nodes in best for _, score in nodes],
     }
-    pipe.rpush(valkey_keys.RETRIEVALS, to_json(told, inf_nan_mode="null"))
+    pipe.rpush(valkey_keys.RETRIEVALS, to_json(record, inf_nan_mode="null"))
     pipe.ltrim(valkey_keys.RETRIEVALS, -WAITING, -1)
 
 
@@ -105,12 +105,12 @@ def flush() -> int:
     Safe to repeat because notes are taken out before they are written; losing those of a dead flush is
     harmless.
     """
-    written, kept = 0, get_settings().retrievals_kept
+    written, limit = 0, get_settings().retrievals_kept
     while waiting := cast("list[bytes] | None", valkey().lpop(valkey_keys.RETRIEVALS, BATCH)):
         with whole_service(), unit_of_work() as connection:  # the notes are everybody's
             agents = connection.execute(_WRITE, {"rows": f"[{b','.join(waiting).decode()}]"}).all()
             groups, names = [agent.group_id for agent in agents], [agent.agent_id for agent in agents]
-            connection.execute(_DROP, {"groups": groups, "agents": names, "kept": kept})
+            connection.execute(_DROP, {"groups": groups, "agents": names, "kept": limit})
         written += len(agents)
         if len(waiting) < BATCH:
             break
@@ -121,8 +121,8 @@ def listed(
     connection: Connection, group_id: str, agent_id: str | None, before: UUID | None, limit: int
 ) -> list[RetrievalRecord]:
     """The group's retrievals, or an agent's, newest first; those before an id."""
-    asked = {"group": group_id, "agent": agent_id, "before": before, "limit": limit}
-    rows = connection.execute(_LISTED, asked).mappings().all()
+    parameters = {"group": group_id, "agent": agent_id, "before": before, "limit": limit}
+    rows = connection.execute(_LISTED, parameters).mappings().all()
     ids = list({node_id for row in rows for node_id in row["node_ids"]})
     excerpts = {
         row.node_id: row.excerpt
@@ -173,14 +173,16 @@ def list_retrievals(context: Context, request: OfAgents) -> Rows[RetrievalRecord
     return page(rows, request.limit, lambda last: last.retrieval_id)
 
 
-def tell(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
-    """The memories were accessed at ``at`` (epoch seconds, maybe simulated)."""
+def publish_accesses(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
+    """Publish that the memories were accessed at ``at`` (epoch seconds, maybe simulated)."""
     with valkey().pipeline(transaction=False) as pipe:
-        tell_with(pipe, group_id, agent_id, node_ids, at)
+        publish_accesses_with(pipe, group_id, agent_id, node_ids, at)
         pipe.execute()
 
 
-def tell_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
+def publish_accesses_with(
+    pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float
+) -> None:
     """The same in a pipeline of the caller's."""
     key = valkey_keys.touched(group_id, agent_id)
     entry = to_json({"at": at, "ids": node_ids})
@@ -226,10 +228,10 @@ class Cursor:
 
     def read(self) -> list[Access]:
         accesses: list[Access] = []
-        news = cast(
+        entries = cast(
             "list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}")
         )
-        for place, fields in news:
+        for place, fields in entries:
             self._place = place.decode()
             entry = from_json(fields[b"touch"])
             ids = [bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]]

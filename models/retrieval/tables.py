@@ -46,7 +46,7 @@ class TermFrequency(Base):
     texts: Mapped[int] = mapped_column(BigInteger)
 
 
-class Retrieval(Base):
+class RetrievalRow(Base):
     """What was asked of an agent, by whom, and what it returned (:mod:`models.retrieval.records`)."""
 
     __tablename__ = "retrievals"

@@ -56,12 +56,12 @@ def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
     for number, store in enumerate(graph.stores):
         if store.type in BACKENDS:
             BACKENDS[store.type].check(context.group_id, store.config, f"memory[{number}].config")
-    done = [_declare(context, request, number, store) for number, store in enumerate(graph.stores)]
+    outcomes = [_declare(context, request, number, store) for number, store in enumerate(graph.stores)]
     _map(context.connection, context.group_id, request.graph, graph)
-    if any(store.change in ("made", "changed") for store in done):
-        changes = {store.name: store.change for store in done}
+    if any(store.change in ("made", "changed") for store in outcomes):
+        changes = {store.name: store.change for store in outcomes}
         context.audit(request.graph, stores=changes, nodes=sorted(graph.nodes)[:100])
-    return AppliedGraph(graph=request.graph, stores=done, nodes=len(graph.nodes))
+    return AppliedGraph(graph=request.graph, stores=outcomes, nodes=len(graph.nodes))
 
 
 @action("stores.schema")
@@ -116,13 +116,13 @@ def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
     The bytes that came with a message, as they came.
     """
     store = _need(context, request)
-    wanted = request.attachment_id
-    found = items.attachments(context.connection, store.store_id, [wanted])
-    if wanted not in found:
-        raise NotFound(f"attachment_id: the store {store.name!r} has no attachment {wanted}")
-    data, mime_type = found[wanted]
+    attachment_id = request.attachment_id
+    matches = items.attachments(context.connection, store.store_id, [attachment_id])
+    if attachment_id not in matches:
+        raise NotFound(f"attachment_id: the store {store.name!r} has no attachment {attachment_id}")
+    data, mime_type = matches[attachment_id]
     encoded = base64.b64encode(data).decode("ascii")
-    return AttachmentBytes(attachment_id=wanted, mime_type=mime_type, size=len(data), data=encoded)
+    return AttachmentBytes(attachment_id=attachment_id, mime_type=mime_type, size=len(data), data=encoded)
 
 
 @action("stores.load")
@@ -149,10 +149,10 @@ def update(context: Context, request: UpdateStore) -> WrittenItem:
     says nothing, is not stored; the answer says why.
     """
     store = _need(context, request)
-    done = BACKENDS[store.type].update(context, store, request)
-    if done.item_id is not None:
-        context.audit(store.name, item=done.item_id, role=request.role, run_id=store.run_id)
-    return done
+    result = BACKENDS[store.type].update(context, store, request)
+    if result.item_id is not None:
+        context.audit(store.name, item=result.item_id, role=request.role, run_id=store.run_id)
+    return result
 
 
 @action("stores.save")
@@ -162,10 +162,10 @@ def save(context: Context, request: StoreName) -> SavedStore:
     In the original's format. Without a path there is nothing to do: items are kept when they are stored.
     """
     store = _need(context, request)
-    done = saved_files.save(context.connection, store)
-    if done.path is not None:
-        context.audit(store.name, items=done.items, run_id=store.run_id)
-    return done
+    result = saved_files.save(context.connection, store)
+    if result.path is not None:
+        context.audit(store.name, items=result.items, run_id=store.run_id)
+    return result
 
 
 @action("stores.reindex")
@@ -175,9 +175,9 @@ def reindex(context: Context, request: StoreName) -> Count:
     Enqueues every item's vector, or every file; until that is done, items are found by their words.
     """
     store = _need(context, request)
-    owed = BACKENDS[store.type].reindex(context, store)
-    context.audit(store.name, owed=owed, run_id=store.run_id)
-    return Count(count=owed)
+    count = BACKENDS[store.type].reindex(context, store)
+    context.audit(store.name, owed=count, run_id=store.run_id)
+    return Count(count=count)
 
 
 @action("stores.delete")
@@ -203,7 +203,7 @@ def log(context: Context, request: LogOperation) -> Made:
     values = {"id": operation_id, "group": group_id, **request.model_dump(mode="json")}
     context.connection.execute(_LOG, values)
     context.audit(request.graph, operation=operation_id, node=request.node_id, type=request.operation_type)
-    told = {
+    details = {
         "graph": request.graph,
         "node": request.node_id,
         "operation": request.operation_type,
@@ -212,7 +212,7 @@ def log(context: Context, request: LogOperation) -> Made:
         "count": request.item_count,
         "ms": round(request.duration_ms, 1),
     }
-    context.after_commit(lambda: stream.publish(group_id, "store.used", **told))
+    context.after_commit(lambda: stream.publish(group_id, "store.used", **details))
     return Made(id=operation_id)
 
 

@@ -72,11 +72,11 @@ class SimpleBackend(Backend):
     def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
         """Store an output with what it answers; nothing without an output, or if it says next to nothing."""
         config: SimpleMemoryConfig = store.config
-        (given, said), attached = detach(request.input_snapshot, request.output_snapshot)
-        output = said.text if said else ""
+        (input_snapshot, output_snapshot), attached = detach(request.input_snapshot, request.output_snapshot)
+        output = output_snapshot.text if output_snapshot else ""
         if not output.strip():
             return WrittenItem(item_id=None, reason="there is no output")
-        inputs = request.inputs_text or (given.text if given else "")
+        inputs = request.inputs_text or (input_snapshot.text if input_snapshot else "")
         if config.fidelity == "devall":
             summary = summary_of(devall.key_content(inputs), devall.key_content(output))
         else:
@@ -87,8 +87,8 @@ class SimpleBackend(Backend):
         new = NewItem(
             content_summary=summary,
             metadata=metadata_of(request.role, inputs, attached, len(output)),
-            input_snapshot=given,
-            output_snapshot=said,
+            input_snapshot=input_snapshot,
+            output_snapshot=output_snapshot,
             attached=attached,
             once=True,
         )
@@ -120,16 +120,16 @@ class BlackboardBackend(Backend):
 
     def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
         """Note the output, else what went in; nothing if both are empty."""
-        (given, said), attached = detach(request.input_snapshot, request.output_snapshot)
-        noted = noted_text(request.inputs_text, given, said)
+        (input_snapshot, output_snapshot), attached = detach(request.input_snapshot, request.output_snapshot)
+        noted = noted_text(request.inputs_text, input_snapshot, output_snapshot)
         if not noted:
             return WrittenItem(item_id=None, reason="there is nothing to note")
         new = NewItem(
             key=f"bb_{uuid4()}",
             content_summary=noted,
             metadata=metadata_of(request.role, request.inputs_text, attached),
-            input_snapshot=given,
-            output_snapshot=said,
+            input_snapshot=input_snapshot,
+            output_snapshot=output_snapshot,
             attached=attached,
         )
         ids = items.insert(context.connection, store, new, rows.bump(context.connection, store.store_id))
@@ -153,7 +153,9 @@ class FileBackend(Backend):
         saved_files.load_index(context, store)
         context.enqueue(SCAN, [(store.store_id, store.group_id)])
 
-    def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:  # noqa: ARG002
+    def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
+        """Store nothing."""
+        del context, store, request
         return WrittenItem(item_id=None, reason="a store of files is only read")
 
     def reindex(self, context: Context, store: StoreRecord) -> int:
@@ -179,8 +181,8 @@ class Mem0Backend(Backend):
 
     def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
         """Enqueue the user's text to be sent, without the headers that say where it came from."""
-        given = request.input_snapshot.text if request.input_snapshot else ""
-        content = without_headers(request.inputs_text or given)
+        input_text = request.input_snapshot.text if request.input_snapshot else ""
+        content = without_headers(request.inputs_text or input_text)
         if not content:
             return WrittenItem(item_id=None, reason="the user said nothing")
         new = NewItem(content_summary=content, metadata=metadata_of(request.role, content, ()))

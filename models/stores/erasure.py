@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, select, text
 
-from models.erasure.parts import Part, Scrubbed, register
+from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.stores import reads
 from models.stores.tables import StoreItem
 
@@ -91,7 +91,7 @@ _READ_ANEW = text(
 _ROLE = StoreItem.item_metadata["agent_role"].astext
 
 register(
-    Part(
+    ErasurePart(
         scrubbed=SCRUBBED,
         agents=(select(_ROLE).where(StoreItem.group_id == bindparam("group"), _ROLE.is_not(None)),),
         delete_of_agents=delete_of_agents,

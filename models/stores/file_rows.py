@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
-from engine.stores.chunks import Chunk, Found, Known, Place, chunk_id, chunk_key
+from engine.stores.chunks import Chunk, FilePlace, KnownFile, ScannedFile, chunk_id, chunk_key
 from engine.stores.file_texts import FileState
 from models.stores.items import EMBED_ITEMS, of_store
 from models.stores.rows import StoreRecord
@@ -40,8 +40,8 @@ class FileRow:
     chunk_overlap: int | None
 
     @property
-    def place(self) -> Place:
-        return Place(self.source, self.path)
+    def place(self) -> FilePlace:
+        return FilePlace(self.source, self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,14 @@ class Outcome:
     chunks_count: int = 0
 
 
-def known(connection: Connection, store: StoreRecord, cut: Mapping[str, tuple[int, int, str]]) -> list[Known]:
+def known(
+    connection: Connection, store: StoreRecord, cut: Mapping[str, tuple[int, int, str]]
+) -> list[KnownFile]:
     """All files of a store. ``cut``: by source how its files are cut now: size, overlap, encoding."""
     return [
-        Known(
+        KnownFile(
             row.file_id,
-            Place(row.source, row.path),
+            FilePlace(row.source, row.path),
             row.size,
             row.modified_ns,
             row.file_hash,
@@ -81,18 +83,23 @@ def find(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> dic
     return {row.file_id: FileRow(*row) for row in rows}
 
 
-def add(connection: Connection, store: StoreRecord, found: Sequence[Found]) -> list[UUID]:
+def add(connection: Connection, store: StoreRecord, files: Sequence[ScannedFile]) -> list[UUID]:
     """New files, to be indexed. Returns the ids of those that nobody else added meanwhile."""
     places = {
-        "ids": [uuid7() for _ in found],
-        "sources": [file.place.source for file in found],
-        "paths": [file.place.path for file in found],
+        "ids": [uuid7() for _ in files],
+        "sources": [file.place.source for file in files],
+        "paths": [file.place.path for file in files],
     }
     return list(connection.execute(_ADD, {**of_store(store), **places}).scalars())
 
 
 def move(
-    connection: Connection, store: StoreRecord, revision: int, file_id: UUID, to: Found, day: datetime | None
+    connection: Connection,
+    store: StoreRecord,
+    revision: int,
+    file_id: UUID,
+    to: ScannedFile,
+    day: datetime | None,
 ) -> list[UUID]:
     """A file is at another place: its chunks get the ids that belong there, and keep their vectors.
 
@@ -112,8 +119,8 @@ def move(
     ]
     if rows:
         connection.execute(_MOVE_CHUNK, rows)
-    seen = {"size": to.size, "modified": to.modified_ns}
-    connection.execute(_MOVE, {**where, **to.place._asdict(), **seen})
+    stat = {"size": to.size, "modified": to.modified_ns}
+    connection.execute(_MOVE, {**where, **to.place._asdict(), **stat})
     return [new_id for chunk, new_id in zip(chunks, new_ids, strict=True) if not chunk.embedded]
 
 
@@ -142,8 +149,8 @@ def is_there(connection: Connection, group_id: str, file_id: UUID) -> bool:
 
 def touch(connection: Connection, group_id: str, file_id: UUID, size: int, modified_ns: int) -> None:
     """A file was read, and had the bytes that are indexed."""
-    seen = {"size": size, "modified": modified_ns}
-    connection.execute(_TOUCH, {"group": group_id, "file": file_id, **seen})
+    stat = {"size": size, "modified": modified_ns}
+    connection.execute(_TOUCH, {"group": group_id, "file": file_id, **stat})
 
 
 def write_outcome(connection: Connection, group_id: str, file_id: UUID, outcome: Outcome) -> None:
@@ -164,8 +171,8 @@ def write_chunks(
     Returns the ids of the chunks that still need a vector.
     """
     hashes = {"hashes": [chunk.content_hash for chunk in chunks]}
-    known = connection.execute(_VECTORS, {**of_store(store), **hashes}).all()
-    vectors = {row.content_hash: (row.embedding, row.embedding_model) for row in known}
+    existing = connection.execute(_VECTORS, {**of_store(store), **hashes}).all()
+    vectors = {row.content_hash: (row.embedding, row.embedding_model) for row in existing}
     drop_chunks(connection, store.group_id, [file_id])
     rows = []
     for chunk in chunks:
@@ -198,8 +205,8 @@ def note_saved(connection: Connection, store_id: UUID) -> None:
 
 def is_to_be_saved(connection: Connection, store: StoreRecord) -> bool:
     """Whether a store's index is complete, and another than what was saved."""
-    asked = {**of_store(store), "index": INDEX, "embed": EMBED_ITEMS}
-    return bool(connection.execute(_TO_SAVE, asked).scalar_one_or_none())
+    parameters = {**of_store(store), "index": INDEX, "embed": EMBED_ITEMS}
+    return bool(connection.execute(_TO_SAVE, parameters).scalar_one_or_none())
 
 
 def make_due(connection: Connection, store: StoreRecord) -> list[UUID]:

@@ -23,7 +23,7 @@ from jiyi.settings import get_settings
 from jiyi.stores.snapshots import MAX_ATTACHMENTS, Attached, held_in, reattach
 from jiyi.stores.types import EmbeddingConfig
 from jiyi.text.words import content_digest, tokens
-from models.operations.embedding_models import owes_vectors
+from models.operations.embedding_models import enqueues_vectors
 from models.stores import rows
 from models.stores.rows import StoreRecord
 from models.stores.tables import StoreItem
@@ -86,8 +86,10 @@ def insert(
     if row is None:
         return None
     if new.attached:
-        kept = [{**of_store(store), **one.note.model_dump(), "data": one.data} for one in new.attached]
-        connection.execute(_KEEP_ATTACHMENT, kept)
+        attachment_rows = [
+            {**of_store(store), **one.note.model_dump(), "data": one.data} for one in new.attached
+        ]
+        connection.execute(_KEEP_ATTACHMENT, attachment_rows)
         size = int(connection.execute(_ATTACHMENTS_SIZE, of_store(store)).scalar_one())
         if size > MAX_ATTACHMENTS:
             raise InvalidRequest(
@@ -118,9 +120,9 @@ def latest(
     since: datetime | None = None,
 ) -> list[Row[Any]]:
     """The newest items, newest first, from before a position, and not older than ``since``."""
-    wanted = _ROWS if before is None else _ROWS.where(_I.position < before)
-    wanted = wanted if since is None else wanted.where(_I.created_at >= since)
-    return list(connection.execute(wanted.order_by(_I.position.desc()).limit(most), of_store(store)).all())
+    statement = _ROWS if before is None else _ROWS.where(_I.position < before)
+    statement = statement if since is None else statement.where(_I.created_at >= since)
+    return list(connection.execute(statement.order_by(_I.position.desc()).limit(most), of_store(store)).all())
 
 
 def by_positions(connection: Connection, store: StoreRecord, positions: Sequence[int]) -> dict[int, Row[Any]]:
@@ -147,13 +149,13 @@ def waiting(connection: Connection, store: StoreRecord) -> list[UUID]:
 
 def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector: bool = False) -> MemoryItem:
     """The item of a row; ``whole``: with the bytes of its attachments."""
-    held = attachments(connection, row.store_id, row.attachments) if whole and row.attachments else {}
+    blobs = attachments(connection, row.store_id, row.attachments) if whole and row.attachments else {}
 
-    def shot(stored: Mapping[str, Any] | None) -> Snapshot | None:
-        snapshot = None if stored is None else Snapshot.model_validate(stored)
+    def shot(payload: Mapping[str, Any] | None) -> Snapshot | None:
+        snapshot = None if payload is None else Snapshot.model_validate(payload)
         return (
-            reattach(snapshot, lambda sha256: held[sha256][0] if sha256 in held else None)
-            if snapshot and held
+            reattach(snapshot, lambda sha256: blobs[sha256][0] if sha256 in blobs else None)
+            if snapshot and blobs
             else snapshot
         )
 
@@ -182,7 +184,7 @@ def of_store(store: StoreRecord) -> Mapping[str, str | UUID]:
 
 
 @dataclass(frozen=True, slots=True)
-class OwedItem:
+class PendingItem:
     """An item without a vector of its store's embedder, or one that waits to be sent."""
 
     item_id: UUID
@@ -191,15 +193,15 @@ class OwedItem:
     content_hash: bytes
 
 
-def owed(connection: Connection, item_ids: Sequence[UUID]) -> list[OwedItem]:
+def pending_items(connection: Connection, item_ids: Sequence[UUID]) -> list[PendingItem]:
     """Those of the items that are there, oldest first."""
     return [
-        OwedItem(row.item_id, row.store_id, row.content_summary, bytes(row.content_hash))
-        for row in connection.execute(_OWED, {"ids": list(item_ids)})
+        PendingItem(row.item_id, row.store_id, row.content_summary, bytes(row.content_hash))
+        for row in connection.execute(_PENDING, {"ids": list(item_ids)})
     ]
 
 
-def delete(connection: Connection, sent: Sequence[OwedItem]) -> None:
+def delete(connection: Connection, sent: Sequence[PendingItem]) -> None:
     """They are mem0's now."""
     connection.execute(_DELETE, {"ids": [item.item_id for item in sent]})
 
@@ -224,11 +226,13 @@ def embed(
     revision = rows.bump_if_there(connection, store_id)
     if revision is None:
         return
-    made = {"store": store_id, "model": model, "revision": revision}
+    common = {"store": store_id, "model": model, "revision": revision}
     if vectors:
-        connection.execute(_FILL, [{**made, "id": key, "vector": vector} for key, vector in vectors.items()])
+        connection.execute(
+            _FILL, [{**common, "id": key, "vector": vector} for key, vector in vectors.items()]
+        )
     if same:
-        connection.execute(_COPY, {**made, "ids": list(same)})
+        connection.execute(_COPY, {**common, "ids": list(same)})
 
 
 def without(connection: Connection, item_ids: Sequence[UUID], models: Mapping[UUID, str]) -> list[UUID]:
@@ -239,28 +243,28 @@ def without(connection: Connection, item_ids: Sequence[UUID], models: Mapping[UU
     ]
 
 
-@owes_vectors(EMBED_ITEMS)
-def owe_all(connection: Connection, _model: str) -> int:
+@enqueues_vectors(EMBED_ITEMS)
+def enqueue_all(connection: Connection, _model: str) -> int:
     """Enqueue vectors for items of stores with the deployment's embedder, after a move to another model."""
-    return connection.execute(_OWE_ALL, {"kind": EMBED_ITEMS}).rowcount
+    return connection.execute(_ENQUEUE_ALL, {"kind": EMBED_ITEMS}).rowcount
 
 
-def check_embedder(given: EmbeddingConfig | None, path: str) -> None:
+def check_embedder(config: EmbeddingConfig | None, path: str) -> None:
     """Raises :class:`ConfigError`: something is missing, or its address is in a private network."""
-    if given is None or given.provider == "deployment":
+    if config is None or config.provider == "deployment":
         return
-    key = "" if given.api_key is None else given.api_key.get_secret_value()
-    wrong = declaration_problem(vendor(given), given.model, given.base_url or "", key)
+    key = "" if config.api_key is None else config.api_key.get_secret_value()
+    wrong = declaration_problem(vendor(config), config.model, config.base_url or "", key)
     if wrong is not None:
         raise ConfigError(f"{path}.{wrong}")
-    address = given.base_url or (PRESETS[given.provider].base_url if given.provider in PRESETS else "")
+    address = config.base_url or (PRESETS[config.provider].base_url if config.provider in PRESETS else "")
     if address and address != get_settings().embedder_base_url and (why := check_public(address)) is not None:
         raise ConfigError(f"{path}.base_url: {why}")
 
 
-def vendor(given: EmbeddingConfig) -> str:
+def vendor(config: EmbeddingConfig) -> str:
     """The provider by the name that :mod:`engine.providers` has for it."""
-    return "fastembed" if given.provider == "local" else given.provider
+    return "fastembed" if config.provider == "local" else config.provider
 
 
 _INSERT = text("""
@@ -313,7 +317,7 @@ _DROP_ATTACHMENTS = text("""
         AND i.attachments @> ARRAY[a.sha256]
     )
 """)
-_OWED = text("""
+_PENDING = text("""
     SELECT item_id, store_id, content_summary, content_hash FROM store_items WHERE item_id = ANY(:ids)
     ORDER BY position
 """)
@@ -340,7 +344,7 @@ _COPY = text("""
     WHERE i.item_id = ANY(:ids) AND i.store_id = :store AND i.content_hash = o.content_hash
 """)
 _WITHOUT = text("SELECT item_id, store_id, embedding_model FROM store_items WHERE item_id = ANY(:ids)")
-_OWE_ALL = text("""
+_ENQUEUE_ALL = text("""
     INSERT INTO pending_work (kind, subject_id, group_id)
     SELECT :kind, i.item_id, i.group_id
     FROM store_items i JOIN stores s ON s.group_id = i.group_id AND s.store_id = i.store_id

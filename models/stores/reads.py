@@ -53,7 +53,7 @@ def page_of_items(connection: Connection, group_id: str, query: ItemsQuery) -> R
     """A page of items, newest first, without the bytes of their attachments."""
     store = rows.need(connection, group_id, query.name, query.run_id)
     latest = items.latest(connection, store, query.limit + 1, query.place(BY_POSITION))
-    shown = [
+    listing = [
         ListedItem(
             **items.item_of(connection, row, whole=False).model_dump(),
             position=row.position,
@@ -61,7 +61,7 @@ def page_of_items(connection: Connection, group_id: str, query: ItemsQuery) -> R
         )
         for row in latest
     ]
-    return page(shown, query.limit, lambda last: last.position)
+    return page(listing, query.limit, lambda last: last.position)
 
 
 def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> Rows[ListedFile]:
@@ -82,9 +82,9 @@ def operations(connection: Connection, group_id: str, limit: int) -> list[JsonOb
     return records(connection, _OPERATIONS, group=group_id, limit=limit)
 
 
-def _described(found: StoreState) -> StoreState:
-    known = store_type(found.type)
-    return found.model_copy(update={"summary": "" if known is None else known.summary})
+def _described(store: StoreState) -> StoreState:
+    kind = store_type(store.type)
+    return store.model_copy(update={"summary": "" if kind is None else kind.summary})
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,12 +61,12 @@ def need(connection: Connection, group_id: str, name: str, run_id: str = "") -> 
         raise NotFound(
             f"name: the group {group_id!r} has no store {name!r}: declare it with `jiyi stores apply`"
         )
-    return _kept(row)
+    return _record(row)
 
 
 def by_ids(connection: Connection, store_ids: list[UUID]) -> dict[UUID, StoreRecord]:
     """Those of the stores that there are in the current scope."""
-    return {row.store_id: _kept(row) for row in connection.execute(_BY_IDS, {"ids": store_ids})}
+    return {row.store_id: _record(row) for row in connection.execute(_BY_IDS, {"ids": store_ids})}
 
 
 def declare(
@@ -77,14 +77,14 @@ def declare(
     Raises:
         TypeChanged: the group, or the run, has a store of this name and another type.
     """
-    shown, secret = part(config)
+    public, secret = part(config)
     place = {"group": group_id, "run": run_id, "name": name}
     row = connection.execute(_LOCK, place).one_or_none()
     if row is not None and row.type != kind:
         raise TypeChanged(row.type)
-    if row is not None and row.config == shown and opened(group_id, row.secrets) == secret:
+    if row is not None and row.config == public and opened(group_id, row.secrets) == secret:
         return row.store_id, "unchanged"
-    values = {"config": shown, "secrets": sealed(group_id, secret), **place}
+    values = {"config": public, "secrets": sealed(group_id, secret), **place}
     if row is not None:
         connection.execute(_CHANGE, {**values, "id": row.store_id})
         return row.store_id, "changed"
@@ -122,7 +122,7 @@ def delete(connection: Connection, store_id: UUID) -> None:
     connection.execute(_DELETE, {"id": store_id})
 
 
-def _kept(row: Row[Any]) -> StoreRecord:
+def _record(row: Row[Any]) -> StoreRecord:
     kind = store_type(row.type)
     assert kind is not None, "it was declared by this service"
     config = joined(row.config, opened(row.group_id, row.secrets))
@@ -137,25 +137,25 @@ def _kept(row: Row[Any]) -> StoreRecord:
 
 def part(config: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
     """A configuration as declared in two: with secrets hidden, and the secrets alone by their path."""
-    shown: dict[str, Any] = {}
+    public: dict[str, Any] = {}
     secret: dict[str, Any] = {}
     for name, value in config.items():
         if name in SECRET_FIELDS and value:
-            shown[name], secret[name] = HIDDEN, str(value)
+            public[name], secret[name] = HIDDEN, str(value)
         elif isinstance(value, Mapping):
-            shown[name], inner = part(value)
+            public[name], inner = part(value)
             if inner:
                 secret[name] = inner
         else:
-            shown[name] = value
-    return shown, secret
+            public[name] = value
+    return public, secret
 
 
-def joined(shown: Mapping[str, Any], secret: Mapping[str, Any]) -> JsonObject:
+def joined(public: Mapping[str, Any], secret: Mapping[str, Any]) -> JsonObject:
     """The configuration as it was declared."""
     return {
         name: joined(value, secret.get(name, {})) if isinstance(value, Mapping) else secret.get(name, value)
-        for name, value in shown.items()
+        for name, value in public.items()
     }
 
 
@@ -164,16 +164,16 @@ def sealed(group_id: str, secret: Mapping[str, Any]) -> bytes | None:
     return _cipher(group_id).encrypt(json.dumps(secret).encode()) if secret else None
 
 
-def opened(group_id: str, stored: bytes | None) -> JsonObject:
+def opened(group_id: str, ciphertext: bytes | None) -> JsonObject:
     """Secrets as they were declared.
 
     Raises:
         EmbeddingUnavailable: they were encrypted with another ``JIYI_SECRET_KEY``.
     """
-    if stored is None:
+    if ciphertext is None:
         return {}
     try:
-        secrets: dict[str, Any] = json.loads(_cipher(group_id).decrypt(bytes(stored)))
+        secrets: dict[str, Any] = json.loads(_cipher(group_id).decrypt(bytes(ciphertext)))
     except InvalidToken:
         raise EmbeddingUnavailable(
             "the secrets of a store were kept with another JIYI_SECRET_KEY: apply its graph again"

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from engine.stores.children import parse
-from engine.stores.chunks import Found, Place, chunk_of
+from engine.stores.chunks import FilePlace, ScannedFile, chunk_of
 from engine.stores.items import model_name
-from engine.stores.limits import Refused
+from engine.stores.limits import RefusedDocument
 from engine.stores.saved_files import (
     LIMITS,
     MAX_FILE,
@@ -56,7 +56,7 @@ ASIDE = ".corrupt-"
 #: Of a file's name, in the names of files beside it: of four bytes each they leave room for what is added.
 MAX_KEPT_CHARS = 50
 #: Texts and vectors, in order, by source and path.
-_Files = dict[Place, list[tuple[str, NDArray[np.float32] | None]]]
+_Files = dict[FilePlace, list[tuple[str, NDArray[np.float32] | None]]]
 SETTING = "JIYI_STORE_ROOTS"
 #: In the home, the folder with one folder for each group.
 OWN_FOLDER = "stores"
@@ -70,7 +70,7 @@ def check_path(group_id: str, path: str | None, field: str) -> None:
     """Raises :class:`ConfigError` unless the file may be written where it is to be."""
     if path is None:
         return
-    target = kept_path(group_id, path, field)
+    target = storage_path(group_id, path, field)
     folder = next(parent for parent in target.parents if parent.exists())
     written = [folder, target] if target.exists() else [folder]
     if not folder.is_dir() or not all(os.access(one, os.W_OK) for one in written):
@@ -86,20 +86,20 @@ def load_items(context: Context, store: StoreRecord, *, once: bool) -> None:
     if store.loaded or store.config.path is None:
         return
     revision, path = rows.mark_loaded(connection, store.store_id), _path(store)
-    owed: list[tuple[UUID, str]] = []
+    pending: list[tuple[UUID, str]] = []
     try:
         with connection.begin_nested(), closing(_parts(path, "items")) as loaded:
             for part in loaded:
                 new = _new(MemoryItem.model_validate(part), once=once)
-                stored = items.insert(connection, store, new, revision)
-                if stored is not None:
-                    owed.append((stored[0], store.group_id))
+                new_ids = items.insert(connection, store, new, revision)
+                if new_ids is not None:
+                    pending.append((new_ids[0], store.group_id))
     except CorruptStoreFile as error:
         _set_aside(connection, store, path, error)
         return
     items.trim(connection, store, store.config.max_items)
     if once:
-        context.enqueue(items.EMBED_ITEMS, owed)
+        context.enqueue(items.EMBED_ITEMS, pending)
 
 
 def save(connection: Connection, store: StoreRecord) -> SavedStore:
@@ -115,7 +115,7 @@ def save(connection: Connection, store: StoreRecord) -> SavedStore:
 
 def _path(store: StoreRecord) -> Path:
     field = "index_path" if store.type == "file" else "memory_path"
-    return kept_path(store.group_id, store.config.path, f"{store.name}.{field}")
+    return storage_path(store.group_id, store.config.path, f"{store.name}.{field}")
 
 
 def _item_parts(connection: Connection, store: StoreRecord) -> Iterator[str]:
@@ -164,7 +164,7 @@ def _parts(path: Path, parser: str) -> Generator[Any]:
             yield from parse(parser, file, LIMITS)
     except FileNotFoundError:
         return
-    except Refused as refused:
+    except RefusedDocument as refused:
         raise CorruptStoreFile(refused.reason) from None
     except OSError as error:
         raise ConfigError(f"memory_path: {path.name!r} cannot be read: {error.strerror}") from None
@@ -182,14 +182,14 @@ def _set_aside(connection: Connection, store: StoreRecord, path: Path, error: Co
 def _new(item: MemoryItem, *, once: bool) -> NewItem:
     """Raises :class:`CorruptStoreFile` for an item that nobody could have stored."""
     try:
-        (given, output), attached = detach(item.input_snapshot, item.output_snapshot)
+        (input_snapshot, output), attached = detach(item.input_snapshot, item.output_snapshot)
     except InvalidRequest as error:
         raise CorruptStoreFile(f"item {item.id[:100]!r}: {error}") from None
     return NewItem(
         key=item.id,
         content_summary=item.content_summary,
         metadata=item.metadata,
-        input_snapshot=given,
+        input_snapshot=input_snapshot,
         output_snapshot=output,
         attached=attached,
         once=once,
@@ -238,34 +238,37 @@ def _index(path: Path) -> tuple[str | None, _Files]:
         if "model" in part:
             model = part["model"]
             continue
-        made = part["vector"]
-        vector = _unit(np.frombuffer(b64decode(made), dtype=np.float64)) if made else None
-        files.setdefault(Place(part["source"], part["path"]), []).append((part["text"], vector))
+        encoded = part["vector"]
+        vector = _unit(np.frombuffer(b64decode(encoded), dtype=np.float64)) if encoded else None
+        files.setdefault(FilePlace(part["source"], part["path"]), []).append((part["text"], vector))
     return model, files
 
 
 def _take_over(connection: Connection, store: StoreRecord, revision: int, model: str, files: _Files) -> None:
     """Each file is read again before its chunks count: what is spared are the vectors of equal texts."""
     active = embedding_models.active_model(connection)
-    known = active.dimensions if active is not None and model == _model(connection, store) else None
+    dimensions = active.dimensions if active is not None and model == _model(connection, store) else None
     for place, contents in files.items():
-        chunks = [chunk_of(store.store_id, place, number, said) for number, (said, _) in enumerate(contents)]
-        for file_id in file_rows.add(connection, store, [Found(place, 0, 0)]):
+        chunks = [
+            chunk_of(store.store_id, place, number, chunk_text)
+            for number, (chunk_text, _) in enumerate(contents)
+        ]
+        for file_id in file_rows.add(connection, store, [ScannedFile(place, 0, 0)]):
             file_rows.write_chunks(connection, store, file_id, revision, chunks, {"file_path": place.path})
         vectors = [
             {"id": chunk.item_id, "vector": vector, "model": model}
             for chunk, (_, vector) in zip(chunks, contents, strict=True)
             if vector is not None
-            and known in (None, vector.size)  # of another size: nothing could be compared with it
+            and dimensions in (None, vector.size)  # of another size: nothing could be compared with it
         ]
         if vectors:
             connection.execute(_FILL, vectors)
 
 
-def _unit(given: NDArray[np.float64]) -> Float32 | None:
+def _unit(vector: NDArray[np.float64]) -> Float32 | None:
     """As long as 1; None where it is none that could be compared."""
-    length = float(np.linalg.norm(given))
-    return (given / length).astype(np.float32) if np.isfinite(length) and length > 0 else None
+    length = float(np.linalg.norm(vector))
+    return (vector / length).astype(np.float32) if np.isfinite(length) and length > 0 else None
 
 
 def _files(connection: Connection, store: StoreRecord) -> Iterator[tuple[str, IndexedFile]]:
@@ -278,11 +281,11 @@ def _files(connection: Connection, store: StoreRecord) -> Iterator[tuple[str, In
 
 def _model(connection: Connection, store: StoreRecord) -> str | None:
     """The model of the store's vectors: the deployment's, or, of its own embedder, that of the latest."""
-    given: EmbeddingConfig = store.config.embedding
-    if given.provider != "deployment":
+    config: EmbeddingConfig = store.config.embedding
+    if config.provider != "deployment":
         return connection.execute(_LATEST_MODEL, items.of_store(store)).scalar_one_or_none()
     active = embedding_models.active_model(connection)
-    return None if active is None else model_name(active.model, given.params)
+    return None if active is None else model_name(active.model, config.params)
 
 
 def roots(group_id: str, *, written: bool = False) -> list[Path]:
@@ -292,11 +295,11 @@ def roots(group_id: str, *, written: bool = False) -> list[Path]:
     default of the setting, the service's own pages, is for reading alone.
     """
     names = [name.strip() for name in get_settings().store_roots.split(os.pathsep) if name.strip()]
-    given = [Path(name.replace("{group}", _file_name(group_id))).resolve() for name in names]
+    folders = [Path(name.replace("{group}", _file_name(group_id))).resolve() for name in names]
     if not written:
-        return given
-    named = given if "store_roots" in get_settings().model_fields_set else []
-    return [own_folder(group_id).resolve(), *named]
+        return folders
+    writable = folders if "store_roots" in get_settings().model_fields_set else []
+    return [own_folder(group_id).resolve(), *writable]
 
 
 def is_within(path: Path, allowed: Sequence[Path]) -> bool:
@@ -306,19 +309,19 @@ def is_within(path: Path, allowed: Sequence[Path]) -> bool:
     not open what the service keeps, and what stores are saved to is no source of another one.
     """
     home = get_settings().home.resolve()
-    kept = path.is_relative_to(home)
+    is_internal = path.is_relative_to(home)
     return not any(path.is_relative_to(tree) for tree in PSEUDO) and any(
-        path.is_relative_to(folder) and (not kept or folder.is_relative_to(home)) for folder in allowed
+        path.is_relative_to(folder) and (not is_internal or folder.is_relative_to(home)) for folder in allowed
     )
 
 
-def kept_files(connection: Connection, group_id: str) -> set[Path]:
+def storage_paths(connection: Connection, group_id: str) -> set[Path]:
     """What the group's stores are saved to, resolved: no source, or an index would be in the next one."""
-    found: set[Path] = set()
-    for path in connection.execute(_KEPT_FILES, {"group": group_id}).scalars():
+    paths: set[Path] = set()
+    for path in connection.execute(_STORAGE_PATHS, {"group": group_id}).scalars():
         with suppress(ConfigError):  # allowed when it was declared, and no longer
-            found.add(kept_path(group_id, path, "path"))
-    return found
+            paths.add(storage_path(group_id, path, "path"))
+    return paths
 
 
 def own_folder(group_id: str) -> Path:
@@ -326,41 +329,41 @@ def own_folder(group_id: str) -> Path:
     return get_settings().home / OWN_FOLDER / _file_name(group_id)
 
 
-def source_path(group_id: str, given: str, field: str) -> Path:
+def source_path(group_id: str, path: str, field: str) -> Path:
     """A file or folder to be read, resolved; a relative one where the service runs.
 
     Raises:
         ConfigError: it is in none of the folders. Whether it exists is not said.
     """
-    return _within(group_id, Path(), given, field)
+    return _within(group_id, Path(), path, field)
 
 
-def kept_path(group_id: str, given: str, field: str) -> Path:
+def storage_path(group_id: str, path: str, field: str) -> Path:
     """A ``.json`` file to be read and written, resolved; a relative one in the group's own folder.
 
     Raises:
         ConfigError: it is in none of the folders, or no ``.json`` file.
     """
-    if Path(given).suffix.lower() != ".json":
-        raise ConfigError(f"{field}: only .json files are loaded and saved; got {Path(given).name[:60]!r}")
-    return _within(group_id, own_folder(group_id), given, field, written=True)
+    if Path(path).suffix.lower() != ".json":
+        raise ConfigError(f"{field}: only .json files are loaded and saved; got {Path(path).name[:60]!r}")
+    return _within(group_id, own_folder(group_id), path, field, written=True)
 
 
-def _within(group_id: str, folder: Path, given: str, field: str, *, written: bool = False) -> Path:
+def _within(group_id: str, folder: Path, path: str, field: str, *, written: bool = False) -> Path:
     """The path, relative to the folder, resolved. Errors name what was given, no folder of the service."""
-    if "\0" in given:
+    if "\0" in path:
         raise ConfigError(f"{field}: a path has no NUL character")
-    if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(given).parts):
+    if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(path).parts):
         raise ConfigError(
             f"{field}: a file's or folder's name is longer than {MAX_NAME_BYTES} bytes (UTF-8); give it a"
             " shorter one"
         )
     try:
-        target = (folder / given).resolve()
+        target = (folder / path).resolve()
     except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
         raise ConfigError(f"{field}: cannot be looked up: {type(error).__name__}") from None
     if not is_within(target, roots(group_id, written=written)):
-        raise ConfigError(f"{field}: {given[:200]!r} is in none of the folders that {SETTING} names")
+        raise ConfigError(f"{field}: {path[:200]!r} is in none of the folders that {SETTING} names")
     return target
 
 
@@ -382,7 +385,7 @@ _FILES = text("""
     WHERE group_id = :group AND store_id = :store AND state = 'indexed' ORDER BY source, path
 """)
 _FILL = text("UPDATE store_items SET embedding = :vector, embedding_model = :model WHERE item_id = :id")
-_KEPT_FILES = text("""
+_STORAGE_PATHS = text("""
     SELECT DISTINCT path FROM stores s
     CROSS JOIN LATERAL (VALUES (config ->> 'index_path'), (config ->> 'memory_path')) AS kept (path)
     WHERE s.group_id = :group AND path LIKE '%.json'

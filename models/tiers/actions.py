@@ -33,7 +33,7 @@ from jiyi.text.words import content_digest
 from jiyi.tiers.retrieval_node import NodeEvent
 from models.db.actions import Context, action, by_worker
 from models.queue import stream
-from models.queue.stream import News
+from models.queue.stream import LiveEvent
 from models.tiers import digests, knowledge, quarantine, quarantine_reads, working
 from models.tiers.knowledge import EMBED_KNOWLEDGE, NewPiece, PieceDetail, detail
 from models.tiers.quarantine import INGRESS
@@ -55,8 +55,8 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
         return preview(connection, group_id, request)
     knowledge.lock_group(connection, group_id)
     now = datetime.now(UTC)
-    sources, new, known = _planned(connection, group_id, request, now)
-    fresh = {piece.planned.knowledge_id: piece for piece in new if piece.planned.knowledge_id not in known}
+    sources, new, existing = _planned(connection, group_id, request, now)
+    fresh = {piece.planned.knowledge_id: piece for piece in new if piece.planned.knowledge_id not in existing}
     for new_id, piece in fresh.items():
         knowledge.store(connection, group_id, request.agent_id, piece, now)
         _record(context, new_id, "promoted", request.reason, None, piece.planned.content)
@@ -69,9 +69,9 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
         context.audit("knowledge", entry_ids=marked, knowledge_ids=list(fresh), note=request.reason)
     if fresh:
         ids = list(map(str, fresh))[: stream.MAX_IDS]
-        told = {"ids": ids, "count": len(fresh), "entries": len(marked)}
-        context.after_commit(lambda: stream.publish(group_id, "memory.promoted", **told))
-    return _promoted(sources, new, known).model_copy(update={"entries": marked, "promoted_at": now})
+        details = {"ids": ids, "count": len(fresh), "entries": len(marked)}
+        context.after_commit(lambda: stream.publish(group_id, "memory.promoted", **details))
+    return _promoted(sources, new, existing).model_copy(update={"entries": marked, "promoted_at": now})
 
 
 @action("knowledge.demote")
@@ -83,18 +83,18 @@ def demote(context: Context, request: DemoteBody) -> Rows[UUID]:
     """
     connection, group_id = context.connection, context.group_id
     knowledge.lock_group(connection, group_id)
-    asked = list(dict.fromkeys(request.knowledge_ids))
-    found = knowledge.find(connection, group_id, asked)
-    missing = [str(piece_id) for piece_id in asked if piece_id not in found]
+    piece_ids = list(dict.fromkeys(request.knowledge_ids))
+    pieces = knowledge.find(connection, group_id, piece_ids)
+    missing = [str(piece_id) for piece_id in piece_ids if piece_id not in pieces]
     if missing:
         raise NotFound(f"knowledge_ids: the group {group_id!r} has no knowledge {', '.join(missing[:3])}")
-    gone = [piece_id for piece_id in asked if found[piece_id].demoted_at is None]
+    gone = [piece_id for piece_id in piece_ids if pieces[piece_id].demoted_at is None]
     if gone:
         now = datetime.now(UTC)
         knowledge.demote(connection, group_id, gone, now)
-        _withdraw(context, [found[piece_id] for piece_id in gone], now)
+        _withdraw(context, [pieces[piece_id] for piece_id in gone], now)
         for piece_id in gone:
-            _record(context, piece_id, "demoted", request.reason, found[piece_id].content, None)
+            _record(context, piece_id, "demoted", request.reason, pieces[piece_id].content, None)
         context.audit("knowledge", knowledge_ids=gone, reason=request.reason)
     return Rows[UUID](rows=gone)
 
@@ -112,7 +112,7 @@ def edit(context: Context, request: EditKnowledge) -> KnowledgeDetail:
     piece = knowledge.find(connection, group_id, [edited]).get(edited)
     if piece is None or piece.demoted_at is not None:
         newer = f"; {piece.replaced_by} has taken its place" if piece and piece.replaced_by else ""
-        raise NotFound(f"id: the group {group_id!r} has no knowledge {edited} in force{newer}")
+        raise NotFound(f"id: the group {group_id!r} has no knowledge {edited} that is current{newer}")
     content = request.content.strip()
     if content == piece.content:
         return detail(connection, group_id, edited)
@@ -124,7 +124,7 @@ def edit(context: Context, request: EditKnowledge) -> KnowledgeDetail:
         knowledge.demote(connection, group_id, [edited], now, replaced_by=new_id)
         planned = PlannedPiece(new_id, content, digest, {**piece.metadata, "edited_from": str(edited)})
         version = NewPiece(planned, piece.kind, piece.session_id)
-        if not knowledge.in_force(connection, group_id, [version]):
+        if not knowledge.current_ids(connection, group_id, [version]):
             knowledge.store(connection, group_id, piece.agent_id, version, piece.promoted_at)
     _withdraw(context, [piece], now)
     for piece_id in dict.fromkeys((new_id, edited)):
@@ -188,16 +188,16 @@ def _planned(
     """The entries, the pieces, and the ids of those that are known already."""
     sources = entries_of(connection, group_id, request.entry_ids)
     new = knowledge.planned_pieces(group_id, request, sources, now)
-    return sources, new, knowledge.in_force(connection, group_id, new)
+    return sources, new, knowledge.current_ids(connection, group_id, new)
 
 
-def _promoted(sources: Sequence[EntryDetail], new: Sequence[NewPiece], known: set[UUID]) -> Promoted:
+def _promoted(sources: Sequence[EntryDetail], new: Sequence[NewPiece], existing: set[UUID]) -> Promoted:
     pieces = [
         Piece(
             content=piece.planned.content,
             tokens=estimate_tokens(piece.planned.content),
             knowledge_id=piece.planned.knowledge_id,
-            known=piece.planned.knowledge_id in known,
+            known=piece.planned.knowledge_id in existing,
         )
         for piece in new
     ]
@@ -230,22 +230,24 @@ def _record(
 ) -> None:
     """Note in a piece's history who did what to it, and what it said before and after."""
     whose = {"history_id": uuid7(), "group_id": context.group_id, "knowledge_id": knowledge_id}
-    said = {"actor": context.actor.name, "reason": reason, "before": before, "after": after}
-    context.connection.execute(insert(KnowledgeChange).values(**whose, **said, action=change))
+    fields = {"actor": context.actor.name, "reason": reason, "before": before, "after": after}
+    context.connection.execute(insert(KnowledgeChange).values(**whose, **fields, action=change))
 
 
 def screened(group_id: str, accepted: Sequence[UUID], refused: Mapping[str, int], fallen_out: int) -> None:
     """Outputs have, or have not, become working memory."""
-    told: list[News] = []
+    events: list[LiveEvent] = []
     if accepted:
         ids = [str(entry_id) for entry_id in accepted[: stream.MAX_IDS]]
-        told.append((group_id, "wm.accepted", {"ids": ids, "count": len(accepted), "fallen_out": fallen_out}))
+        events.append(
+            (group_id, "wm.accepted", {"ids": ids, "count": len(accepted), "fallen_out": fallen_out})
+        )
     if refused:
-        told.append((group_id, "wm.rejected", {"count": sum(refused.values()), "reasons": dict(refused)}))
-    stream.publish_all(told)
+        events.append((group_id, "wm.rejected", {"count": sum(refused.values()), "reasons": dict(refused)}))
+    stream.publish_all(events)
 
 
-def node_told(group_id: str, event: NodeEvent, node_id: str, session_id: str | None) -> None:
+def publish_node_event(group_id: str, event: NodeEvent, node_id: str, session_id: str | None) -> None:
     """Publish what the node said: counts and names only, as an error may quote what was asked."""
     data: dict[str, Any] = {"node": node_id, "session": session_id}
     match event["event"]:
@@ -259,7 +261,7 @@ def node_told(group_id: str, event: NodeEvent, node_id: str, session_id: str | N
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class PromotionDraft:
     """Entries of quarantine, and the knowledge to make of them; or a text alone."""
 
     entries: list[EntryDetail]
@@ -289,28 +291,28 @@ class Draft:
             raise InvalidRequest(problems_of(error)) from None
 
 
-def of_entries(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Draft:
+def of_entries(connection: Connection, group_id: str, ids: Sequence[UUID]) -> PromotionDraft:
     """What one entry says, or several that somebody has to put into words. Raises :class:`NotFound`."""
     entries = entries_of(connection, group_id, ids)
     verdicts = bool(entries) and all(entry.kind == "verdict" for entry in entries)
     text = entries[0].content if len(entries) == 1 else ""
-    return Draft(entries, text, "verdict" if verdicts else "statement")
+    return PromotionDraft(entries, text, "verdict" if verdicts else "statement")
 
 
-def of_digest(connection: Connection, group_id: str, digest_id: UUID, number: int) -> Draft:
+def of_digest(connection: Connection, group_id: str, digest_id: UUID, number: int) -> PromotionDraft:
     """A cluster of a digest, in the digest's words. Raises :class:`NotFound`."""
-    listed = digests.listed(connection, group_id, digest_id)
-    item = next((item for item in listed[0].items if item.number == number), None) if listed else None
+    matches = digests.listed(connection, group_id, digest_id)
+    item = next((item for item in matches[0].items if item.number == number), None) if matches else None
     if item is None:
         raise NotFound(f"the group {group_id!r} has no such digest")
     drafted = of_entries(connection, group_id, item.entry_ids[:MAX_IDS])
-    return Draft(drafted.entries, item.summary or drafted.text, drafted.kind)
+    return PromotionDraft(drafted.entries, item.summary or drafted.text, drafted.kind)
 
 
-def of_knowledge(connection: Connection, group_id: str, knowledge_id: UUID) -> Draft:
+def of_knowledge(connection: Connection, group_id: str, knowledge_id: UUID) -> PromotionDraft:
     """What was demoted, once more. Raises :class:`NotFound`."""
     piece = knowledge.find_one(connection, group_id, knowledge_id)
-    return Draft([], piece.content, piece.kind, piece.agent_id)
+    return PromotionDraft([], piece.content, piece.kind, piece.agent_id)
 
 
 def entries_of(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[EntryDetail]:

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, any_, exists, func, insert, no
 from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
-from engine.tiers.quarantine import MAX_ENTRIES, Cluster, Digest, Entry
+from engine.tiers.quarantine import MAX_ENTRIES, Cluster, QuarantineDigest, QuarantineEntry
 from jiyi.protocol.knowledge import REFUTED, RUNAWAY, DigestItem, DigestState
 from models.accounts import audit
 from models.accounts.tables import Group
@@ -53,7 +53,7 @@ def groups(
 
 def entries(
     connection: Connection, group_id: str, since: datetime, until: datetime
-) -> tuple[list[Entry], int]:
+) -> tuple[list[QuarantineEntry], int]:
     """The newest entries neither promoted nor deleted that a digest looks at; and how many there are."""
     these = (_Q.group_id == group_id, _Q.received_at >= since, _Q.received_at < until, *_WORTH_PROMOTING)
     # the driver's own type: an array without a copy
@@ -63,12 +63,12 @@ def entries(
     rows = connection.execute(newest).all()
     models = {row.embedding_model for row in rows}
     comparable = len(models) == 1 and None not in models
-    found = []
+    result = []
     for row in rows:
-        made = row.embedding.to_numpy() if comparable else None
-        said = (row.content, row.created_at, row.session_id, row.confidence)
-        found.append(Entry(str(row.entry_id), *said, made))
-    return found, connection.execute(select(func.count()).where(*these)).scalar_one()
+        array = row.embedding.to_numpy() if comparable else None
+        fields = (row.content, row.created_at, row.session_id, row.confidence)
+        result.append(QuarantineEntry(str(row.entry_id), *fields, array))
+    return result, connection.execute(select(func.count()).where(*these)).scalar_one()
 
 
 def store(
@@ -76,15 +76,15 @@ def store(
     group_id: str,
     since: datetime,
     until: datetime,
-    found: int,
-    digest: Digest,
+    count: int,
+    digest: QuarantineDigest,
     summed: Sequence[ClusterSummary],
     actor: str,
 ) -> UUID:
     """Keep a digest, with its row in the audit log; returns its id."""
     digest_id = uuid7()
     looked_at = sum(len(cluster.entries) for cluster in digest.clusters) + digest.left_out
-    counted = {"entries": found, "older": found - looked_at, "left_out": digest.left_out}
+    counted = {"entries": count, "older": count - looked_at, "left_out": digest.left_out}
     whose = {"digest_id": digest_id, "group_id": group_id}
     connection.execute(
         insert(DigestRow).values(**whose, **counted, since=since, until=until, created_by=actor)
@@ -107,8 +107,8 @@ def store(
     ]
     if rows:
         connection.execute(insert(DigestItemRow), rows)
-    told = {"digest": digest_id, "items": len(rows)}
-    audit.record(connection, group_id=group_id, actor=actor, action=MAKE, target="digests", **told)
+    details = {"digest": digest_id, "items": len(rows)}
+    audit.record(connection, group_id=group_id, actor=actor, action=MAKE, target="digests", **details)
     return digest_id
 
 

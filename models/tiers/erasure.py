@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, func, literal_column, select, tabl
 from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure
 from models.erasure.matching import note_ids
-from models.erasure.parts import Part, Scrubbed, register
+from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.tiers import working
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
@@ -68,13 +68,13 @@ def note_resting(connection: Connection, erasure_id: UUID, group_id: str) -> int
 
 def resting_on(connection: Connection, group_id: str, ids: Sequence[UUID]) -> set[UUID]:
     """Knowledge derived from one of these, over any number of levels."""
-    found: set[UUID] = set()
-    wanted = list(ids)
-    while wanted:
-        rows = connection.execute(_RESTING_ON, {"group": group_id, "ids": [str(one) for one in wanted]})
-        wanted = [row for row in rows.scalars() if row not in found]
-        found.update(wanted)
-    return found
+    derived: set[UUID] = set()
+    frontier = list(ids)
+    while frontier:
+        rows = connection.execute(_RESTING_ON, {"group": group_id, "ids": [str(one) for one in frontier]})
+        frontier = [row for row in rows.scalars() if row not in derived]
+        derived.update(frontier)
+    return derived
 
 
 def ids_of_agents(connection: Connection, group_id: str, agents: Sequence[str]) -> dict[str, list[UUID]]:
@@ -115,10 +115,10 @@ def preview(
     by_agents = ids_of_agents(connection, group_id, agents)
     by_name = named(connection, group_id, Names(request.names)) if request.kind == "person" else {}
     outputs = {*by_agents["quarantine_logs"], *by_name.get("quarantine_logs", [])}
-    known = {*by_agents["knowledge"], *by_name.get("knowledge", []), *by_name.get("knowledge_history", [])}
+    pieces = {*by_agents["knowledge"], *by_name.get("knowledge", []), *by_name.get("knowledge_history", [])}
     return {
         "outputs": outputs,
-        "knowledge": known | resting_on(connection, group_id, [*outputs, *known, *events]),
+        "knowledge": pieces | resting_on(connection, group_id, [*outputs, *pieces, *events]),
     }
 
 
@@ -191,7 +191,7 @@ _REMEMBER = text("""
 _UNLINK = text("UPDATE knowledge SET replaced_by = NULL WHERE group_id = :group AND replaced_by = ANY(:ids)")
 
 register(
-    Part(
+    ErasurePart(
         scrubbed=SCRUBBED,
         vacuumed=("quarantine_logs", "knowledge", "knowledge_history", "digest_items"),
         of_agents=OF_AGENTS,

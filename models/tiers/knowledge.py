@@ -42,7 +42,7 @@ from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
 from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, has_words
-from models.operations.embedding_models import TextWithoutVector, owes_vectors
+from models.operations.embedding_models import TextWithoutVector, enqueues_vectors
 from models.tiers.quarantine_reads import EntryDetail, Place
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
 
@@ -71,16 +71,16 @@ def nearest(
     """
     # Materialised: the vectors that are compared are of one model, so of one size.
     vectors = select(*_SHOWN, type_coerce(_K.embedding, NullType()).label("embedding"))
-    vectors = vectors.where(*_in_force(group_id, question), _K.embedding_model == model)
+    vectors = vectors.where(*_current(group_id, question), _K.embedding_model == model)
     comparable = vectors.cte("comparable").prefix_with("MATERIALIZED")
     distance = comparable.c.embedding.op("<=>", return_type=Double)(bindparam("query", type_=NullType()))
-    shown = [column for column in comparable.c if column is not comparable.c.embedding]
-    wanted = (
-        select(*shown, (1 - distance).label("score"))
+    without_vector = [column for column in comparable.c if column is not comparable.c.embedding]
+    statement = (
+        select(*without_vector, (1 - distance).label("score"))
         .order_by(distance, comparable.c.knowledge_id)
         .limit(limit)
     )
-    return [_item(row, row.score, row.score) for row in connection.execute(wanted, {"query": query})]
+    return [_item(row, row.score, row.score) for row in connection.execute(statement, {"query": query})]
 
 
 def by_words(
@@ -92,20 +92,20 @@ def by_words(
     An item's score is the share of the question's words that it has, those that are rare among these pieces
     counting more.
     """
-    wanted = list(dict.fromkeys(tokens(question.query)))
-    not_comparable = [*_in_force(group_id, question)]
+    words = list(dict.fromkeys(tokens(question.query)))
+    not_comparable = [*_current(group_id, question)]
     if model is not None:
         not_comparable.append(_K.embedding_model.is_distinct_from(model))
     counted = select(func.count()).select_from(_K).where(*not_comparable)
     without = int(connection.execute(counted).scalar_one())
-    by_word = select(*_SHOWN, _K.tokens).where(*not_comparable, _TERMS.op("&&")(cast(wanted, ARRAY(Text))))
+    by_word = select(*_SHOWN, _K.tokens).where(*not_comparable, _TERMS.op("&&")(cast(words, ARRAY(Text))))
     latest = by_word.order_by(_K.promoted_at.desc(), _K.knowledge_id).limit(MAX_BY_WORDS)
-    rows = connection.execute(latest).all() if without and wanted else []
+    rows = connection.execute(latest).all() if without and words else []
     has = [set(row.tokens.split()) for row in rows]
-    rarity = {term: 1 / (1 + sum(term in terms for terms in has)) for term in wanted}
+    rarity = {term: 1 / (1 + sum(term in terms for terms in has)) for term in words}
     total = sum(rarity.values())
     items = [
-        _item(row, sum(rarity[term] for term in wanted if term in terms) / total, None)
+        _item(row, sum(rarity[term] for term in words if term in terms) / total, None)
         for row, terms in zip(rows, has, strict=True)
     ]
     return sorted(items, key=lambda item: -item.score), without
@@ -127,13 +127,13 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
         connection.execute(_FILL, rows)
 
 
-@owes_vectors(EMBED_KNOWLEDGE)
-def owe_all(connection: Connection, model: str) -> int:
+@enqueues_vectors(EMBED_KNOWLEDGE)
+def enqueue_all(connection: Connection, model: str) -> int:
     """Enqueue a vector for each piece without one of this model, after a move to it; in the whole service."""
-    return connection.execute(_OWE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
+    return connection.execute(_ENQUEUE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
 
 
-def _in_force(group_id: str, question: MemoryQuestion) -> Iterator[ColumnElement[bool]]:
+def _current(group_id: str, question: MemoryQuestion) -> Iterator[ColumnElement[bool]]:
     """What the question may be answered from: the whole group's, and its own agent's."""
     yield _K.group_id == group_id
     yield _K.demoted_at.is_(None)
@@ -160,7 +160,7 @@ def _item(row: Any, score: float, similarity: float | None) -> TierItem:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WantedKnowledge:
+class KnowledgeFilters:
     """Which pieces; None or empty counts for nothing, an ``agent_id`` ``""`` is the whole group's."""
 
     words: str = ""
@@ -214,10 +214,10 @@ class PieceDetail(BaseModel):
 
 
 def pieces(
-    connection: Connection, group_id: str, wanted: WantedKnowledge, before: Place | None, limit: int
+    connection: Connection, group_id: str, filters: KnowledgeFilters, before: Place | None, limit: int
 ) -> list[PieceRow]:
     """Pieces of knowledge, those promoted last first."""
-    statement = select(*_columns(MAX_LISTED_CHARS)).where(_K.group_id == group_id, *_conditions(wanted))
+    statement = select(*_columns(MAX_LISTED_CHARS)).where(_K.group_id == group_id, *_conditions(filters))
     if before is not None:
         statement = statement.where(tuple_(_K.promoted_at, _K.knowledge_id) < before)
     return fetch(
@@ -244,17 +244,17 @@ def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[Pie
 
 def find(connection: Connection, group_id: str, ids: Iterable[UUID]) -> dict[UUID, PieceDetail]:
     """Those of the pieces that the group has, current or demoted, by id."""
-    wanted = select(*columns(PieceDetail, _K, embedded=_K.embedding_model))
-    rows = fetch(connection, PieceDetail, wanted.where(_K.group_id == group_id, _K.knowledge_id.in_(ids)))
+    statement = select(*columns(PieceDetail, _K, embedded=_K.embedding_model))
+    rows = fetch(connection, PieceDetail, statement.where(_K.group_id == group_id, _K.knowledge_id.in_(ids)))
     return {row.knowledge_id: row for row in rows}
 
 
 def find_one(connection: Connection, group_id: str, knowledge_id: UUID) -> PieceDetail:
     """A piece, current or demoted. Raises :class:`NotFound`."""
-    found = find(connection, group_id, [knowledge_id])
-    if knowledge_id not in found:
+    matches = find(connection, group_id, [knowledge_id])
+    if knowledge_id not in matches:
         raise NotFound(f"id: the group {group_id!r} has no knowledge {knowledge_id}")
-    return found[knowledge_id]
+    return matches[knowledge_id]
 
 
 def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail:
@@ -295,13 +295,13 @@ def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:
     return columns(PieceRow, _K, chars=func.length(_K.content), content=content)
 
 
-def _conditions(wanted: WantedKnowledge) -> Iterator[ColumnElement[bool]]:
-    yield from has_words(_K.content, wanted.words)
-    yield from equal_if_given((_K.kind, wanted.kind), (_K.session_id, wanted.session_id))
-    if wanted.agent_id is not None:
-        yield func.coalesce(_K.agent_id, "") == wanted.agent_id
-    if wanted.demoted != "with":
-        yield _K.demoted_at.is_(None) if wanted.demoted == "without" else _K.demoted_at.is_not(None)
+def _conditions(filters: KnowledgeFilters) -> Iterator[ColumnElement[bool]]:
+    yield from has_words(_K.content, filters.words)
+    yield from equal_if_given((_K.kind, filters.kind), (_K.session_id, filters.session_id))
+    if filters.agent_id is not None:
+        yield func.coalesce(_K.agent_id, "") == filters.agent_id
+    if filters.demoted != "with":
+        yield _K.demoted_at.is_(None) if filters.demoted == "without" else _K.demoted_at.is_not(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,9 +345,9 @@ def planned_pieces(
     else:
         new = []
         for source in sources:
-            said = {"node_id": source.node_id, "node_type": source.node_type, "said_by": source.agent_id}
+            origin = {"node_id": source.node_id, "node_type": source.node_type, "said_by": source.agent_id}
             whose = kind_of(body, source), source.session_id, [source]
-            new += pieces(source.content, *whose, {**source.metadata, **said})
+            new += pieces(source.content, *whose, {**source.metadata, **origin})
     once = list({piece.planned.knowledge_id: piece for piece in reversed(new)}.values())[::-1]
     if not once:
         raise InvalidRequest("text: there is nothing in it to keep")
@@ -359,10 +359,10 @@ def kind_of(body: PromoteBody, source: EntryDetail) -> Kind:
     return "verdict" if "verdict" in (source.kind, body.kind) else "statement"
 
 
-def in_force(connection: Connection, group_id: str, new: Sequence[NewPiece]) -> set[UUID]:
+def current_ids(connection: Connection, group_id: str, new: Sequence[NewPiece]) -> set[UUID]:
     """The ids of those of the pieces that are current."""
-    found = find(connection, group_id, [piece.planned.knowledge_id for piece in new])
-    return {knowledge_id for knowledge_id, piece in found.items() if piece.demoted_at is None}
+    matches = find(connection, group_id, [piece.planned.knowledge_id for piece in new])
+    return {knowledge_id for knowledge_id, piece in matches.items() if piece.demoted_at is None}
 
 
 def store(connection: Connection, group_id: str, agent_id: str | None, new: NewPiece, now: datetime) -> None:
@@ -378,17 +378,17 @@ def store(connection: Connection, group_id: str, agent_id: str | None, new: NewP
         "promoted_at": now,
         "tokens": " ".join(tokens(planned.content)),
     }
-    stored = insert(_K).values(group_id=group_id, source_metadata=planned.metadata, **row)
-    excluded, same = stored.excluded, _K.content == stored.excluded.content
+    statement = insert(_K).values(group_id=group_id, source_metadata=planned.metadata, **row)
+    excluded, same = statement.excluded, _K.content == statement.excluded.content
     again = {
         name: excluded[name]
         for name in ("promoted_at", "session_id", "kind", "content", "tokens", "metadata")
     }
-    kept = {name: case((same, _K.__table__.c[name])) for name in ("embedding", "embedding_model")}
-    anew = {"demoted_at": None, "replaced_by": None, **again, **kept}
+    vectors = {name: case((same, _K.__table__.c[name])) for name in ("embedding", "embedding_model")}
+    changes = {"demoted_at": None, "replaced_by": None, **again, **vectors}
     connection.execute(
-        stored.on_conflict_do_update(
-            index_elements=["knowledge_id"], set_=anew, where=_K.demoted_at.is_not(None)
+        statement.on_conflict_do_update(
+            index_elements=["knowledge_id"], set_=changes, where=_K.demoted_at.is_not(None)
         )
     )
 
@@ -402,8 +402,8 @@ def demote(
 
 def reword(connection: Connection, group_id: str, knowledge_id: UUID, content: str) -> None:
     """Write a piece with other capitals or spaces; it needs a new vector."""
-    said = {"content": content, "tokens": " ".join(tokens(content))}
-    connection.execute(_REWORD, {"group": group_id, "id": knowledge_id, **said})
+    texts = {"content": content, "tokens": " ".join(tokens(content))}
+    connection.execute(_REWORD, {"group": group_id, "id": knowledge_id, **texts})
 
 
 _SHOWN = (
@@ -433,7 +433,7 @@ _FILL = text("""
     UPDATE knowledge SET embedding = :vector, embedding_model = :model WHERE knowledge_id = :id
     AND content = :content
 """)
-_OWE_ALL = text("""
+_ENQUEUE_ALL = text("""
     INSERT INTO pending_work (kind, subject_id, group_id)
     SELECT :kind, knowledge_id, group_id FROM knowledge
     WHERE demoted_at IS NULL AND embedding_model IS DISTINCT FROM CAST(:model AS text)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.tiers.quarantine import SENTENCES, IngressRules, Verdict
-from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
+from jiyi.chat.guards import SIGNS, GuardLimits, SessionOutput, Sign, guarded
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.events import NodeExecuted
 from jiyi.protocol.knowledge import (
@@ -35,7 +35,7 @@ from models.memory.event_rows import EMPTY_OBJECT, packed_or
 from models.memory.event_types import EventType, register_event
 from models.tiers import working
 from models.tiers.tables import QuarantineLog
-from models.tiers.working import WM_ENTRIES, WM_HOURS, Entry
+from models.tiers.working import WM_ENTRIES, WM_HOURS, WorkingEntry
 
 #: Kind of pending work of an entry of quarantine: may it become working memory?
 INGRESS = "ingress"
@@ -92,7 +92,7 @@ def _row(event: NodeExecuted) -> QuarantineRow:
     )
 
 
-class Output(BaseModel):
+class QuarantinedOutput(BaseModel):
     """An output as the filters see it."""
 
     model_config = ConfigDict(frozen=True)
@@ -115,12 +115,12 @@ class Output(BaseModel):
 
     def entry(
         self, expires_at: datetime, flags: Sequence[str], vector: Float32 | None, model: str | None
-    ) -> Entry:
+    ) -> WorkingEntry:
         """As working memory keeps it."""
-        kept = {field.name for field in fields(Entry)}
-        same = {name: value for name, value in self if name in kept and name != "flags"}
+        names = {field.name for field in fields(WorkingEntry)}
+        same = {name: value for name, value in self if name in names and name != "flags"}
         used = None if vector is None else model
-        return Entry(**same, expires_at=expires_at, flags=tuple(flags), vector=vector, model=used)
+        return WorkingEntry(**same, expires_at=expires_at, flags=tuple(flags), vector=vector, model=used)
 
 
 def rules() -> IngressRules:
@@ -128,25 +128,25 @@ def rules() -> IngressRules:
     return IngressRules(check_consistency=get_settings().agent_defaults.check_outputs == "llm")
 
 
-def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:
+def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[QuarantinedOutput]:
     """Outputs in the order in which they were said."""
     row = QuarantineLog
-    statement = select(*columns(Output, row, deleted=row.deleted_at.is_not(None))).where(
+    statement = select(*columns(QuarantinedOutput, row, deleted=row.deleted_at.is_not(None))).where(
         row.entry_id.in_(entry_ids)
     )
-    return fetch(connection, Output, statement.order_by(row.created_at, row.entry_id))
+    return fetch(connection, QuarantinedOutput, statement.order_by(row.created_at, row.entry_id))
 
 
-def current(connection: Connection, outputs: Sequence[Output]) -> list[Output]:
+def current(connection: Connection, outputs: Sequence[QuarantinedOutput]) -> list[QuarantinedOutput]:
     """The outputs as they are now, without deleted ones. Under :func:`lock_group`."""
     now = {row.entry_id: row for row in load(connection, [output.entry_id for output in outputs])}
-    kept = []
+    remaining = []
     for output in outputs:
         row = now.get(output.entry_id)
         if row is not None and not row.deleted:
             added = [VERIFIED] if VERIFIED in row.flags and VERIFIED not in output.flags else []
-            kept.append(output.model_copy(update={"kind": row.kind, "flags": [*output.flags, *added]}))
-    return kept
+            remaining.append(output.model_copy(update={"kind": row.kind, "flags": [*output.flags, *added]}))
+    return remaining
 
 
 def lock_group(connection: Connection, group_id: str) -> None:
@@ -154,7 +154,7 @@ def lock_group(connection: Connection, group_id: str) -> None:
     connection.execute(_LOCK_GROUP, {"group": group_id})
 
 
-def working_memory(connection: Connection, group_id: str) -> list[Entry]:
+def working_memory(connection: Connection, group_id: str) -> list[WorkingEntry]:
     """Newest first; rebuilt if Valkey has lost it. Only under :func:`lock_group`."""
     entries = working.read(group_id)
     if entries is None:
@@ -164,17 +164,17 @@ def working_memory(connection: Connection, group_id: str) -> list[Entry]:
     return entries
 
 
-def stored_working_memory(connection: Connection, group_id: str) -> list[Entry]:
+def stored_working_memory(connection: Connection, group_id: str) -> list[WorkingEntry]:
     """The group's working memory as the database knows it, newest first."""
-    asked = {"group": group_id, "now": datetime.now(UTC), "limit": WM_ENTRIES}
+    parameters = {"group": group_id, "now": datetime.now(UTC), "limit": WM_ENTRIES}
     entries = []
-    for row in connection.execute(_WORKING, asked).mappings():
+    for row in connection.execute(_WORKING, parameters).mappings():
         vector = None if row["vector"] is None else row["vector"].to_numpy()
-        entries.append(Entry(**{**row, "flags": tuple(row["flags"]), "vector": vector}))
+        entries.append(WorkingEntry(**{**row, "flags": tuple(row["flags"]), "vector": vector}))
     return entries
 
 
-def accept(connection: Connection, group_id: str, entries: Iterable[Entry], now: datetime) -> None:
+def accept(connection: Connection, group_id: str, entries: Iterable[WorkingEntry], now: datetime) -> None:
     """They are in working memory."""
     rows = [
         {
@@ -276,9 +276,9 @@ def outcomes(connection: Connection, group_id: str, entry_ids: Sequence[UUID]) -
 
 def sentence(reason: str | None, details: JsonMapping) -> str:
     """Why an entry was refused, translatable; empty if it was not, or for a reason that is unknown here."""
-    known = {str(name): sentence for name, sentence in SENTENCES.items()}
+    sentences = {str(name): sentence for name, sentence in SENTENCES.items()}
     try:
-        return known[reason or ""].filled(details)
+        return sentences[reason or ""].filled(details)
     except KeyError:
         return ""
 
@@ -301,8 +301,8 @@ def mark_checked(
     """Note what a check came to; the ids for which that is new. Under :func:`lock_group`."""
     added = [CHECKED, VERIFIED] if true else [REFUTED]
     marks = [VERIFY_PENDING, RUNAWAY, *SIGNS, CHECKED, VERIFIED, REFUTED]
-    asked = {"group": group_id, "ids": list(entry_ids), "mark": added[0], "added": added, "marks": marks}
-    return list(connection.execute(_CHECK, asked).scalars())
+    parameters = {"group": group_id, "ids": list(entry_ids), "mark": added[0], "added": added, "marks": marks}
+    return list(connection.execute(_CHECK, parameters).scalars())
 
 
 def lifetime() -> timedelta:
@@ -321,19 +321,19 @@ class RunningAway(BaseModel):
     outputs: int
 
 
-def flagged(connection: Connection, outputs: Sequence[Output]) -> list[Output]:
+def flagged(connection: Connection, outputs: Sequence[QuarantinedOutput]) -> list[QuarantinedOutput]:
     """The outputs with the guard's flags set or cleared, by what their sessions said up to each of them."""
-    runs: dict[Run, list[Output]] = {}
+    runs: dict[Run, list[QuarantinedOutput]] = {}
     for output in outputs:
         runs.setdefault(_run_of(output), []).append(output)
-    said = {run: _said(connection, run, own) for run, own in runs.items()}
+    steps_by_run = {run: _said(connection, run, own) for run, own in runs.items()}
     bounds = GuardLimits()
-    made = []
+    result = []
     for output in outputs:
         last = (output.created_at, output.entry_id)
-        steps = [step for *at, step in said[_run_of(output)] if tuple(at) <= last]
-        made.append(output.model_copy(update={"flags": guarded(output.flags, steps, bounds)}))
-    return made
+        steps = [step for *at, step in steps_by_run[_run_of(output)] if tuple(at) <= last]
+        result.append(output.model_copy(update={"flags": guarded(output.flags, steps, bounds)}))
+    return result
 
 
 def running_away(connection: Connection, group_id: str, now: datetime) -> list[RunningAway]:
@@ -347,17 +347,19 @@ def running_away(connection: Connection, group_id: str, now: datetime) -> list[R
     ]
 
 
-def _run_of(output: Output) -> Run:
+def _run_of(output: QuarantinedOutput) -> Run:
     return output.group_id, output.session_id, "" if output.session_id is not None else output.agent_id
 
 
-def _said(connection: Connection, run: Run, own: Sequence[Output]) -> list[tuple[datetime, UUID, Step]]:
+def _said(
+    connection: Connection, run: Run, own: Sequence[QuarantinedOutput]
+) -> list[tuple[datetime, UUID, SessionOutput]]:
     times = [output.created_at for output in own]
-    asked = dict(zip(("group", "session", "agent"), run, strict=True))
+    parameters = dict(zip(("group", "session", "agent"), run, strict=True))
     span = {"since": min(times) - LOOKBACK, "until": max(times), "limit": LATEST + len(own)}
     return [
-        (row.created_at, row.entry_id, Step(row.content, row.created_at, row.depth))
-        for row in connection.execute(_SAID, asked | span).all()[::-1]
+        (row.created_at, row.entry_id, SessionOutput(row.content, row.created_at, row.depth))
+        for row in connection.execute(_SAID, parameters | span).all()[::-1]
     ]
 
 
@@ -447,5 +449,7 @@ _RUNNING_AWAY = text("""
 
 register_event(
     NodeExecuted,
-    EventType(table=QuarantineLog, columns=QuarantineRow._fields, row=_row, owes=INGRESS, of_agent=False),
+    EventType(
+        table=QuarantineLog, columns=QuarantineRow._fields, row=_row, work_kind=INGRESS, of_agent=False
+    ),
 )

@@ -28,7 +28,7 @@ LOOKED_AT = 5_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WantedEntries:
+class EntryFilters:
     """Which entries of quarantine; what is None or empty counts for nothing."""
 
     words: str = ""
@@ -42,7 +42,7 @@ class WantedEntries:
     unscored: bool = False
 
 
-class Entry(BaseModel):
+class EntryPreview(BaseModel):
     """An entry of quarantine in a list: its text is cut."""
 
     entry_id: UUID
@@ -78,7 +78,7 @@ class Entry(BaseModel):
             return None
 
 
-class EntryWithOrigin(Entry):
+class EntryWithOrigin(EntryPreview):
     """An entry with all that came with it."""
 
     metadata: dict[str, Any]
@@ -91,7 +91,7 @@ class EntryDetail(EntryWithOrigin):
     embedding_model: str | None
 
 
-class Counts(BaseModel):
+class TierCounts(BaseModel):
     """What quarantine, by state, and long-term memory hold now."""
 
     entries: int
@@ -113,13 +113,15 @@ class Counts(BaseModel):
 
 
 def entries(
-    connection: Connection, group_id: str, wanted: WantedEntries, before: Place | None, limit: int
-) -> list[Entry]:
+    connection: Connection, group_id: str, filters: EntryFilters, before: Place | None, limit: int
+) -> list[EntryPreview]:
     """Entries of quarantine, those said last first."""
-    statement = select(*_columns(Entry, MAX_LISTED_CHARS)).where(*_in_sight(group_id), *_conditions(wanted))
+    statement = select(*_columns(EntryPreview, MAX_LISTED_CHARS)).where(
+        *_in_sight(group_id), *_conditions(filters)
+    )
     if before is not None:
         statement = statement.where(tuple_(_Q.created_at, _Q.entry_id) < before)
-    return fetch(connection, Entry, statement.order_by(*_NEWEST_FIRST).limit(limit))
+    return fetch(connection, EntryPreview, statement.order_by(*_NEWEST_FIRST).limit(limit))
 
 
 def some_entries(
@@ -144,12 +146,12 @@ def spoke_last(connection: Connection, group_id: str, who: Who, limit: int) -> l
     column = _Q.session_id if who == "session_id" else _Q.node_id
     lately = select(column.label("name"), _Q.created_at).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST)
     latest = lately.limit(LOOKED_AT).subquery().c
-    named = select(latest.name).where(latest.name.is_not(None)).group_by(latest.name)
+    names = select(latest.name).where(latest.name.is_not(None)).group_by(latest.name)
     order = (func.max(latest.created_at).desc(), latest.name) if who == "session_id" else (latest.name,)
-    return list(connection.execute(named.order_by(*order).limit(limit)).scalars())
+    return list(connection.execute(names.order_by(*order).limit(limit)).scalars())
 
 
-def counts(connection: Connection, group_id: str) -> Counts:
+def counts(connection: Connection, group_id: str) -> TierCounts:
     """How many entries and pieces of knowledge there are, by state."""
     entry = (
         select(_Q.received_at, _Q.created_at, _STATE.label("state")).where(*_in_sight(group_id)).subquery()
@@ -164,17 +166,18 @@ def counts(connection: Connection, group_id: str) -> Counts:
             for state in get_args(State)
         ),
     )
-    in_force = _K.demoted_at.is_(None)
-    known = select(
-        func.count().filter(in_force).label("knowledge"),
+    is_current = _K.demoted_at.is_(None)
+    of_knowledge = select(
+        func.count().filter(is_current).label("knowledge"),
         func.count().filter(_K.demoted_at.is_not(None)).label("demoted"),
-        func.count().filter(in_force, _K.kind == "verdict").label("verdicts"),
-        func.count().filter(in_force, _K.agent_id.is_not(None)).label("of_agents"),
-        func.count().filter(in_force, _K.embedding_model.is_(None)).label("without_vector"),
-        func.max(_K.promoted_at).filter(in_force).label("last_promoted"),
+        func.count().filter(is_current, _K.kind == "verdict").label("verdicts"),
+        func.count().filter(is_current, _K.agent_id.is_not(None)).label("of_agents"),
+        func.count().filter(is_current, _K.embedding_model.is_(None)).label("without_vector"),
+        func.max(_K.promoted_at).filter(is_current).label("last_promoted"),
     ).where(_K.group_id == group_id)
-    return Counts(
-        **connection.execute(in_quarantine).mappings().one(), **connection.execute(known).mappings().one()
+    return TierCounts(
+        **connection.execute(in_quarantine).mappings().one(),
+        **connection.execute(of_knowledge).mappings().one(),
     )
 
 
@@ -190,7 +193,7 @@ def outcomes(connection: Connection, group_id: str, since: datetime | None = Non
     return {row.outcome: row.entries for row in rows}
 
 
-def _columns(row: type[Entry], chars: int) -> list[ColumnElement[Any]]:
+def _columns(row: type[EntryPreview], chars: int) -> list[ColumnElement[Any]]:
     return columns(row, _Q, state=_STATE, chars=func.length(_Q.content), content=func.left(_Q.content, chars))
 
 
@@ -198,17 +201,21 @@ def _in_sight(group_id: str) -> tuple[ColumnElement[bool], ...]:
     return _Q.group_id == group_id, _Q.deleted_at.is_(None)
 
 
-def _conditions(wanted: WantedEntries) -> Iterator[ColumnElement[bool]]:
-    yield from has_words(_Q.content, wanted.words)
+def _conditions(filters: EntryFilters) -> Iterator[ColumnElement[bool]]:
+    yield from has_words(_Q.content, filters.words)
     yield from equal_if_given(
-        *((_Q.session_id, wanted.session_id), (_Q.node_id, wanted.node_id), (_Q.agent_id, wanted.agent_id)),
-        *((_Q.rejected_reason, wanted.reason), (_STATE, wanted.state)),
+        *(
+            (_Q.session_id, filters.session_id),
+            (_Q.node_id, filters.node_id),
+            (_Q.agent_id, filters.agent_id),
+        ),
+        *((_Q.rejected_reason, filters.reason), (_STATE, filters.state)),
     )
-    if wanted.at_least is not None:
-        yield _Q.confidence >= wanted.at_least
-    if wanted.below is not None:
-        yield _Q.confidence < wanted.below
-    if wanted.unscored:
+    if filters.at_least is not None:
+        yield _Q.confidence >= filters.at_least
+    if filters.below is not None:
+        yield _Q.confidence < filters.below
+    if filters.unscored:
         yield _Q.confidence.is_(None)
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from engine.providers.embedder_specs import thresholds_of
-from engine.providers.web_search import SearchOptions, SearchResult, chosen
+from engine.providers.web_search import SearchResult, WebSearchOptions, configured_engine
 from engine.tiers.answer import SECONDS, Gathered, Reader, Searcher, Skipped, gather, items_of, merge
 from engine.tiers.quarantine import cosine
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError
@@ -33,7 +33,7 @@ from models.db.valkey import count_within, valkey
 from models.operations import embedding_models
 from models.operations.embedding_models import ActiveModel
 from models.tiers import knowledge, quarantine, working
-from models.tiers.working import WM_ENTRIES, Entry
+from models.tiers.working import WM_ENTRIES, WorkingEntry
 
 #: Seconds for which the results of a web search are used again.
 CACHE_SECONDS = 300.0
@@ -64,7 +64,7 @@ class _TierQuery:
     model: str | None = None
     vector: Float32 | None = None
     note: str = ""
-    entries: Sequence[Entry] = ()
+    entries: Sequence[WorkingEntry] = ()
     web_answer: str = ""
 
 
@@ -74,41 +74,44 @@ def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float 
 
     ``embed`` is None for who cannot: long-term memory is then found by its words, and its state says so.
     """
-    asked = _TierQuery(query, query.now or datetime.now(UTC), embed)
-    readers: dict[Tier, Reader] = {"working": lambda: _working(asked), "longterm": lambda: _longterm(asked)}
+    tier_query = _TierQuery(query, query.now or datetime.now(UTC), embed)
+    readers: dict[Tier, Reader] = {
+        "working": lambda: _working(tier_query),
+        "longterm": lambda: _longterm(tier_query),
+    }
     if query.web_results:
-        readers["web"] = lambda: _web(asked)
+        readers["web"] = lambda: _web(tier_query)
     results = gather(readers, seconds)
-    if asked.note and (longterm := results.tiers["longterm"]).state == "ok":
-        results.tiers["longterm"] = longterm.model_copy(update={"message": asked.note})
-    return _answer(asked, results)
+    if tier_query.note and (longterm := results.tiers["longterm"]).state == "ok":
+        results.tiers["longterm"] = longterm.model_copy(update={"message": tier_query.note})
+    return _answer(tier_query, results)
 
 
-def _answer(asked: _TierQuery, found: Gathered) -> MemoryAnswer:
-    hot, cold = found.items["working"], found.items["longterm"]
-    if asked.query.order == "score":
-        hot = _with_similarities(asked, hot)
-    results = merge(hot, cold, asked.query, asked.now, external=found.items.get("web", []))
+def _answer(tier_query: _TierQuery, gathered: Gathered) -> MemoryAnswer:
+    hot, cold = gathered.items["working"], gathered.items["longterm"]
+    if tier_query.query.order == "score":
+        hot = _with_similarities(tier_query, hot)
+    results = merge(hot, cold, tier_query.query, tier_query.now, external=gathered.items.get("web", []))
     sources = [item.source for item in results]
     names: dict[Tier, Source] = {"working": "hot", "longterm": "cold", "web": "external"}
-    for tier, status in found.tiers.items():
+    for tier, status in gathered.tiers.items():
         status.shown = sources.count(names[tier])
-    tiers = list(found.tiers.values())
-    return MemoryAnswer(results=results, tiers=tiers, web_answer=asked.web_answer)
+    tiers = list(gathered.tiers.values())
+    return MemoryAnswer(results=results, tiers=tiers, web_answer=tier_query.web_answer)
 
 
-def _working(asked: _TierQuery) -> list[TierItem]:
+def _working(tier_query: _TierQuery) -> list[TierItem]:
     try:
-        found = working.read(asked.query.group_id)
+        cached = working.read(tier_query.query.group_id)
     except redis.RedisError as error:
         raise TierAway(f"working memory cannot be read: Valkey is away ({type(error).__name__})") from error
-    entries = asked.entries = _made_anew(asked.query.group_id) if found is None else found
+    entries = tier_query.entries = _rebuild(tier_query.query.group_id) if cached is None else cached
     # Who lives in another time has entries that live in it, too.
-    lives = None if asked.query.now is None else quarantine.lifetime()
+    lives = None if tier_query.query.now is None else quarantine.lifetime()
     return [entry.item(None if lives is None else entry.created_at + lives) for entry in entries]
 
 
-def _made_anew(group_id: str) -> Sequence[Entry]:
+def _rebuild(group_id: str) -> Sequence[WorkingEntry]:
     """Rebuild what Valkey has lost or never had: once, by the first caller."""
     try:
         with unit_of_work() as connection:
@@ -116,71 +119,73 @@ def _made_anew(group_id: str) -> Sequence[Entry]:
             return quarantine.working_memory(connection, group_id)
     except DATABASE_ERRORS as error:
         raise TierAway(
-            "Valkey has no working memory of this group, and it cannot be made anew while the database is"
+            "Valkey has no working memory of this group, and it cannot be rebuilt while the database is"
             f" away ({type(error).__name__})"
         ) from error
 
 
-def _longterm(asked: _TierQuery) -> list[TierItem]:
-    question = asked.query
+def _longterm(tier_query: _TierQuery) -> list[TierItem]:
+    question = tier_query.query
     try:
         with unit_of_work() as connection:
             used = embedding_models.active_model(connection)
-        _embed(asked, used)
+        _embed(tier_query, used)
         # else a piece that gets its vector, or other words, between the two is found by neither
         with snapshot() as connection:
-            by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
+            by_words, without = knowledge.by_words(connection, question.group_id, question, tier_query.model)
             items: list[TierItem] = []
-            if asked.vector is not None and asked.model is not None:
-                limit = question.cold_limit + len(asked.entries) + WM_ENTRIES  # what is hot is shown once
+            if tier_query.vector is not None and tier_query.model is not None:
+                limit = (
+                    question.cold_limit + len(tier_query.entries) + WM_ENTRIES
+                )  # what is hot is shown once
                 near = knowledge.nearest(
-                    connection, question.group_id, question, asked.vector, asked.model, limit
+                    connection, question.group_id, question, tier_query.vector, tier_query.model, limit
                 )
                 least = question.relevance_threshold
-                least = thresholds_of(asked.model).relevant if least is None else least
+                least = thresholds_of(tier_query.model).relevant if least is None else least
                 items = [item for item in near if least <= NO_THRESHOLD or item.score >= least]
     except DATABASE_ERRORS as error:
         raise TierAway(
             f"long-term memory cannot be read: the database is away ({type(error).__name__})"
         ) from error
     if without:
-        why = asked.note or f"{without:,} pieces are not embedded yet"
-        asked.note = f"{why}: found by their words"
+        why = tier_query.note or f"{without:,} pieces are not embedded yet"
+        tier_query.note = f"{why}: found by their words"
     anything = question.relevance_threshold is not None and question.relevance_threshold <= NO_THRESHOLD
     return [*items, *(item for item in by_words if anything or item.score >= RELEVANT_BY_WORDS)]
 
 
-def _embed(asked: _TierQuery, used: ActiveModel | None) -> None:
+def _embed(tier_query: _TierQuery, used: ActiveModel | None) -> None:
     """The question's vector; without one, everything is found by words."""
-    if asked.embed is None:
-        asked.note = "asked without an embedder"
+    if tier_query.embed is None:
+        tier_query.note = "asked without an embedder"
         return
     try:
-        asked.model, asked.vector = asked.embed(used, asked.query.query)
+        tier_query.model, tier_query.vector = tier_query.embed(used, tier_query.query.query)
     except (EmbeddingUnavailable, SettingsError):
-        asked.note = "the embedder is away"
+        tier_query.note = "the embedder is away"
 
 
-def _with_similarities(asked: _TierQuery, items: Sequence[TierItem]) -> list[TierItem]:
+def _with_similarities(tier_query: _TierQuery, items: Sequence[TierItem]) -> list[TierItem]:
     """With the cosines of the entries whose vectors are of the question's model."""
-    if (vector := asked.vector) is None:
+    if (vector := tier_query.vector) is None:
         return list(items)
-    known = {
+    similarities = {
         str(entry.entry_id): cosine(entry.vector, vector)
-        for entry in asked.entries
-        if entry.model == asked.model
+        for entry in tier_query.entries
+        if entry.model == tier_query.model
     }
-    return [item.model_copy(update={"similarity": known.get(item.item_id)}) for item in items]
+    return [item.model_copy(update={"similarity": similarities.get(item.item_id)}) for item in items]
 
 
-def _web(asked: _TierQuery) -> list[TierItem]:
-    query = asked.query
-    options = SearchOptions(
+def _web(tier_query: _TierQuery) -> list[TierItem]:
+    query = tier_query.query
+    options = WebSearchOptions(
         max_results=query.web_results, search_type=query.search_type, domains=query.domains
     )
     session_id = query.asking_session or query.session_id or NO_SESSION
     results = searcher().search(query.query, options, group_id=query.group_id, session_id=session_id)
-    asked.web_answer = results.answer
+    tier_query.web_answer = results.answer
     return items_of(results)
 
 
@@ -195,7 +200,7 @@ SESSION_SEARCHES, SESSION_SECONDS = 10, 86_400
 def searcher() -> Searcher:
     """This process's; what it keeps and counts is everybody's."""
     settings = get_settings()
-    engine, why_none = chosen(settings)
+    engine, why_none = configured_engine(settings)
     return Searcher(engine, SharedCache(CACHE_SECONDS), SharedQuota(SESSION_SEARCHES), why_none)
 
 
@@ -207,8 +212,8 @@ class SharedCache:
 
     def get(self, group_id: str, key: str) -> SearchResult | None:
         try:
-            stored = cast("bytes | None", valkey().get(valkey_keys.web_search(group_id, key)))
-            return None if stored is None else SearchResult.model_validate_json(stored)
+            payload = cast("bytes | None", valkey().get(valkey_keys.web_search(group_id, key)))
+            return None if payload is None else SearchResult.model_validate_json(payload)
         except (redis.RedisError, ValidationError) as error:  # or another version has written it
             log.warning("what a web search found lately cannot be read: %s", type(error).__name__)
             return None

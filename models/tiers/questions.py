@@ -121,7 +121,7 @@ def list_digests(context: Context, request: DigestsQuery) -> Rows[DigestState]:
 build_context = by_worker("knowledge.context")
 
 
-def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
+def _visible(context: Context, layer_filter: LayerFilter = "all") -> list[Layer]:
     """The tiers that the caller may see: quarantine is not to be given to agents.
 
     Raises:
@@ -129,7 +129,7 @@ def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
     """
     if context.actor.admin:
         return list(LAYERS)
-    if wanted == "quarantine":
+    if layer_filter == "quarantine":
         raise NotAllowed(
             "layer: quarantine needs the right `admin`: what is in it is not to be given to agents."
         )
@@ -137,21 +137,21 @@ def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
 
 
 def entries(
-    connection: Connection, group_id: str, wanted: ListKnowledge, *, layers: Collection[Layer] = LAYERS
+    connection: Connection, group_id: str, request: ListKnowledge, *, layers: Collection[Layer] = LAYERS
 ) -> KnowledgePage:
     """A page, newest first, with how many there are in each layer; of no others than ``layers``."""
-    given = {"group": group_id, "now": datetime.now(UTC)}
-    wanted_rows = [*_conditions(wanted), _E.layer.in_(list(layers))]
-    counted = select(_E.layer, func.count().label("entries")).where(*wanted_rows).group_by(_E.layer)
-    counts = {row.layer: row.entries for row in connection.execute(counted, given)}
-    listed = select(_ENTRIES).where(*wanted_rows)
-    if wanted.layer != "all":
-        listed = listed.where(_E.layer == wanted.layer)
-    if (before := wanted.place(BY_TIME)) is not None:
-        listed = listed.where(tuple_(_MOMENT, _E.entry_id) < tuple_(*map(literal, before)))
-    newest = listed.order_by(_MOMENT.desc(), _E.entry_id.desc()).limit(wanted.limit + 1)
-    found = [_entry(row) for row in connection.execute(newest, given).mappings()]
-    rows = page(found, wanted.limit, place)
+    parameters = {"group": group_id, "now": datetime.now(UTC)}
+    conditions = [*_conditions(request), _E.layer.in_(list(layers))]
+    counted = select(_E.layer, func.count().label("entries")).where(*conditions).group_by(_E.layer)
+    counts = {row.layer: row.entries for row in connection.execute(counted, parameters)}
+    statement = select(_ENTRIES).where(*conditions)
+    if request.layer != "all":
+        statement = statement.where(_E.layer == request.layer)
+    if (before := request.place(BY_TIME)) is not None:
+        statement = statement.where(tuple_(_MOMENT, _E.entry_id) < tuple_(*map(literal, before)))
+    newest = statement.order_by(_MOMENT.desc(), _E.entry_id.desc()).limit(request.limit + 1)
+    results = [_entry(row) for row in connection.execute(newest, parameters).mappings()]
+    rows = page(results, request.limit, place)
     in_layers = {layer: counts.get(layer, 0) for layer in LAYERS if layer in layers}
     return KnowledgePage(rows=rows.rows, next=rows.next, counts=in_layers)
 
@@ -162,13 +162,13 @@ def place(row: Knowledge) -> Place:
     return at or row.created_at, UUID(row.entry_id)
 
 
-def _conditions(wanted: ListKnowledge) -> Iterator[ColumnElement[bool]]:
-    for word in wanted.words.split():
+def _conditions(request: ListKnowledge) -> Iterator[ColumnElement[bool]]:
+    for word in request.words.split():
         yield _E.content.ilike(ilike_pattern(word))
-    if wanted.session_id is not None:
-        yield _E.session_id == wanted.session_id
-    if wanted.rejected is not None:
-        yield _E.rejected == wanted.rejected
+    if request.session_id is not None:
+        yield _E.session_id == request.session_id
+    if request.rejected is not None:
+        yield _E.rejected == request.rejected
 
 
 def _entry(row: RowMapping) -> Knowledge:

@@ -42,7 +42,7 @@ def _unpacked(text: str | None) -> Float32 | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WorkingEntry:
     """What is kept of an output. ``vector`` is of ``model``, and compared with no other's."""
 
     entry_id: Annotated[UUID, Field(alias="id")]
@@ -74,7 +74,7 @@ class Entry:
         )
 
 
-def read(group_id: str, now: datetime | None = None) -> list[Entry] | None:
+def read(group_id: str, now: datetime | None = None) -> list[WorkingEntry] | None:
     """The entries that have not expired, newest first; None if they have to be rebuilt."""
     order, entries, whole = valkey_keys.working(group_id)
     with valkey().pipeline(transaction=True) as pipe:
@@ -89,7 +89,7 @@ def read(group_id: str, now: datetime | None = None) -> list[Entry] | None:
     return [entry for entry in (_ENTRY.validate_json(values[one]) for one in ids) if entry.expires_at > now]
 
 
-def push(group_id: str, entries: Sequence[Entry], *, whole: bool = False) -> list[UUID]:
+def push(group_id: str, entries: Sequence[WorkingEntry], *, whole: bool = False) -> list[UUID]:
     """Add entries, or put them in place of those with their ids; the ids of those that fall out for it,
     oldest first.
 
@@ -111,9 +111,9 @@ def remove(group_id: str, entry_ids: Iterable[UUID]) -> int:
 def change(group_id: str, entry_id: UUID, **fields: Any) -> None:
     """Give an entry other values, if it is there. Under the group's lock, as all that changes entries."""
     _, entries, _ = valkey_keys.working(group_id)
-    stored = cast("bytes | None", valkey().hget(entries, str(entry_id)))
-    if stored is not None:
-        valkey().hset(entries, str(entry_id), _dump(replace(_ENTRY.validate_json(stored), **fields)))
+    payload = cast("bytes | None", valkey().hget(entries, str(entry_id)))
+    if payload is not None:
+        valkey().hset(entries, str(entry_id), _dump(replace(_ENTRY.validate_json(payload), **fields)))
 
 
 def count(group_id: str, **numbers: int) -> None:
@@ -145,11 +145,11 @@ def _run(script: str, group_id: str, arguments: Sequence[Any]) -> Any:
     return valkey().eval(script, len(own), *own, *arguments)
 
 
-def _dump(entry: Entry) -> bytes:
+def _dump(entry: WorkingEntry) -> bytes:
     return _ENTRY.dump_json(entry, by_alias=True)
 
 
-_ENTRY = TypeAdapter(Entry)
+_ENTRY = TypeAdapter(WorkingEntry)
 
 
 # KEYS: order, entries, how many there are. ARGV: most, seconds to live, how many, whether whole; id, time and

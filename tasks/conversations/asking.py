@@ -12,11 +12,18 @@ from engine.conversations.notes import (
     Experiences,
     LivedThrough,
     Notes,
-    kept,
-    most_touched,
-    tells_of_a_problem,
+    accept_answers,
+    nearest_facts,
+    reports_problem,
 )
-from engine.conversations.pieces import Patience, Piece, Room, ask_about, in_pieces, line_tokens
+from engine.conversations.pieces import (
+    ConversationPiece,
+    RunPatience,
+    TokenRoom,
+    ask_about,
+    in_pieces,
+    line_tokens,
+)
 from engine.heads.local import heads
 from engine.providers.contexts import asked_context
 from engine.providers.llm_prompts import answer_tokens, count, data_tokens, note_context, signature
@@ -41,7 +48,7 @@ LEAST_LEARNED = 800
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AnsweredPart:
     """The extraction from some of a conversation's messages, with the LLM and the prompt that gave it.
 
     ``turns``: the messages' numbers in the conversation; ``refusal``: why the LLM had no answer to the new
@@ -63,27 +70,27 @@ class LearnedRoom:
     def __init__(self) -> None:
         self._most: int | None = None
 
-    def room(self, taken: int = 0) -> Room:
-        """What a question has room for beside the tokens that are taken."""
+    def room(self, used_tokens: int = 0) -> TokenRoom:
+        """What a question has room for beside the tokens that are used already."""
         note_context(asked_context())
         most = data_tokens() if self._most is None else min(data_tokens(), self._most)
-        return Room(most - taken, answer_tokens())
+        return TokenRoom(most - used_tokens, answer_tokens())
 
-    def shown(self, known: Sequence[KnownFact], new: Sequence[Message]) -> tuple[list[int], int]:
+    def choose_facts(self, known_facts: Sequence[KnownFact], new: Sequence[Message]) -> tuple[list[int], int]:
         """Numbers of the known facts that the LLM is shown with new messages, and their tokens.
 
         The first of those that the messages may touch, as many as fit into half of the room.
         """
-        left = half = self.room().data // 2
+        remaining = half = self.room().data // 2
         fitting = []
-        for number in most_touched(known, new, heads()):
-            left -= line_tokens(known[number].content)
-            if left < 0:
+        for number in nearest_facts(known_facts, new, heads()):
+            remaining -= line_tokens(known_facts[number].content)
+            if remaining < 0:
                 break
             fitting.append(number)
-        return fitting, half - max(left, 0)
+        return fitting, half - max(remaining, 0)
 
-    def refused(self, piece: Piece) -> None:
+    def refused(self, piece: ConversationPiece) -> None:
         """A piece was beyond the model's context."""
         if piece.tokens >= LEAST_LEARNED:
             self._most = min(self.room().data, piece.tokens) // 2
@@ -101,10 +108,10 @@ class Asking:
         alone: whether a message without an answer is no matter for the rules.
     """
 
-    def __init__(self, llm: LLM, patience: Patience, *, alone: bool = False) -> None:
+    def __init__(self, llm: LLM, patience: RunPatience, *, alone: bool = False) -> None:
         self._llm, self._patience, self._alone = llm, patience, alone
 
-    def about(self, question: Extraction) -> list[Part]:
+    def about(self, question: Extraction) -> list[AnsweredPart]:
         """The extractions from the new messages, in parts.
 
         Raises:
@@ -113,24 +120,26 @@ class Asking:
         """
         return or_by_rules(self._llm, lambda llm: self._by(llm, question))[0]
 
-    def _by(self, llm: LLM, question: Extraction) -> list[Part]:
+    def _by(self, llm: LLM, question: Extraction) -> list[AnsweredPart]:
         prompt = signature(question, question.language)
         if llm.model.startswith(RULES):
             extraction, turns = llm.ask(question), list(range(len(question.messages)))
             stands_in = llm is not self._llm
-            return [Part(question.messages, turns, extraction, llm.model, prompt, stands_in)]
-        shown, taken = learned.shown(question.known, question.messages[question.since :])
-        pieces = in_pieces(question.messages, question.since, learned.room(taken), known=bool(shown))
+            return [AnsweredPart(question.messages, turns, extraction, llm.model, prompt, stands_in)]
+        fact_numbers, fact_tokens = learned.choose_facts(question.known, question.messages[question.since :])
+        pieces = in_pieces(
+            question.messages, question.since, learned.room(fact_tokens), with_facts=bool(fact_numbers)
+        )
         rules = StandIn(llm.model)
         answers = ask_about(
             pieces,
-            lambda piece: _noted(llm, question, piece, shown if piece.known else []),
+            lambda piece: _noted(llm, question, piece, fact_numbers if piece.with_facts else []),
             lambda piece: _by_rules(rules, question, piece),
             self._patience,
             alone=self._alone,
         )
         return [
-            Part(
+            AnsweredPart(
                 one.piece.messages,
                 [line.turn for line in one.piece.lines],
                 one.answer,
@@ -143,44 +152,46 @@ class Asking:
         ]
 
 
-def united(parts: Sequence[Part]) -> CombinedExtraction:
+def combine_parts(parts: Sequence[AnsweredPart]) -> CombinedExtraction:
     """The parts of one conversation combined: all about its users, with the numbers of its messages."""
     result, profile = CombinedExtraction(), Profile()
     for part in parts:
-        found = of_user(part.extraction, part.messages)
-        result.memories += [_of_conversation(part, memory) for memory in found.memories]
-        result.experiences += [_of_conversation(part, experience) for experience in found.experiences]
+        extraction = of_user(part.extraction, part.messages)
+        result.memories += [_of_conversation(part, memory) for memory in extraction.memories]
+        result.experiences += [_of_conversation(part, experience) for experience in extraction.experiences]
         profile = merge_profile(profile, part.extraction.profile_signals)
     signals = ProfileSignals(**profile.model_dump(include=set(ProfileSignals.model_fields)))
     return result.model_copy(update={"profile_signals": signals})
 
 
-def _of_conversation(part: Part, found: Found) -> Found:
-    turns = list(dict.fromkeys(part.turns[turn] for turn in found.turns))
-    return found.model_copy(update={"turns": turns})
+def _of_conversation(part: AnsweredPart, item: Found) -> Found:
+    turns = list(dict.fromkeys(part.turns[turn] for turn in item.turns))
+    return item.model_copy(update={"turns": turns})
 
 
-def _by_rules(rules: Rules, question: Extraction, piece: Piece) -> CombinedExtraction:
+def _by_rules(rules: Rules, question: Extraction, piece: ConversationPiece) -> CombinedExtraction:
     return rules.ask(question.model_copy(update={"messages": piece.messages, "since": piece.since}))
 
 
-def _noted(llm: LLM, question: Extraction, piece: Piece, shown: Sequence[int]) -> CombinedExtraction:
-    """What the LLM notes of a piece, shown the known facts ``shown``, as far as structure lets it stand."""
+def _noted(
+    llm: LLM, question: Extraction, piece: ConversationPiece, fact_numbers: Sequence[int]
+) -> CombinedExtraction:
+    """What the LLM notes of a piece, with the facts ``fact_numbers``, as far as its structure is valid."""
     about = {name: getattr(question, name) for name in ("agent_id", "group_id", "language")}
-    asked = Notes(
+    notes_question = Notes(
         **about,
         messages=piece.messages,
         since=piece.since,
-        known=[question.known[number] for number in shown],
+        known=[question.known[number] for number in fact_numbers],
     )
     try:
-        notes = llm.ask(asked)
+        notes = llm.ask(notes_question)
     except BadReply as error:
         if error.too_long == "question":
             learned.refused(piece)
         raise
     lived, also = LivedThrough(), list[ExtractedExperience]()
-    if tells_of_a_problem(asked.messages, asked.since):
+    if reports_problem(notes_question.messages, notes_question.since):
         problems = Experiences(**about, messages=piece.messages, since=piece.since)
         try:
             lived = llm.ask(problems)
@@ -189,8 +200,8 @@ def _noted(llm: LLM, question: Extraction, piece: Piece, shown: Sequence[int]) -
             count(llm.model, problems, by_rules=1)
         except BadReply as error:
             log.warning("no experience is taken from what was said: %s", error)
-    whole = asked.model_copy(update={"known": question.known})
-    extraction, dropped = kept(notes, lived, whole, heads(), shown)
+    whole = notes_question.model_copy(update={"known": question.known})
+    extraction, dropped = accept_answers(notes, lived, whole, heads(), fact_numbers)
     if dropped:
-        count(llm.model, asked, dropped=dropped)
+        count(llm.model, notes_question, dropped=dropped)
     return extraction.model_copy(update={"experiences": [*extraction.experiences, *also]})

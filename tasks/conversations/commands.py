@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from engine.conversations.attributes import subject_words
 from engine.conversations.forgetting import Order, to_forget
-from engine.conversations.pieces import Patience, in_chunks
-from engine.conversations.standing import Part
+from engine.conversations.pieces import RunPatience, in_chunks
+from engine.conversations.standing import TurnPart
 from engine.conversations.trials import Careful
 from engine.providers import llms
 from engine.providers.embedder_specs import complete
@@ -59,12 +59,12 @@ from models.conversations.extractions import HANDED_OVER, StoredTurn
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.agents import agent_row, lock_agents, no_agent
-from tasks.conversations.asking import Asking, united
+from tasks.conversations.asking import Asking, combine_parts
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
 from tasks.retrieval.retrieve import retrieve
 
-#: So many times as many memories are looked at when too few of those are wanted.
+#: So many times as many memories are looked at when too few of those match.
 POOL_FACTOR = 10
 #: Keywords of a piece of a text.
 PIECE_KEYWORDS = 5
@@ -109,9 +109,9 @@ def _matches(
     request: SearchOptions | FindOptions | FindExperiences,
     query: str,
     kinds: Sequence[Kind],
-    wanted: Callable[[ScoredMemory], bool],
+    is_match: Callable[[ScoredMemory], bool],
 ) -> list[ScoredMemory]:
-    """The best of an agent's current memories that are wanted, up to the limit; they count as accessed."""
+    """The best of an agent's current memories that match, up to the limit; they count as accessed."""
     top_k = request.limit
     while True:
         question = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
@@ -124,7 +124,7 @@ def _matches(
             filters=Filters(kinds=list(kinds)),
         )
         answer = retrieve(question)
-        matches = [memory for memory in answer.retrieved_nodes if wanted(memory)][: request.limit]
+        matches = [memory for memory in answer.retrieved_nodes if is_match(memory)][: request.limit]
         if len(matches) == request.limit or len(answer.retrieved_nodes) < top_k:
             break
         top_k *= POOL_FACTOR
@@ -142,12 +142,12 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
             raise no_agent(*name)
         lock_agents(connection, [name])
         turns = extractions.said_by(connection, name, request.user_id)
-        said = [turn for turn in turns if turn.message.role == "user"]
+        user_turns = [turn for turn in turns if turn.message.role == "user"]
         order = Order(0, len(request.text), request.text)
-        things = to_forget("", order, [turn.message.text for turn in said])
-        found = list(dict.fromkeys(fit for fits in things for fit in fits))
-        parts = [Part(said[number].node_id, start, end) for number, start, end in found]
-        fitting = [_fitting(said[number], start, end) for number, start, end in found]
+        things = to_forget("", order, [turn.message.text for turn in user_turns])
+        spans = list(dict.fromkeys(fit for fits in things for fit in fits))
+        parts = [TurnPart(user_turns[number].node_id, start, end) for number, start, end in spans]
+        fitting = [_fitting(user_turns[number], start, end) for number, start, end in spans]
         if len({subject_words(part.description) for part in fitting}) > 1 and not request.every:
             return Forgotten(answer=_answer(request, "asks", len(fitting)), asks=fitting)
         erasure_id = standing.forget(connection, name, parts, actor.name)
@@ -184,15 +184,15 @@ def _answer(request: ForgetWhatWasSaid, which: Literal["asks", "erased", "nothin
 @implements(actions.extract_session_memories)
 def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionMemories:
     """Safe to repeat because it stores nothing."""
-    said = (message for message in request.messages if message.role != HANDED_OVER)
-    messages = [message.model_copy(update={"text": masked(message.text)}) for message in said]
+    conversation = (message for message in request.messages if message.role != HANDED_OVER)
+    messages = [message.model_copy(update={"text": masked(message.text)}) for message in conversation]
     llm, extraction, answered = llms.llm(), CombinedExtraction(), llms.llm().model
     if messages:
         about: dict[str, Any] = {"agent_id": request.agent_id, "group_id": actor.group_id}
         language = language_of("\n".join(message.text for message in messages))
         question = Extraction(**about, language=language, messages=messages)
-        parts = Asking(Careful(llm), Patience()).about(question)
-        extraction = united(parts)
+        parts = Asking(Careful(llm), RunPatience()).about(question)
+        extraction = combine_parts(parts)
         answered = ", ".join(dict.fromkeys(part.llm for part in parts)) or answered
     return SessionMemories(
         items=[_fact(request.agent_id, memory) for memory in extraction.memories],
@@ -233,11 +233,11 @@ def create_embedding(_actor: Actor, request: EmbedText) -> EmbeddedText:
 @implements(actions.configure_summaries)
 def configure_summaries(_actor: Actor, request: ConfigureSummaries) -> DriverState:
     """Safe to repeat because it changes nothing."""
-    wanted = request.provider if request.model is None else f"{request.provider}:{request.model}"
+    requested = request.provider if request.model is None else f"{request.provider}:{request.model}"
     used = get_settings().llm
-    if wanted == used:
+    if requested == used:
         return DriverState(active=True, in_use=used)
-    how = f"set JIYI_LLM={wanted}, and the vendor's key, in the environment of the workers"
+    how = f"set JIYI_LLM={requested}, and the vendor's key, in the environment of the workers"
     return DriverState(active=False, in_use=used, how=how)
 
 

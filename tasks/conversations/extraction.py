@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-from engine.conversations.memories import Source, of_user, worth_keeping
-from engine.conversations.pieces import Patience
+from engine.conversations.memories import ExtractionSource, of_user, worth_keeping
+from engine.conversations.pieces import RunPatience
 from engine.conversations.standing import Standing, own, standing
 from engine.heads.local import heads
 from engine.providers import llms
@@ -42,16 +42,16 @@ _fewer: dict[UUID, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What one run looks at."""
+class _ExtractionInputs:
+    """What one run extracts from."""
 
     name: AgentName
     #: The cursor; None where one turn is looked at once more, which moves nothing.
-    seen: int | None
+    cursor: int | None
     turns: list[StoredTurn]
     context: dict[Session, list[StoredTurn]]
     #: What is known of each of the users, and was put before the agent's latest answers to them.
-    known: dict[str | None, list[StoredFact]]
+    known_facts: dict[str | None, list[StoredFact]]
     #: What each of the users said before.
     earlier: dict[str | None, list[StoredTurn]]
     injected: dict[str | None, list[str]]
@@ -66,41 +66,41 @@ def extract(batch: Batch) -> None:
     which only the run that finds the cursor where it saw it gets to write: a run that fails moves nothing.
     """
     for subject in batch.subject_ids:
-        look = _look(batch.group_id, subject)
-        if look is None:
+        inputs = _load_inputs(batch.group_id, subject)
+        if inputs is None:
             with batch.finish():
                 continue
-        patience = Patience()
+        patience = RunPatience()
         extracted: list[Extracted] = []
         try:
-            for session, turns in extractions.sessions_of(extractions.said(look.turns)).items():
-                extracted += extract_session(batch, look, session, turns, patience)
-                look.earlier[session[1]].extend(turns)
+            for session, turns in extractions.sessions_of(extractions.said(inputs.turns)).items():
+                extracted += extract_session(batch, inputs, session, turns, patience)
+                inputs.earlier[session[1]].extend(turns)
         except LLMUnavailable:
             if patience.good:  # it answers so many questions and no more: fewer may be answered in one run
-                _fewer[subject] = max(EXTRACT_MIN_MESSAGES, len(look.turns) // 2)
+                _fewer[subject] = max(EXTRACT_MIN_MESSAGES, len(inputs.turns) // 2)
             raise
         _fewer.pop(subject, None)
         if not patience.good:  # it answers nothing: no turn is at fault, unless others are let through
             refused = [one.refusal if one.refusal and one.refusal.refused else None for one in extracted]
             extracted = [replace(one, refusal=why) for one, why in zip(extracted, refused, strict=True)]
-        with batch.finish() as (connection, owed):
-            if not owed:
+        with batch.finish() as (connection, pending):
+            if not pending:
                 return
             now = datetime.now(UTC)
-            extractions.store_extracted(connection, look.name, look.seen, look.turns, extracted, now)
-            again = None if look.seen is None else extraction_schedule.due_again(connection, look.name)
+            extractions.store_extracted(connection, inputs.name, inputs.cursor, inputs.turns, extracted, now)
+            again = None if inputs.cursor is None else extraction_schedule.due_again(connection, inputs.name)
             if again is not None:
                 batch.later[subject] = again
 
 
-def _look(group_id: str, subject: UUID) -> _Look | None:
+def _load_inputs(group_id: str, subject: UUID) -> _ExtractionInputs | None:
     """None for an agent, or a turn, that was erased meanwhile."""
     with unit_of_work() as connection:
-        name, seen = agents.name_of(connection, subject), None
+        name, cursor = agents.name_of(connection, subject), None
         if name is not None:
-            seen = extractions.cursor(connection, name)
-            turns = extractions.new_turns(connection, name, seen, _fewer.get(subject, EXTRACT_MAX_MESSAGES))
+            cursor = extractions.cursor(connection, name)
+            turns = extractions.new_turns(connection, name, cursor, _fewer.get(subject, EXTRACT_MAX_MESSAGES))
         elif (again := extractions.turn_again(connection, group_id, subject)) is not None:
             name, turns = again
         else:
@@ -109,45 +109,47 @@ def _look(group_id: str, subject: UUID) -> _Look | None:
             session: extractions.context_of(connection, name, session, of_session[0].node_count)
             for session, of_session in extractions.sessions_of(turns).items()
         }
-        look = _Look(name, seen, turns, context, {}, {}, {})
+        inputs = _ExtractionInputs(name, cursor, turns, context, {}, {}, {})
         for user in {turn.user_id for turn in turns}:
             theirs = [turn for turn in turns if turn.user_id == user]
-            said = [turn.node_id for turn in theirs if turn.message.role == "user"]
-            look.known[user] = extractions.known_facts(connection, name, said, user)
-            look.earlier[user] = extractions.earlier_turns(connection, name, theirs, user)
-            look.injected[user] = extractions.injected_lately(connection, name, user)
-        return look
+            user_turn_ids = [turn.node_id for turn in theirs if turn.message.role == "user"]
+            inputs.known_facts[user] = extractions.known_facts(connection, name, user_turn_ids, user)
+            inputs.earlier[user] = extractions.earlier_turns(connection, name, theirs, user)
+            inputs.injected[user] = extractions.injected_lately(connection, name, user)
+        return inputs
 
 
 def extract_session(
-    batch: Batch, look: _Look, session: Session, turns: list[StoredTurn], patience: Patience
+    batch: Batch, inputs: _ExtractionInputs, session: Session, turns: list[StoredTurn], patience: RunPatience
 ) -> list[Extracted]:
     """The extractions from a session's new turns; their changes to earlier turns are with the first part."""
-    (group_id, agent_id), (session_id, user_id) = look.name, session
-    before, known = extractions.said(look.context[session]), look.known[user_id]
-    said = [turn.said() for turn in (*before, *turns)]
-    changes = standing(said, len(before), [turn.said() for turn in look.earlier[user_id]], heads())
+    (group_id, agent_id), (session_id, user_id) = inputs.name, session
+    before, known_facts = extractions.said(inputs.context[session]), inputs.known_facts[user_id]
+    all_turns = [turn.said() for turn in (*before, *turns)]
+    changes = standing(all_turns, len(before), [turn.said() for turn in inputs.earlier[user_id]], heads())
     question = Extraction(
         agent_id=agent_id,
         group_id=group_id,
         language=language_of("\n".join(turn.message.text for turn in turns)),
-        messages=[own(turn, changes) for turn in said],
+        messages=[own(turn, changes) for turn in all_turns],
         since=len(before),
-        known=[fact.fact for fact in known],
+        known=[fact.fact for fact in known_facts],
     )
-    asking = Asking(LeaseRenewingLLM(llms.llm(), batch), patience, alone=look.seen is None)
+    asking = Asking(LeaseRenewingLLM(llms.llm(), batch), patience, alone=inputs.cursor is None)
     where = group_id, agent_id, session_id
-    found = []
+    extracted = []
     for part in asking.about(question):
-        ids = [said[number].node_id for number in part.turns]
-        source = Source(*where, part.messages, ids, part.llm, part.prompt, part.fallback, user_id)
+        ids = [all_turns[number].node_id for number in part.turns]
+        source = ExtractionSource(*where, part.messages, ids, part.llm, part.prompt, part.fallback, user_id)
         of_users = of_user(part.extraction, part.messages)
-        kept = worth_keeping(of_users, look.injected[user_id], LEAST_IMPORTANCE)
-        found.append(Extracted(source, kept, [fact.node_id for fact in known], Standing(), part.refusal))
-    if found:
-        return [replace(found[0], standing=changes), *found[1:]]
+        extraction = worth_keeping(of_users, inputs.injected[user_id], LEAST_IMPORTANCE)
+        extracted.append(
+            Extracted(source, extraction, [fact.node_id for fact in known_facts], Standing(), part.refusal)
+        )
+    if extracted:
+        return [replace(extracted[0], standing=changes), *extracted[1:]]
     prompt = signature(question, question.language)
-    nothing = Source(*where, [], [], Rules.model, prompt, user_id=user_id)
+    nothing = ExtractionSource(*where, [], [], Rules.model, prompt, user_id=user_id)
     return [Extracted(nothing, CombinedExtraction(), [], changes)]
 
 
@@ -170,8 +172,8 @@ def summarize(batch: Batch) -> None:
         rows = entries.to_summarise(connection, batch.subject_ids)
     llm = LeaseRenewingLLM(llms.llm(), batch)
     summaries = {row.node_id: _summarised(llm, row.group_id, row.agent_id, row.description) for row in rows}
-    with batch.finish() as (connection, owed):
-        for node_id in owed:
+    with batch.finish() as (connection, pending):
+        for node_id in pending:
             if node_id in summaries:
                 entries.save_summary(connection, node_id, *_limited_summary(summaries[node_id]))
 

@@ -18,15 +18,15 @@ from sqlalchemy import Connection
 
 from engine.conversations import injection
 from engine.conversations.injection import (
-    Candidate,
     Chosen,
+    MemoryCandidate,
     QueryAnalysis,
     memory_sections,
     profile_section,
     style_of,
     why_shown,
 )
-from engine.conversations.marks import shown
+from engine.conversations.marks import visible_text
 from engine.conversations.memories import lines
 from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, recall_room
 from engine.text.statements import topics_of
@@ -37,7 +37,7 @@ from jiyi.protocol.conversations import KINDS, PROSE, ContextRequest, InjectedSk
 from jiyi.protocol.recall import InjectedContext, PromptLine
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import Prompt, Section, Written, compose, joined
+from jiyi.text.prompt import Prompt, Section, WrittenLine, compose, joined
 from jiyi.text.words import Language, language_of
 from jiyi.zones import by_clock
 from models.conversations import injections, session_prompts
@@ -49,7 +49,7 @@ from models.memory.agents import AgentName
 from tasks.framework.answering import Then
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses_with
-from tasks.retrieval.days import happened_then, in_turn
+from tasks.retrieval.days import interleave, memories_of_named_time
 from tasks.retrieval.question import PROMPT_KINDS, embed_ahead, for_prompt
 from tasks.retrieval.retrieve import answer
 
@@ -68,16 +68,16 @@ SKILL_TOKENS = 400
 #: Newer memories that are shown beside what they end, of one prompt.
 MOST_NEWER = 10
 #: Least probability of what is recalled for a message of a session that asks nothing.
-TOLD_PROBABILITY = 0.4
+LEAST_PROBABILITY_OF_STATEMENTS = 0.4
 #: Tokens of the shortest memories, and of a day and quotes around one.
 LEAST_TOKENS = 12
 #: What only questions have, and what other messages end with.
 _ASKS, _ENDS = re.compile(r"[?？]|[吗呢]\s*$"), re.compile(r"[.!。！]")
-#: With fewer results so many of what matters most are added for who hints at themselves.
+#: With fewer results so many of what matters most are added for users who hint at themselves.
 FEW_RESULTS, FILLED_UP = 3, 10
 
 
-def tell(
+def note_memories(
     pipe: Pipeline, actor: Actor, request: ContextRequest, injected: InjectedContext, _seconds: float
 ) -> Then:
     """Note with the reply what the injection touches."""
@@ -88,7 +88,7 @@ def tell(
     return note_accesses_with(pipe, actor.group_id, request.agent_id, touched, at)
 
 
-@implements(build_context, tell=tell)
+@implements(build_context, on_reply=note_memories)
 def build(actor: Actor, request: ContextRequest) -> InjectedContext:
     """Safe to repeat because it only notes what was found, and keeps a session's prompt as first made."""
     injected, stable = _injected(actor.group_id, request)
@@ -115,18 +115,20 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         request = request.model_copy(update={"now": now, "as_of": as_of})
         retrieving = None
         if there and embedding is not None:  # while the question is searched for, the stable part is read
-            found = partial(_retrieve, name, request, analysis, now, embedding)
-            retrieving = _beside().submit(copy_context().run, found)
+            search = partial(_retrieve, name, request, analysis, now, embedding)
+            retrieving = _beside().submit(copy_context().run, search)
         grows = there and request.grown and (request.split or _in_prose(request))
         grown = session_prompts.grown_of(connection, name, request.user_id, language) if grows else Grown()
         prepared = _prepared(connection, name, request, language, grown) if there else Prepared(Stable())
         room = request.max_tokens - prepared.stable.tokens
         searched = retrieving is not None and prepared.same is None
-        asked = searched and _in_prose(request)
-        sections = grown.fitting(query) if asked else []
+        may_add_sections = searched and _in_prose(request)
+        sections = grown.fitting(query) if may_add_sections else []
     if request.split and request.turn is not None:
-        tells = _tells(analysis, prepared)
-        room = recall_room(request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, tells=tells)
+        asks_nothing = _asks_nothing(analysis, prepared)
+        room = recall_room(
+            request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, is_statement=asks_nothing
+        )
     most = min(SKILL_TOKENS, room // 2)
     sections = [replace(section, max_tokens=most) for section in sections]
     if searched and request.tiers:
@@ -209,7 +211,7 @@ def _shared(name: AgentName, request: ContextRequest, room: int) -> list[Section
     return [replace(section, max_tokens=most) for source in _GROUP for section in source(name, request, most)]
 
 
-def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
+def _asks_nothing(analysis: QueryAnalysis, prepared: Prepared) -> bool:
     """Whether a message of a session that goes on asks for nothing: little is recalled for it then."""
     text = analysis.original
     asks = _ASKS.search(text) is not None or (analysis.intent != "general" and _ENDS.search(text) is None)
@@ -235,12 +237,12 @@ def _composed(
     prepared: Prepared,
     sections: Sequence[Section],
     room: int,
-    found: list[Node],
+    nodes: list[Node],
 ) -> Prompt:
     least = get_settings().min_probability
-    if _tells(analysis, prepared):
-        least = max(least, TOLD_PROBABILITY)
-    ranked = _ranked(name, request, analysis, _retrieved(request, found, least))
+    if _asks_nothing(analysis, prepared):
+        least = max(least, LEAST_PROBABILITY_OF_STATEMENTS)
+    ranked = _ranked(name, request, analysis, _retrieved(request, nodes, least))
     ranked = _unseen(ranked if request.as_of is not None else _with_newer(name, request, ranked), prepared)
     hints = analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
     about_user = hints and request.as_of is None and not request.split
@@ -249,37 +251,45 @@ def _composed(
     before = [*sections, profile_section(profile, language, titled=titled)]
     style = style_of(request.format, language, request.template or "")
     prompt = compose([*before, *memory_sections(ranked, language, titled=titled)], room, style)
-    left = min(room, OPENING_TOKENS - prepared.stable.tokens) - prompt.tokens
-    if request.split and request.turn is not None and not prepared.earlier and left > 0:
+    remaining = min(room, OPENING_TOKENS - prepared.stable.tokens) - prompt.tokens
+    if request.split and request.turn is not None and not prepared.earlier and remaining > 0:
         with reading() as connection:
-            most = left // LEAST_TOKENS
-            known = injections.most_important(connection, name, request, list(KINDS), most)
-        seen = {choice.candidate.node_id for choice in _choices(prompt)}
-        more = [candidate for candidate in _unseen(known, prepared) if candidate.node_id not in seen]
+            most = remaining // LEAST_TOKENS
+            important = injections.most_important(connection, name, request, list(KINDS), most)
+        prompt_ids = {choice.candidate.node_id for choice in _choices(prompt)}
+        more = [
+            candidate for candidate in _unseen(important, prepared) if candidate.node_id not in prompt_ids
+        ]
         spent = accumulate(LEAST_TOKENS + estimate_tokens(candidate.text) for candidate in more)
-        fitting = [candidate for candidate, tokens in zip(more, spent, strict=True) if tokens <= left]
+        fitting = [candidate for candidate, tokens in zip(more, spent, strict=True) if tokens <= remaining]
         every = memory_sections(_once([*ranked, *fitting]), language, titled=titled)
         prompt = compose([*before, *every], room, style)  # in the same room, by which long texts are cut
     return prompt
 
 
-def _with_newer(name: AgentName, request: ContextRequest, ranked: list[Candidate]) -> list[Candidate]:
+def _with_newer(
+    name: AgentName, request: ContextRequest, ranked: list[MemoryCandidate]
+) -> list[MemoryCandidate]:
     """The candidates, behind each the newer memory by which a part of it has ended, or may have."""
-    known = {node_id for candidate in ranked for node_id in (candidate.node_id, *candidate.turn_ids)}
-    wanted = [newer for candidate in ranked for newer in candidate.newer if newer not in known]
-    if not wanted:
+    present_ids = {node_id for candidate in ranked for node_id in (candidate.node_id, *candidate.turn_ids)}
+    newer_ids = [newer for candidate in ranked for newer in candidate.newer if newer not in present_ids]
+    if not newer_ids:
         return ranked
     with reading() as connection:
-        newest = injections.of_ids(connection, name, request, list(dict.fromkeys(wanted))[:MOST_NEWER])
-    found = {newer.node_id: newer for newer in newest}
-    behind = {one.node_id: [found[newer] for newer in one.newer if newer in found] for one in ranked}
+        newest = injections.of_ids(connection, name, request, list(dict.fromkeys(newer_ids))[:MOST_NEWER])
+    newest_by_id = {newer.node_id: newer for newer in newest}
+    behind = {
+        one.node_id: [newest_by_id[newer] for newer in one.newer if newer in newest_by_id] for one in ranked
+    }
     return _once(one for candidate in ranked for one in (candidate, *behind[candidate.node_id]))
 
 
-def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
+def _unseen(ranked: Iterable[MemoryCandidate], prepared: Prepared) -> list[MemoryCandidate]:
     """What does not stand in the session's prompt yet."""
-    shown = prepared.shown
-    return [known for known in ranked if shown.isdisjoint((known.node_id, *known.turn_ids))]
+    prompt_ids = prepared.shown
+    return [
+        candidate for candidate in ranked if prompt_ids.isdisjoint((candidate.node_id, *candidate.turn_ids))
+    ]
 
 
 def _kept(
@@ -292,8 +302,8 @@ def _kept(
 
 
 def _ranked(
-    name: AgentName, request: ContextRequest, analysis: QueryAnalysis, retrieved: list[Candidate]
-) -> list[Candidate]:
+    name: AgentName, request: ContextRequest, analysis: QueryAnalysis, retrieved: list[MemoryCandidate]
+) -> list[MemoryCandidate]:
     if request.as_of is not None:  # what mattered most then is not known
         return _once(retrieved)
     if analysis.intent == "identity_recall":
@@ -324,15 +334,15 @@ def _retrieve(
     embedding.result()
     texts = [text for text in (analysis.original, " ".join(analysis.expansions)) if text]
     top_k, kinds = max(LOOKED_AT, request.max_tokens // USUAL_TOKENS), list(PROMPT_KINDS)
-    asked = for_prompt(name[0], request, texts, top_k=top_k, now=now, kinds=kinds, superseded=True)
-    fields = answer(asked)
-    found: list[Node] = [node for group in fields["groups"] for node in group["retrieved_nodes"]]
-    return in_turn(found, happened_then(asked))
+    search_request = for_prompt(name[0], request, texts, top_k=top_k, now=now, kinds=kinds, superseded=True)
+    fields = answer(search_request)
+    nodes: list[Node] = [node for group in fields["groups"] for node in group["retrieved_nodes"]]
+    return interleave(nodes, memories_of_named_time(search_request))
 
 
-def _retrieved(request: ContextRequest, found: list[Node], least: float) -> list[Candidate]:
+def _retrieved(request: ContextRequest, all_nodes: list[Node], least: float) -> list[MemoryCandidate]:
     """What was found and is likely enough to answer, but for what was said in this session."""
-    nodes = [node for node in found if node["probability"] is None or node["probability"] >= least]
+    nodes = [node for node in all_nodes if node["probability"] is None or node["probability"] >= least]
     created: dict[UUID | None, datetime] = {node["node_id"]: node["created_at"] for node in nodes}
     here = request.session_id
     # What was observed, or stored by another program, is no part of the conversation that goes on.
@@ -342,18 +352,18 @@ def _retrieved(request: ContextRequest, found: list[Node], least: float) -> list
     return [candidate for candidate in candidates if candidate.text or candidate.ended]
 
 
-def _candidate(node: Node, renewed_at: datetime | None, on: datetime) -> Candidate:
+def _candidate(node: Node, renewed_at: datetime | None, on: datetime) -> MemoryCandidate:
     role = node["provenance"].get("role") if node["kind"] is not None else None
-    told = shown(node["description"], node["created_at"], node["provenance"], on)
+    wording = visible_text(node["description"], node["created_at"], node["provenance"], on)
     turns = node["filling"] if node["kind"] not in (None, "session") else ()
-    return Candidate(
+    return MemoryCandidate(
         node["node_id"],
         node["kind"] or OBSERVED,
-        told.text,
-        told.at,
+        wording.text,
+        wording.at,
         node["score"],
         role=role,
-        named=node["subject"] != role,
+        has_speaker=node["subject"] != role,
         concluded=node["type"] == "thought",
         turn_ids=tuple(map(UUID, turns)),
         superseded_by=node["superseded_by"],
@@ -364,14 +374,14 @@ def _candidate(node: Node, renewed_at: datetime | None, on: datetime) -> Candida
         user_id=node["user_id"],
         visibility=node["visibility"],
         trust=node["trust"],
-        ended=told.ended,
-        newer=told.newer,
+        ended=wording.ended,
+        newer=wording.newer,
     )
 
 
-def _once(ranked: Iterable[Candidate]) -> list[Candidate]:
+def _once(ranked: Iterable[MemoryCandidate]) -> list[MemoryCandidate]:
     """Each at its first, and best, place."""
-    by_id: dict[UUID, Candidate] = {}
+    by_id: dict[UUID, MemoryCandidate] = {}
     for candidate in ranked:
         by_id.setdefault(candidate.node_id, candidate)
     return list(by_id.values())
@@ -383,7 +393,7 @@ def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str,
     return () if profile is None else tuple(lines(profile, language_of(query)))
 
 
-def _memory(written: Written, choice: Chosen) -> PromptLine:
+def _memory(written: WrittenLine, choice: Chosen) -> PromptLine:
     return PromptLine(
         node_id=choice.candidate.node_id,
         type="thought" if choice.candidate.concluded else "event",
@@ -395,5 +405,5 @@ def _memory(written: Written, choice: Chosen) -> PromptLine:
         turn_ids=list(choice.node_ids),
         superseded_at=choice.candidate.superseded_at,
         why=why_shown(written),
-        seen=choice.seen,
+        seen=choice.memory_count,
     )

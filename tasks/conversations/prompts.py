@@ -43,17 +43,19 @@ def show_prompts(actor: Actor, request: ShowPrompts) -> Rows[ShownPrompt]:
     """Safe to repeat because it stores nothing, and asks nobody."""
     name, session = (actor.group_id, request.agent_id), (request.session_id, request.user_id)
     with unit_of_work() as connection:
-        stored = extractions.context_of(connection, name, session, LAST, EXTRACT_MAX_MESSAGES)
-        turns = extractions.said(stored)
-        known = extractions.known_facts(connection, name, [turn.node_id for turn in turns], request.user_id)
+        context = extractions.context_of(connection, name, session, LAST, EXTRACT_MAX_MESSAGES)
+        turns = extractions.said(context)
+        known_facts = extractions.known_facts(
+            connection, name, [turn.node_id for turn in turns], request.user_id
+        )
     if not turns:
         why = f"the agent {request.agent_id!r} has no turns of the session {request.session_id!r}"
         raise NotFound(f"session_id: {why}")
-    said = [turn.message for turn in turns]
-    language = language_of("\n".join(one.text for one in said))
+    conversation = [turn.message for turn in turns]
+    language = language_of("\n".join(one.text for one in conversation))
     about = {"agent_id": request.agent_id, "group_id": actor.group_id, "language": language}
-    asked = _QUESTIONS[request.name](said, [fact.fact for fact in known], about)
-    return Rows(rows=[_shown(question) for question in asked])
+    questions = _QUESTIONS[request.name](conversation, [fact.fact for fact in known_facts], about)
+    return Rows(rows=[_shown(question) for question in questions])
 
 
 def _shown(question: Question[Any]) -> ShownPrompt:
@@ -68,36 +70,36 @@ def _shown(question: Question[Any]) -> ShownPrompt:
 
 
 def _notes(
-    said: Sequence[Message], known: Sequence[KnownFact], about: Mapping[str, Any]
+    conversation: Sequence[Message], known_facts: Sequence[KnownFact], about: Mapping[str, Any]
 ) -> list[Question[Any]]:
-    shown, taken = learned.shown(known, said)
-    seen = [known[number] for number in shown]
-    pieces = in_pieces(said, 0, learned.room(taken))
-    return [Notes(**about, messages=one.messages, since=one.since, known=seen) for one in pieces]
+    fact_numbers, fact_tokens = learned.choose_facts(known_facts, conversation)
+    shown_facts = [known_facts[number] for number in fact_numbers]
+    pieces = in_pieces(conversation, 0, learned.room(fact_tokens))
+    return [Notes(**about, messages=one.messages, since=one.since, known=shown_facts) for one in pieces]
 
 
 def _experiences(
-    said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]
+    conversation: Sequence[Message], _known_facts: Sequence[KnownFact], about: Mapping[str, Any]
 ) -> list[Question[Any]]:
-    pieces = in_pieces(said, 0, learned.room())
+    pieces = in_pieces(conversation, 0, learned.room())
     return [Experiences(**about, messages=one.messages, since=one.since) for one in pieces]
 
 
 def _compaction(
-    said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]
+    conversation: Sequence[Message], _known_facts: Sequence[KnownFact], about: Mapping[str, Any]
 ) -> list[Question[Any]]:
-    chunks = in_chunks([(message.role, message.text) for message in said], data_tokens())
+    chunks = in_chunks([(message.role, message.text) for message in conversation], data_tokens())
     return [Compaction(**about, utterances=chunk) for chunk in chunks]
 
 
 def _of_conversation(question: type[Planning | Memo]) -> _Build:
-    return lambda said, _known, about: [
-        question(**about, utterances=[(one.name or one.role, one.text) for one in said])
+    return lambda conversation, _known_facts, about: [
+        question(**about, utterances=[(one.name or one.role, one.text) for one in conversation])
     ]
 
 
 def _of_last(question: type[Summary | Poignancy | Triple | Keywords]) -> _Build:
-    return lambda said, _known, about: [question(**about, text=said[-1].text)]
+    return lambda conversation, _known_facts, about: [question(**about, text=conversation[-1].text)]
 
 
 _QUESTIONS: dict[PromptName, _Build] = {

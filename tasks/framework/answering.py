@@ -83,8 +83,8 @@ _WRONG = "not signed by any key of this service, over just this call"
 
 #: What follows from Valkey's answers to a pipeline; None if nothing does.
 Then = Callable[[list[Any]], None] | None
-#: What goes to Valkey with a reply: of who asked, the request, the answer, and the seconds that it took.
-Tell = Callable[[Pipeline, Actor, Any, Any, float], Then]
+#: What goes to Valkey with a reply: of the caller, the request, the answer, and the seconds that it took.
+OnReply = Callable[[Pipeline, Actor, Any, Any, float], Then]
 
 
 class _Whose(BaseModel):
@@ -96,12 +96,12 @@ class _Whose(BaseModel):
 
 
 def answers(
-    task: str, model: type[M], *, scope: KeyScope, tell: Tell | None = None
+    task: str, model: type[M], *, scope: KeyScope, on_reply: OnReply | None = None
 ) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
     """Make a function of a question, which names its group and changes nothing, a Celery task."""
 
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
-        serve(task, model, lambda _actor, asked: function(asked), scope=scope, tell=tell)
+        serve(task, model, lambda _actor, body: function(body), scope=scope, on_reply=on_reply)
         return function
 
     return register
@@ -114,7 +114,7 @@ def serve(
     *,
     scope: KeyScope,
     changes: bool = False,
-    tell: Tell | None = None,
+    on_reply: OnReply | None = None,
 ) -> None:
     """Make a function of actor and request a Celery task that answers callers with the right ``scope``, in
     the scope of the group they ask for.
@@ -124,8 +124,9 @@ def serve(
     """
 
     @shared_task(name=task, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
-    # Part of what is signed.
-    def run(self: Any, request_id: str, request: JsonMapping, actor: str | None = None) -> None:  # noqa: ARG001
+    def run(self: Any, request_id: str, request: JsonMapping, actor: str | None = None) -> None:
+        del actor  # part of what is signed
+
         def parse() -> tuple[Actor, M]:
             group_id = _Whose.model_validate(request).group_id
             who = caller(self.request, task, group_id, scope, changes=changes)
@@ -133,19 +134,19 @@ def serve(
             body = {name: value for name, value in request.items() if names_group or name != "group_id"}
             return who, model.model_validate(body)
 
-        def answer(asked: tuple[Actor, M]) -> Any:
-            who, body = asked
+        def answer(parsed: tuple[Actor, M]) -> Any:
+            who, body = parsed
             with in_turn(self.request, who.group_id), for_groups(who.group_id, user=user_of(body)):
                 return perform(who, body)
 
         began = time.monotonic()
         with tracing.span(task, "consumer", within=tracing.received(self.request)):
             replied = reply_to(task, request_id, parse, answer, model)
-            asked, value, reply = replied
+            parsed, value, reply = replied
             with valkey().pipeline(transaction=False) as pipe:
                 then = None
-                if tell is not None and asked is not None:
-                    then = tell(pipe, *asked, value, time.monotonic() - began)
+                if on_reply is not None and parsed is not None:
+                    then = on_reply(pipe, *parsed, value, time.monotonic() - began)
                 pipe.lpush(reply_key(request_id), reply)
                 pipe.expire(reply_key(request_id), REPLY_SECONDS)
                 answered = pipe.execute()
@@ -176,34 +177,34 @@ def seconds_left(request: Any) -> float:
             expires = datetime.fromisoformat(expires)
     if not isinstance(expires, datetime):
         return float(ANSWER_TIME_LIMIT)
-    left = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) - datetime.now(UTC)
-    return min(float(ANSWER_TIME_LIMIT), left.total_seconds())
+    remaining = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) - datetime.now(UTC)
+    return min(float(ANSWER_TIME_LIMIT), remaining.total_seconds())
 
 
 @once
-def turns() -> Turns:
-    return Turns(RETRIEVAL_THREADS)
+def turns() -> CallTurns:
+    return CallTurns(RETRIEVAL_THREADS)
 
 
 def reply_to(
     name: str, request_id: str, parse: Callable[[], A], answer: Callable[[A], Any], model: type[BaseModel]
 ) -> tuple[A | None, Any, bytes]:
-    """The reply to a call, with what was asked and the answer's value if it is no error."""
+    """The reply to a call, with the parsed request and the answer's value if it is no error."""
     try:
-        asked = parse()
+        parsed = parse()
     except ValidationError as error:
         return _refusal(InvalidRequest(problems_of(error, model)))
     except NotAllowed as error:
         return _refusal(error)
     try:
-        value = answer(asked)
-        return asked, value, reply_of(value)
+        value = answer(parsed)
+        return parsed, value, reply_of(value)
     except JiyiError as error:
         return _refusal(error)
     except Exception as error:  # the caller gets a sentence and an id, the log gets the trace
-        if (told := outage(error) or refused_value(error)) is not None:
+        if (public_error := outage(error) or refused_value(error)) is not None:
             log.warning("%s: %s", name, error)
-            return _refusal(told)
+            return _refusal(public_error)
         log.exception("%s failed, request %s", name, request_id)
         meters.failing()
         failure = ServiceError(f"the service failed; its log has the details under request {request_id}")
@@ -231,7 +232,7 @@ class _Group:
         self.used, self.at = self.used_by(now) + seconds, now
 
 
-class Turns:
+class CallTurns:
     """Turns of one process. Thread-safe.
 
     Args:
@@ -345,7 +346,7 @@ class Turns:
         if group is None:
             if len(self.groups) >= MOST_GROUPS:
                 idle = [
-                    name for name, known in self.groups.items() if not known.running and not known.waiting
+                    name for name, entry in self.groups.items() if not entry.running and not entry.waiting
                 ]
                 for one in sorted(idle, key=lambda name: self.groups[name].at)[: MOST_GROUPS // 10]:
                     del self.groups[one]
@@ -416,10 +417,10 @@ def _check_time(at: str) -> None:
 
 
 def _key(key_id: str) -> ApiKey:
-    known = _keys().get(key_id) if ID.fullmatch(key_id) else None
-    if known is None:
+    key = _keys().get(key_id) if ID.fullmatch(key_id) else None
+    if key is None:
         raise NotAllowed(_WRONG)
-    return known
+    return key
 
 
 def _secret() -> bytes:

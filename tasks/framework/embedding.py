@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.providers.embedder_specs import Embedder, chosen, sized
+from engine.providers.embedder_specs import Embedder, configured_spec, sized
 from engine.providers.embedders import embedder, embedder_of
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
@@ -35,16 +35,16 @@ class Texts(Protocol):
 Missing = Callable[[Connection, str], list[TextWithoutVector]]
 
 
-def embed_owed(batch: Batch, texts: Texts) -> None:
+def embed_pending(batch: Batch, texts: Texts) -> None:
     """Embed the texts of a batch's subjects; those whose texts have changed meanwhile are pending again."""
     embedded = _embed(lambda connection, model: texts.to_embed(connection, batch.subject_ids, model))
-    with batch.finish() as (connection, owed):
+    with batch.finish() as (connection, pending):
         if embedded is None:
             return
-        still = set(owed)
+        still = set(pending)
         mine = [(item, vector) for item, vector in embedded.vectors if item.subject_id in still]
         embedded.store(connection, texts, mine)
-        batch.again.extend({item.subject_id for item in texts.to_embed(connection, owed, embedded.model)})
+        batch.again.extend({item.subject_id for item in texts.to_embed(connection, pending, embedded.model)})
 
 
 def embed_now(texts: Texts, missing: Missing) -> bool:
@@ -62,7 +62,7 @@ def in_use(connection: Connection) -> tuple[Embedder, str]:
     used = embedding_models.active_model(connection)
     if used is not None:
         return sized(embedder_of(used.spec), used.dimensions), used.spec
-    return embedder(), str(chosen(get_settings()))
+    return embedder(), str(configured_spec(get_settings()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ def _embed(missing: Missing) -> _Embedded | None:
     """No transaction is open while the embedder works. None: nothing is missing."""
     with unit_of_work() as connection:
         engine, spec = in_use(connection)
-        wanted = missing(connection, engine.model)
-    if not wanted:
+        texts = missing(connection, engine.model)
+    if not texts:
         return None
-    vectors = engine.passages([item.content for item in wanted])
-    return _Embedded(engine.model, spec, list(zip(wanted, vectors, strict=True)))
+    vectors = engine.passages([item.content for item in texts])
+    return _Embedded(engine.model, spec, list(zip(texts, vectors, strict=True)))

@@ -29,7 +29,7 @@ from models.memory import agents
 from models.memory.agents import AgentName
 from models.operations import meters
 from models.queue import ticks
-from models.queue.ticks import MORE, Attempt
+from models.queue.ticks import MORE, JobAttempt
 from tasks.framework import answering
 from tasks.framework.renewal import lease_renewer
 
@@ -82,9 +82,9 @@ class Run:
         total = 0
         while True:
             with unit_of_work() as connection:
-                done = step(connection)
-            total += done
-            if done < size or self.time_is_up():
+                count = step(connection)
+            total += count
+            if count < size or self.time_is_up():
                 return total
 
     def agents(self) -> Iterator[AgentName]:
@@ -122,14 +122,14 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
     Its docstring says why it is safe to repeat. It has to write in small pieces, and record what it changes
     of memories (``models.accounts.audit``).
     """
-    known = JOBS[name]
+    definition = JOBS[name]
 
     def register(function: JobFunction) -> JobFunction:
         FUNCTIONS[name] = function
-        limit = known.time_limit
+        limit = definition.time_limit
 
         @shared_task(
-            name=known.task,
+            name=definition.task,
             bind=True,
             time_limit=limit + GRACE,
             soft_time_limit=limit + SOFT_GRACE,
@@ -144,12 +144,12 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
             if slot is not None or group_id is not None:
                 try:
                     answering.caller(
-                        self.request, known.task, get_settings().group, "operator", changes=False
+                        self.request, definition.task, get_settings().group, "operator", changes=False
                     )
                 except NotAllowed as error:
-                    log.warning("job %s was not run: %s", known.name, error)
+                    log.warning("job %s was not run: %s", definition.name, error)
                     return
-            if perform(known, None if slot is None else datetime.fromisoformat(slot), group_id) is None:
+            if perform(definition, None if slot is None else datetime.fromisoformat(slot), group_id) is None:
                 meters.idling()
 
         return function
@@ -157,40 +157,44 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
     return register
 
 
-def perform(known: Job, slot: datetime | None = None, group_id: str | None = None) -> Attempt | None:
-    """Run a job, unless this slot had its run. ``slot``: of who wants a run now, beside the schedule."""
-    schedule = known.schedule(get_settings())
+def perform(definition: Job, slot: datetime | None = None, group_id: str | None = None) -> JobAttempt | None:
+    """Run a job, unless this slot had its run. ``slot``: of a run requested beside the schedule."""
+    schedule = definition.schedule(get_settings())
     if slot is None and not schedule.every:
         return None
     with unit_of_work() as connection:
         now = database_time(connection)
-        alone = slot is None and not known.overlaps
+        alone = slot is None and not definition.overlaps
         tick = ticks.begin(
-            connection, known.name, slot or schedule.slot(now), get_settings().work_lease_seconds, alone=alone
+            connection,
+            definition.name,
+            slot or schedule.slot(now),
+            get_settings().work_lease_seconds,
+            alone=alone,
         )
     if tick is None:
         return None
     counted = {name: value for name, value in tick.summary.items() if name != MORE}
     run = Run(
-        known.name,
+        definition.name,
         now,
         group_id=group_id,
         summary=counted,
         place=tick.summary.get(MORE),
-        deadline=time.monotonic() + known.time_limit,
+        deadline=time.monotonic() + definition.time_limit,
     )
-    with lease_renewer.holding(_Held(tick, time.monotonic() + known.time_limit + GRACE)):
-        error = _attempt(known, run)
+    with lease_renewer.holding(_TickClaim(tick, time.monotonic() + definition.time_limit + GRACE)):
+        error = _attempt(definition, run)
     with unit_of_work() as connection:
         ticks.end(connection, tick, run.summary, error)
     return tick
 
 
 @dataclass(slots=True)
-class _Held:
+class _TickClaim:
     """A run under way: its row says that it is not dead."""
 
-    tick: Attempt
+    tick: JobAttempt
     until: float
 
     def renew(self) -> None:
@@ -198,18 +202,18 @@ class _Held:
             ticks.renew(connection, self.tick, get_settings().work_lease_seconds)
 
 
-def _attempt(known: Job, run: Run) -> str | None:
+def _attempt(definition: Job, run: Run) -> str | None:
     """None, or a sentence about what went wrong."""
     try:
         with run.scope():
-            FUNCTIONS[known.name](run)
+            FUNCTIONS[definition.name](run)
     except JiyiError as error:  # its message says what is wrong
         meters.failing()
-        log.warning("job %s failed: %s", known.name, error)
+        log.warning("job %s failed: %s", definition.name, error)
         return str(error)
     except Exception as error:  # whatever it was is written down, seen, and tried again
         meters.failing()
-        log.exception("job %s failed", known.name)
+        log.exception("job %s failed", definition.name)
         cause = getattr(error, "orig", None) or error
         return f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"
     return None
@@ -217,13 +221,13 @@ def _attempt(known: Job, run: Run) -> str | None:
 
 def beat_schedule(settings: Settings) -> dict[str, BeatEntry]:
     """What beat sends: a look for each job that is switched on. Most find that their slot had its run."""
-    schedules = {known: known.schedule(settings) for known in JOBS.values()}
+    schedules = {definition: definition.schedule(settings) for definition in JOBS.values()}
     return {
-        known.name: {
-            "task": known.task,
+        definition.name: {
+            "task": definition.task,
             "schedule": min(schedule.every, LOOK_SECONDS),
-            "options": {"queue": known.queue, "expires": min(schedule.every, LOOK_SECONDS)},
+            "options": {"queue": definition.queue, "expires": min(schedule.every, LOOK_SECONDS)},
         }
-        for known, schedule in schedules.items()
+        for definition, schedule in schedules.items()
         if schedule.every
     }

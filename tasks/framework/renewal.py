@@ -35,17 +35,17 @@ class LeaseRenewer:
 
     def __init__(self) -> None:
         #: By identity: equal ones may be held twice.
-        self._held: dict[int, Held] = {}
+        self._claims: dict[int, Held] = {}
         #: Of what is held, and of which is just being renewed.
         self._lock = threading.Condition()
         self._renewed: Held | None = None
         self.thread: threading.Thread | None = None
 
     @contextmanager
-    def holding(self, *held: Held) -> Iterator[None]:
+    def holding(self, *claims: Held) -> Iterator[None]:
         """Renew each until the end of the block, or of its own time; the renewal under way is waited for."""
         with self._lock:
-            self._held |= {id(claim): claim for claim in held}
+            self._claims |= {id(claim): claim for claim in claims}
             if self.thread is None or not self.thread.is_alive():
                 self.thread = threading.Thread(target=self._renew, name="leases", daemon=True)
                 self.thread.start()
@@ -53,10 +53,10 @@ class LeaseRenewer:
             yield
         finally:
             with self._lock:
-                for claim in held:
-                    del self._held[id(claim)]
+                for claim in claims:
+                    del self._claims[id(claim)]
                 self._lock.wait_for(
-                    lambda: not any(claim is self._renewed for claim in held),
+                    lambda: not any(claim is self._renewed for claim in claims),
                     get_settings().work_lease_seconds,
                 )
 
@@ -64,16 +64,16 @@ class LeaseRenewer:
         while True:
             time.sleep(get_settings().work_lease_seconds / RENEWALS_PER_LEASE)
             with self._lock:
-                held = list(self._held.values())
-                if not held:
+                claims = list(self._claims.values())
+                if not claims:
                     self.thread = None
                     return
-            for claim in held:
+            for claim in claims:
                 self._renew_one(claim)
 
     def _renew_one(self, one: Held) -> None:
         with self._lock:
-            if id(one) not in self._held or time.monotonic() >= one.until:
+            if id(one) not in self._claims or time.monotonic() >= one.until:
                 return
             self._renewed = one
         try:

@@ -79,7 +79,7 @@ class Kind:
     alone: bool = False
     gives_way: bool = False
     prepare: Callable[[list[Batch]], None] | None = None
-    owed_ahead: float = 0.0
+    due_ahead: float = 0.0
 
 
 @dataclass(slots=True)
@@ -153,15 +153,15 @@ class Batch:
         At its end they are no longer pending. One that another worker settled meanwhile is not among them.
         """
         with within(self.scope), unit_of_work() as connection:
-            owed = pending_work.lock_owed(connection, self.kind, self.subject_ids)
-            yield connection, owed
-            again = [subject_id for subject_id in owed if subject_id in self.again]
+            pending = pending_work.lock_pending(connection, self.kind, self.subject_ids)
+            yield connection, pending
+            again = [subject_id for subject_id in pending if subject_id in self.again]
             pending_work.renew(connection, self.kind, again)
-            later = {subject_id: due for subject_id, due in self.later.items() if subject_id in owed}
+            later = {subject_id: due for subject_id, due in self.later.items() if subject_id in pending}
             pending_work.renew_later(connection, self.kind, later)
-            left = {*again, *later}
+            remaining = {*again, *later}
             settled = pending_work.complete(
-                connection, self.kind, [subject_id for subject_id in owed if subject_id not in left]
+                connection, self.kind, [subject_id for subject_id in pending if subject_id not in remaining]
             )
         stream.worked(self.kind, settled)
 
@@ -174,7 +174,7 @@ def work_task(
     alone: bool = False,
     gives_way: bool = False,
     prepare: Callable[[list[Batch]], None] | None = None,
-    owed_ahead: float = 0.0,
+    due_ahead: float = 0.0,
 ) -> Callable[[Callable[[Batch], None]], Callable[[Batch], None]]:
     """Make a handler the task ``work.<name>``.
 
@@ -187,7 +187,7 @@ def work_task(
         gives_way: it embeds other texts than memories: at most half of the worker's threads are at those.
         prepare: what is cheaper to do for the batches of several groups at once, each in its own scope; it
             leaves what it made in ``prepared`` of each. What it raises counts for all of them.
-        owed_ahead: most seconds after which it may be due when it is enqueued.
+        due_ahead: most seconds after which it may be due when it is enqueued.
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
@@ -199,7 +199,7 @@ def work_task(
             alone=alone,
             gives_way=gives_way,
             prepare=prepare,
-            owed_ahead=owed_ahead,
+            due_ahead=due_ahead,
         )
 
         @wraps(handler)
@@ -392,10 +392,10 @@ def run_until_idle(kind: str, handler: Callable[[Batch], None], limit: int = 1_0
     """Do all due work of a kind in this process: for tests and tools. At most ``limit`` batches."""
     total = 0
     for _ in range(limit):
-        done = run_due(KINDS[kind], handler)
-        if not done:
+        count = run_due(KINDS[kind], handler)
+        if not count:
             break
-        total += done
+        total += count
     return total
 
 
@@ -452,4 +452,4 @@ def or_by_rules(llm: LLM, work: Callable[[LLM], T], *, fallback: bool | None = N
 
 def answer_or_rules(llm: LLM, question: Question[A]) -> tuple[A, str]:
     """The answer to a question, and whose it is. Raises as :func:`or_by_rules` does."""
-    return or_by_rules(llm, lambda asked: asked.ask(question))
+    return or_by_rules(llm, lambda provider: provider.ask(question))

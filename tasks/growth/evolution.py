@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from engine.growth import skills
 from engine.growth.questions import SkillDraft
-from engine.growth.skills import GateReport, KnownArtifact, Pattern, SkillCandidate, is_due
+from engine.growth.skills import ArtifactPattern, GateReport, KnownArtifact, SkillCandidate, is_due
 from engine.growth.skills import aggregate as aggregated
 from engine.growth.trajectories import chains, draft_workflow, runs_of, satisfaction, skills_used, verdict
 from engine.growth.trajectories import compress as compress_steps
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 TIME_LIMIT = 300
 WEIGH_BATCH = 50
 #: Patterns of an agent, each with the candidate that comes of it once it is due.
-Look = Callable[[Connection, AgentName], list[tuple[Pattern, SkillCandidate | None]]]
+DraftSource = Callable[[Connection, AgentName], list[tuple[ArtifactPattern, SkillCandidate | None]]]
 BATCH = 20
 COMPRESS_SECONDS = 60
 
@@ -71,12 +71,12 @@ def weigh(batch: Batch) -> None:
     A vote on what is not there is noted as ignored. Safe to repeat because a vote is stored once, under its
     event's id, and trust is recounted from all votes.
     """
-    with batch.finish() as (connection, owed):
-        for event_id in owed:
-            told = evolution.vote_of_event(connection, event_id)
-            if told is None:  # erased meanwhile
+    with batch.finish() as (connection, pending):
+        for event_id in pending:
+            event_vote = evolution.vote_of_event(connection, event_id)
+            if event_vote is None:  # erased meanwhile
                 continue
-            name, vote, at = told
+            name, vote, at = event_vote
             by = f"agent:{name[1]}"
             owner = evolution.lock_owner(connection, name[0], vote)
             if owner is None:
@@ -86,21 +86,23 @@ def weigh(batch: Batch) -> None:
                 evolution.count_vote(connection, owner, event_id, vote, by, at)
 
 
-def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
+def _grow(batch: Batch, kind: ArtifactKind, read_drafts: DraftSource) -> None:
     """Embedder and LLM are asked outside of any transaction; what is written is under the agent's lock."""
     settings = get_settings()
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
-            drafts = [] if name is None else look(connection, name)
-            known = [] if name is None else evolution.known_artifacts(connection, name, kind)
-        written = [(pattern, _written(batch, name, pattern, draft, known)) for pattern, draft in drafts]
-        grown = [(pattern, _inspected(pattern, candidate, known)) for pattern, candidate in written]
-        with batch.finish() as (connection, owed):
-            if name is None or not owed:
+            drafts = [] if name is None else read_drafts(connection, name)
+            known_artifacts = [] if name is None else evolution.known_artifacts(connection, name, kind)
+        written = [
+            (pattern, _written(batch, name, pattern, draft, known_artifacts)) for pattern, draft in drafts
+        ]
+        grown = [(pattern, _inspected(pattern, candidate, known_artifacts)) for pattern, candidate in written]
+        with batch.finish() as (connection, pending):
+            if name is None or not pending:
                 continue
             lock_agents(connection, [name])
-            if look(connection, name) != drafts:  # changed meanwhile: once more
+            if read_drafts(connection, name) != drafts:  # changed meanwhile: once more
                 batch.again.append(agent_key)
             else:
                 evolution.store_grown(
@@ -110,17 +112,19 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
 
 def _patterns_of_problems(
     connection: Connection, name: AgentName
-) -> list[tuple[Pattern, SkillCandidate | None]]:
+) -> list[tuple[ArtifactPattern, SkillCandidate | None]]:
     called = evolution.tools_called(connection, name)
-    drafts: list[tuple[Pattern, SkillCandidate | None]] = []
-    for found in aggregated(evolution.experiences_of(connection, name)):
-        used = [tool for tool in found.tools_used if tool.lower() in called]
-        pattern = found.model_copy(update={"tools_used": used})
+    drafts: list[tuple[ArtifactPattern, SkillCandidate | None]] = []
+    for problem in aggregated(evolution.experiences_of(connection, name)):
+        used = [tool for tool in problem.tools_used if tool.lower() in called]
+        pattern = problem.model_copy(update={"tools_used": used})
         drafts.append((pattern, skills.draft_skill(pattern) if is_due(pattern) else None))
     return drafts
 
 
-def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
+def _chains_of_tools(
+    connection: Connection, name: AgentName
+) -> list[tuple[ArtifactPattern, SkillCandidate | None]]:
     ran = evolution.trajectories_of(connection, name)
     return [(pattern, draft_workflow(pattern, runs_of(pattern, ran))) for pattern in chains(ran)]
 
@@ -128,14 +132,14 @@ def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Patt
 def _written(
     batch: Batch,
     name: AgentName | None,
-    pattern: Pattern,
+    pattern: ArtifactPattern,
     candidate: SkillCandidate | None,
-    known: Sequence[KnownArtifact],
+    known_artifacts: Sequence[KnownArtifact],
 ) -> SkillCandidate | None:
     """The LLM's candidate unless it is there already; the rules' where the answer is unusable."""
     if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
         return candidate
-    existing = evolution.known_of(pattern, known)
+    existing = evolution.known_of(pattern, known_artifacts)
     if existing is not None and existing.status in ("pending", "approved", "archived"):
         return candidate
     language = language_of(pattern.title)
@@ -151,12 +155,14 @@ def _written(
 
 
 def _inspected(
-    pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact]
+    pattern: ArtifactPattern, candidate: SkillCandidate | None, known_artifacts: Sequence[KnownArtifact]
 ) -> GateReport | None:
     if candidate is None:
         return None
-    own = evolution.known_of(pattern, known)
-    others = [other for other in known if other is not own and other.status in ("pending", "approved")]
+    own = evolution.known_of(pattern, known_artifacts)
+    others = [
+        other for other in known_artifacts if other is not own and other.status in ("pending", "approved")
+    ]
     return skills.inspect_candidate(
         candidate,
         _compared(candidate, others),
@@ -173,11 +179,11 @@ def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> lis
     texts = [f"{one.name}\n{one.description}" for one in compared]
     own, *vectors = embedder().passages(texts)
     return [
-        replace(other, likeness=float(own @ vector)) for other, vector in zip(others, vectors, strict=True)
+        replace(other, similarity=float(own @ vector)) for other, vector in zip(others, vectors, strict=True)
     ]
 
 
-@work_task(COMPRESS, batch=BATCH, time_limit=COMPRESS_SECONDS, owed_ahead=SILENCE_MINUTES * 60)
+@work_task(COMPRESS, batch=BATCH, time_limit=COMPRESS_SECONDS, due_ahead=SILENCE_MINUTES * 60)
 def compress(batch: Batch) -> None:
     """Compress what sessions did since their last trajectory, and enqueue a search for chains of tools.
 
@@ -187,9 +193,11 @@ def compress(batch: Batch) -> None:
     """
     judge = partial(satisfaction, heads=heads())  # before the transaction: the first call loads the model
     silent_since = datetime.now(UTC) - timedelta(minutes=SILENCE_MINUTES)
-    with batch.finish() as (connection, owed):
+    with batch.finish() as (connection, pending):
         sessions = {
-            key: session for key in owed if (session := trajectories.session_of(connection, key)) is not None
+            key: session
+            for key in pending
+            if (session := trajectories.session_of(connection, key)) is not None
         }
         agents = lock_agents(connection, [session.agent for session in sessions.values()])
         for key, session in sessions.items():

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.conversations.pieces import Answered, Patience, Piece, ask_about, in_pieces
+from engine.conversations.pieces import ConversationPiece, PieceAnswer, RunPatience, ask_about, in_pieces
 from engine.growth.pains import FoundPains, KnownSolution, advice_in, confirmed_proposal, of_trouble
-from engine.growth.questions import Pains, Solution
+from engine.growth.questions import PainQuestion, Solution
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
 from engine.rules.provider import StandIn
@@ -57,17 +57,17 @@ def merge_pains(batch: Batch) -> None:
         if name is None or look is None:  # erased since
             with batch.finish():
                 continue
-        patience = Patience()
+        patience = RunPatience()
         answers = [
             answer
             for session, of_session in extractions.sessions_of(extractions.said(look.turns)).items()
             for answer in _ask(batch, name, look, session, of_session, patience)
         ]
-        with batch.finish() as (connection, owed):
-            if not owed:
+        with batch.finish() as (connection, pending):
+            if not pending:
                 return
             lock_agents(connection, [name])
-            if not look.turns or pains.move_cursor(connection, name, look.seen, look.turns[-1].node_count):
+            if not look.turns or pains.move_cursor(connection, name, look.cursor, look.turns[-1].node_count):
                 for answer in answers:
                     _merge(connection, name, *answer[1:])
                     _confirm(connection, name, *answer)
@@ -92,9 +92,9 @@ def solve_pain(batch: Batch) -> None:
             with batch.finish():
                 continue
         solution, model = answer_or_rules(LeaseRenewingLLM(llms.llm(), batch), question)
-        with batch.finish() as (connection, owed):
+        with batch.finish() as (connection, pending):
             name = (group_id, pain.agent_id)
-            if not owed or agents.key_of(connection, *name) is None:
+            if not pending or agents.key_of(connection, *name) is None:
                 return
             lock_agents(connection, [name])
             pain = pains.find_pain(connection, group_id, pain_id)
@@ -105,7 +105,12 @@ def solve_pain(batch: Batch) -> None:
 
 
 def _ask(
-    batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn], patience: Patience
+    batch: Batch,
+    name: AgentName,
+    look: NewTurns,
+    session: Session,
+    new: list[StoredTurn],
+    patience: RunPatience,
 ) -> list[_Asked]:
     """The pains in a session's new turns, piece by piece; a turn that the LLM has no answer to is left to the
     rules.
@@ -120,28 +125,28 @@ def _ask(
         filter(None, map(of_trouble, in_pieces([turn.message for turn in every], len(before), room)))
     )
 
-    def question(piece: Piece) -> Pains:
-        return Pains(
+    def question(piece: ConversationPiece) -> PainQuestion:
+        return PainQuestion(
             agent_id=name[1], group_id=name[0], language=language, messages=piece.messages, since=piece.since
         )
 
-    def answers(llm: llms.LLM) -> list[Answered[FoundPains]]:
+    def answers(llm: llms.LLM) -> list[PieceAnswer[FoundPains]]:
         rules = StandIn(llm.model)
         return ask_about(
             pieces, lambda piece: llm.ask(question(piece)), lambda piece: rules.ask(question(piece)), patience
         )
 
-    found, _ = or_by_rules(LeaseRenewingLLM(llms.llm(), batch), answers)
+    results, _ = or_by_rules(LeaseRenewingLLM(llms.llm(), batch), answers)
     messages = [turn.message for turn in every]
     return [
-        (messages, every, _of_session(one.answer, [line.turn for line in one.piece.lines])) for one in found
+        (messages, every, _of_session(one.answer, [line.turn for line in one.piece.lines])) for one in results
     ]
 
 
 def _of_session(answer: FoundPains, turns: list[int]) -> FoundPains:
     """What was found, by a session's message numbers. ``turns``: those of the lines asked about."""
-    found = [pain.model_copy(update={"turn": turns[pain.turn]}) for pain in answer.pains]
-    return FoundPains(pains=found, helped=[turns[line] for line in answer.helped])
+    session_pains = [pain.model_copy(update={"turn": turns[pain.turn]}) for pain in answer.pains]
+    return FoundPains(pains=session_pains, helped=[turns[line] for line in answer.helped])
 
 
 def _merge(connection: Connection, name: AgentName, every: list[StoredTurn], answer: FoundPains) -> None:
@@ -184,7 +189,7 @@ def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution 
     if pain is None:
         return None
     name = (group_id, pain.agent_id)
-    known = experiences.most_used(connection, name, EXPERIENCES_SHOWN)
+    known_experiences = experiences.most_used(connection, name, EXPERIENCES_SHOWN)
     advice = [step for answer in pains.answers_after(connection, name, pain_id) for step in advice_in(answer)]
     return Solution(
         agent_id=pain.agent_id,
@@ -195,7 +200,7 @@ def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution 
         quotes=[item.quote for item in pains.quotes(connection, group_id, pain_id, QUOTES_SHOWN)],
         experiences=[
             KnownSolution(problem=item.pain_pattern, steps=item.solution_steps, outcome=item.outcome)
-            for item in known
+            for item in known_experiences
         ],
         advice=list(dict.fromkeys(advice)),
     )

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.growth.pains import MetaMemory, ReviewSchedule, SelfReflected
-from engine.growth.questions import SelfReflection
+from engine.growth.questions import SelfReflectionQuestion
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
 from engine.providers.questions import Triple
@@ -37,7 +37,7 @@ class SelfReview:
     """A self-review (:class:`tasks.reflection.Look`): what it starts from, and what came of it."""
 
     name: AgentName
-    known: ReviewSchedule
+    schedule: ReviewSchedule
     turns: list[StoredTurn]
     files: str
     answer: SelfReflected = field(default_factory=SelfReflected)
@@ -51,13 +51,13 @@ class SelfReview:
         """What the turns say about the agent. Raises as ``llm`` does, where the rules may not stand in."""
         if not self.turns:
             return []
-        own = self.known.settings
+        own = self.schedule.settings
         return or_by_rules(llm if own.use_llm else Rules(), self._thoughts, fallback=own.fallback)[0]
 
     def _thoughts(self, llm: LLM) -> list[Thought]:
         utterances = [(turn.message.role, turn.message.text) for turn in self.turns]
         language = language_of("\n".join(text for _, text in utterances))
-        question = SelfReflection(
+        question = SelfReflectionQuestion(
             agent_id=self.name[1],
             group_id=self.name[0],
             language=language,
@@ -73,10 +73,10 @@ class SelfReview:
     def finish(self, connection: Connection, begun: StartedReflection) -> bool:
         """Store what was found; whether the next look is due already. Call it under the agent's lock."""
         self_review.store_findings(
-            connection, self.name, begun.reflection_id, self.answer, self.turns, self.known.settings
+            connection, self.name, begun.reflection_id, self.answer, self.turns, self.schedule.settings
         )
-        seen_to = self.turns[-1].node_count if self.turns else self.known.seen_to
-        return self_review.finish_review(connection, self.name, self.known, seen_to)
+        seen_to = self.turns[-1].node_count if self.turns else self.schedule.seen_to
+        return self_review.finish_review(connection, self.name, self.schedule, seen_to)
 
 
 class SelfReviews:
@@ -86,11 +86,11 @@ class SelfReviews:
 
     def begin(self, connection: Connection, name: AgentName, *, called_for: bool) -> SelfReview | None:
         """None if the agent is not to review itself now: neither called for, nor asked, nor due."""
-        known = self_review.find_schedule(connection, name)
-        if not (called_for or known.asked or known.due(datetime.now(UTC))):
+        schedule = self_review.find_schedule(connection, name)
+        if not (called_for or schedule.asked or schedule.due(datetime.now(UTC))):
             return None
-        turns = self_review.turns_since(connection, name, known.seen_to, MAX_TURNS)
-        return SelfReview(name, known, turns, self_review.files_text(connection, name))
+        turns = self_review.turns_since(connection, name, schedule.seen_to, MAX_TURNS)
+        return SelfReview(name, schedule, turns, self_review.files_text(connection, name))
 
     def lock(self, connection: Connection, name: AgentName) -> None:
         self_review.lock_schedule(connection, name)
@@ -134,8 +134,8 @@ def follow_profile(batch: Batch) -> None:
         names = {
             key: name for key in batch.subject_ids if (name := agents.name_of(connection, key)) is not None
         }
-    with batch.finish() as (connection, owed):
-        lock_agents(connection, [names[key] for key in owed if key in names])
-        for key in owed:
+    with batch.finish() as (connection, pending):
+        lock_agents(connection, [names[key] for key in pending if key in names])
+        for key in pending:
             if key in names and agents.key_of(connection, *names[key]) == key:
                 identity.follow_profile(connection, names[key])

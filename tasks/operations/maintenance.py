@@ -81,7 +81,7 @@ def _longest_wait() -> float:
         MAX_BACKOFF_SECONDS,
         settings.extract_window_seconds + settings.extract_wait_seconds,
         TRY_AGAIN_MAX,
-        *(kind.owed_ahead for kind in KINDS.values()),
+        *(kind.due_ahead for kind in KINDS.values()),
     )
     return max(waits) + CLOCK_AHEAD.total_seconds()
 
@@ -149,16 +149,16 @@ def verify_backup(run: Run) -> None:
     newest = next(iter(backups.existing()), None)
     with backups.connect() as connection:
         since = backups.first_stored(connection)
-    wanted = since is not None and run.now - since > longest
+    is_expected = since is not None and run.now - since > longest
     if newest is None:
-        if wanted and get_settings().backup_hours:
+        if is_expected and get_settings().backup_hours:
             raise BackupError(f"there is no backup in {backups.folder()}: make one with `jiyi backup`")
         run.summary["backup"] = None
         return
     age = run.now - backups.made_at(newest)
     days = round(age / timedelta(days=1), 1)
     run.summary.update(backup=str(newest), age_days=days, tables=backups.verify(newest))
-    if wanted and age > longest:
+    if is_expected and age > longest:
         raise BackupError(f"the newest backup, {newest}, is {age.days} days old, more than {longest.days}")
 
 
@@ -190,10 +190,10 @@ def _active() -> ActiveLLM:
     except SettingsError as error:
         return ActiveLLM(vendor=None, model=settings.llm, breaker=None, problem=str(error))
     missing = endpoint.preset.needs_key and endpoint.api_key is None
-    found = verdict(endpoint)
+    outcome = verdict(endpoint)
     return ActiveLLM(
-        tried=list(found.found),
-        left_to_rules=found.left(),
+        tried=list(outcome.results),
+        left_to_rules=outcome.prompts_by_rules(),
         vendor=endpoint.spec.vendor,
         model=str(endpoint.spec),
         breaker=breakers.read_state(endpoint.breaker),

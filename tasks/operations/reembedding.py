@@ -12,8 +12,8 @@ from engine.providers.embedder_specs import (
     LOCAL,
     SETTING,
     check_size,
-    chosen,
     complete,
+    configured_spec,
     conversion,
     model_of,
     sized,
@@ -88,7 +88,7 @@ def _target(request: ReembeddingStep, begun: Reembedding | None) -> Spec:
             return complete(request.to, settings)
         except SettingsError as error:  # what was asked for is wrong, not the setting
             raise InvalidRequest([f"to: {str(error).removeprefix(f'{SETTING}: ')}"]) from None
-    return chosen(settings) if begun is None else complete(begun.spec, settings)
+    return configured_spec(settings) if begun is None else complete(begun.spec, settings)
 
 
 def _begin(actor: Actor, spec: Spec, used: ActiveModel, request: ReembeddingStep) -> MoveState:
@@ -116,46 +116,46 @@ def _fill(actor: Actor, begun: Reembedding, request: ReembeddingStep) -> MoveSta
     return _filling(begun, request, len(items))
 
 
-def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
-    new = _vectors(begun, [item for item in found if item.reuse is None])
-    copies = [item for item in found if item.reuse is not None]
+def _embed(begun: Reembedding, items: list[TextToEmbed]) -> None:
+    new = _vectors(begun, [item for item in items if item.reuse is None])
+    copies = [item for item in items if item.reuse is not None]
     with unit_of_work() as connection:
         if not embedding_models.is_wanted(connection, begun):
             raise _cancelled(begun)
         embedding_models.put(connection, begun, new, copies)
-        embedding_models.set_position(connection, begun, found[-1].node_id)
+        embedding_models.set_position(connection, begun, items[-1].node_id)
 
 
-def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[TextToEmbed, Float32]]:
+def _vectors(begun: Reembedding, items: list[TextToEmbed]) -> list[tuple[TextToEmbed, Float32]]:
     """Each node's vector by the new model: converted if possible, equal texts embedded once."""
-    vectors = _converted(begun, found)
-    texts = {item.key_hash: item.embedding_key for item in found if item.key_hash not in vectors}
+    vectors = _converted(begun, items)
+    texts = {item.key_hash: item.embedding_key for item in items if item.key_hash not in vectors}
     if texts:
-        made = sized(embedder_of(begun.spec), begun.dimensions).passages(list(texts.values()))
-        vectors |= dict(zip(texts, made, strict=True))
-    return [(item, vectors[item.key_hash]) for item in found]
+        new_vectors = sized(embedder_of(begun.spec), begun.dimensions).passages(list(texts.values()))
+        vectors |= dict(zip(texts, new_vectors, strict=True))
+    return [(item, vectors[item.key_hash]) for item in items]
 
 
-def _converted(begun: Reembedding, found: list[TextToEmbed]) -> dict[bytes, Float32]:
+def _converted(begun: Reembedding, items: list[TextToEmbed]) -> dict[bytes, Float32]:
     """By the hash of their text, vectors of the new model that are made from the stored ones."""
     convert = conversion(begun.replaces, begun.model)
-    if convert is None or not found:
+    if convert is None or not items:
         return {}
     with unit_of_work() as connection:
-        stored = embedding_models.stored(connection, begun.replaces, [item.node_id for item in found])
-    hashes = [item.key_hash for item in found if item.node_id in stored]
+        old_vectors = embedding_models.stored(connection, begun.replaces, [item.node_id for item in items])
+    hashes = [item.key_hash for item in items if item.node_id in old_vectors]
     if not hashes:
         return {}
-    vectors = convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored]))
+    vectors = convert(np.stack([old_vectors[item.node_id] for item in items if item.node_id in old_vectors]))
     return dict(zip(hashes, vectors, strict=True))
 
 
-def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveState:
-    left = None
+def _filling(begun: Reembedding, request: ReembeddingStep, count: int) -> MoveState:
+    remaining = None
     if request.count:
         with unit_of_work() as connection:
-            left = embedding_models.left(connection, begun)
-    return _state("filling", begun, done=done, left=left)
+            remaining = embedding_models.left(connection, begun)
+    return _state("filling", begun, done=count, left=remaining)
 
 
 def switch_over(actor: Actor, begun: Reembedding) -> MoveState:
@@ -208,8 +208,8 @@ def _fold(last: Reembedding, request: ReembeddingStep, unfolded: int) -> MoveSta
         wait = get_settings().request_timeout - embedding_models.seconds_since_switch(connection)
         if wait > 0:
             return _state("waiting", last, left=unfolded, wait=wait)
-        done = embedding_models.fold(connection, last.model, request.batch)
-    return _state("folding", last, done=done, left=unfolded - done)
+        count = embedding_models.fold(connection, last.model, request.batch)
+    return _state("folding", last, done=count, left=unfolded - count)
 
 
 def _state(phase: Phase, move: Reembedding, **figures: Any) -> MoveState:
@@ -239,29 +239,31 @@ def _record(connection: Connection, actor: Actor, model: str, change: str, **det
 def embedder_report(_actor: Actor, _request: Request) -> EmbedderReport:
     """Safe to repeat because it only reads."""
     settings = get_settings()
-    named = chosen(settings)
+    configured = configured_spec(settings)
     with whole_service(), unit_of_work() as connection:  # counts only
         used = embedding_models.active_model(connection)
         begun = embedding_models.filling(connection)
         models = embedding_models.all_models(connection)
-        left = None if begun is None else embedding_models.left(connection, begun)
-    active = named if used is None else parse(used.spec, SETTING, LOCAL)
+        remaining = None if begun is None else embedding_models.left(connection, begun)
+    active = configured if used is None else parse(used.spec, SETTING, LOCAL)
     others = [] if begun is None else [parse(begun.spec, SETTING, LOCAL)]
     return EmbedderReport(
         active=None if used is None else EmbeddingModel(model=used.model, spec=used.spec, since=used.since),
-        setting=EmbeddingModel(model=model_of(named), spec=str(named)),
-        move=None if begun is None else EmbeddingModel(model=begun.model, spec=begun.spec, left=left),
-        notes=_notes(str(named), model_of(named), None if used is None else used.model, begun),
-        vendors=vendors(settings, active, named, *others),
+        setting=EmbeddingModel(model=model_of(configured), spec=str(configured)),
+        move=None if begun is None else EmbeddingModel(model=begun.model, spec=begun.spec, left=remaining),
+        notes=_notes(str(configured), model_of(configured), None if used is None else used.model, begun),
+        vendors=vendors(settings, active, configured, *others),
         models=models,
     )
 
 
-def _notes(spec: str, named: str, used: str | None, begun: embedding_models.Reembedding | None) -> list[str]:
+def _notes(
+    spec: str, configured: str, used: str | None, begun: embedding_models.Reembedding | None
+) -> list[str]:
     notes = []
     if used is None:
-        notes.append(f"no memory is embedded yet: the first one will be by {named} ({SETTING})")
-    elif used != named:
+        notes.append(f"no memory is embedded yet: the first one will be by {configured} ({SETTING})")
+    elif used != configured:
         notes.append(
             f"{SETTING} names {spec}, but the memories are embedded with {used}, which stays in use: `jiyi"
             f" reembed` moves them to {spec}"

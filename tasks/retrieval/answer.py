@@ -16,12 +16,12 @@ from sqlalchemy import Connection
 from engine.operations import seconds_left
 from engine.providers import llms
 from engine.retrieval import ordering
-from engine.retrieval.ordering import Shown
-from engine.retrieval.ranking import Component, Order, Ranked
+from engine.retrieval.ordering import MemoryView
+from engine.retrieval.ranking import Component, Order, RankedCandidates
 from engine.retrieval.relevance import Relevance
 from jiyi.errors import RerankerUnavailable, SettingsError
 from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, Status
-from models.memory.filters import left_out, told
+from models.memory.filters import left_out, with_left_out
 from models.retrieval.agent_index import AgentIndex
 from models.retrieval.columns import Rows
 from tasks.retrieval.question import ParsedQuestion
@@ -39,7 +39,7 @@ class Result:
     """What a focal text has found, best first."""
 
     #: The ranking; its ``best`` are those that are answered.
-    ranked: Ranked
+    ranked: RankedCandidates
     #: Rows of the index that these are.
     best_rows: Rows
     #: None in the original's mode.
@@ -54,29 +54,29 @@ class Result:
     #: Row → the reranker's score; empty without one.
     reranked: Mapping[int, float] = field(default_factory=dict)
 
-    def only(self, kept: Order, replaced: Mapping[int, UUID] | None = None) -> Result:
+    def only(self, positions: Order, replaced: Mapping[int, UUID] | None = None) -> Result:
         """Of the best only these, by their places, in this order."""
         return replace(
             self,
-            ranked=replace(self.ranked, best=self.ranked.best[kept]),
-            best_rows=self.best_rows[kept],
+            ranked=replace(self.ranked, best=self.ranked.best[positions]),
+            best_rows=self.best_rows[positions],
             replaced=self.replaced if replaced is None else replaced,
-            debug=self.debug.model_copy(update={"retrieved_count": int(kept.size)}),
+            debug=self.debug.model_copy(update={"retrieved_count": int(positions.size)}),
         )
 
 
 def focal_answer(text: str, result: Result, described: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    if not result.ranked.kept.size:
+    if not result.ranked.retained.size:
         without = {**result.debug.left_out, "min_similarity": result.candidates}
         return nothing_found(text, "no memory is as similar as asked", result.debug, without=without)
     if not result.best_rows.size:
-        without = {**result.debug.left_out, "min_probability": int(result.ranked.kept.size)}
+        without = {**result.debug.left_out, "min_probability": int(result.ranked.retained.size)}
         return nothing_found(text, "no memory is as likely to answer as asked", result.debug, without=without)
     nodes = _nodes(result, described)
     return {
         "query": text,
         "status": "ok",
-        "message": told("", result.debug.left_out),
+        "message": with_left_out("", result.debug.left_out),
         "retrieved_nodes": nodes,
         "accessed_ids": [node["node_id"] for node in nodes],
         "debug": result.debug,
@@ -141,11 +141,11 @@ def _parts(result: Result) -> list[dict[str, float | None]]:
 def no_candidates(connection: Connection, question: ParsedQuestion, index: AgentIndex) -> dict[str, Any]:
     """The answer that there is nothing to choose from, and what the filters leave out."""
     request, debug = question.request, debug_of(question, index, np.zeros(0, dtype=np.intp))
-    without = left_out(connection, request.group_id, request.agent_id, question.wanted_memories)
+    without = left_out(connection, request.group_id, request.agent_id, question.filter_values)
     message = (
         NO_CANDIDATES
         if request.user_id is None
-        else f"{NO_CANDIDATES} that the user {request.user_id!r} is told"
+        else f"{NO_CANDIDATES} that are visible to the user {request.user_id!r}"
     )
     return whole_answer([nothing_found(text, message, debug, without=without) for text in request.texts])
 
@@ -166,7 +166,7 @@ def nothing_found(
 ) -> dict[str, Any]:
     debug = debug.model_copy(update={"left_out": dict(without or {})})
     return FocalAnswer(
-        query=text, status=status, message=told(message, debug.left_out), debug=debug
+        query=text, status=status, message=with_left_out(message, debug.left_out), debug=debug
     ).model_dump()
 
 
@@ -189,26 +189,33 @@ def debug_of(question: ParsedQuestion, index: AgentIndex, rows: Rows, note: str 
     )
 
 
-def reranked(question: ParsedQuestion, results: list[Result], shown: Mapping[int, Shown]) -> list[Result]:
-    """The results in the reranker's order, cut to what was asked for, within :data:`SECONDS`; ``shown``: of
-    their rows.
+def reranked(
+    question: ParsedQuestion, results: list[Result], described: Mapping[int, MemoryView]
+) -> list[Result]:
+    """The results in the reranker's order, cut to the number requested, within :data:`SECONDS`.
+
+    ``described``: the memories by row.
     """
-    left = seconds_left()
-    until = time.monotonic() + (SECONDS if left is None else min(SECONDS, left * MOST_OF_TIME))
+    remaining = seconds_left()
+    until = time.monotonic() + (SECONDS if remaining is None else min(SECONDS, remaining * MOST_OF_TIME))
     reordered, why = [], ""
     for text, result in zip(question.request.texts, results, strict=True):
         scores: list[float] | None = None
-        rows = [row for row in result.best_rows.tolist() if row in shown][: llms.MOST_DOCUMENTS]
+        rows = [row for row in result.best_rows.tolist() if row in described][: llms.MOST_DOCUMENTS]
         if len(rows) > 1 and not why:
             try:
-                scores = _scores(question, text, [shown[row].text for row in rows], until - time.monotonic())
+                scores = _scores(
+                    question, text, [described[row].text for row in rows], until - time.monotonic()
+                )
             except (RerankerUnavailable, SettingsError) as error:
                 why = f"not reranked: {error}"
         note = "; ".join(part for part in (result.debug.note, why) if part)
         debug = result.debug.model_copy(
             update={"note": note, "reranker": llms.reranker().model if scores else ""}
         )
-        order = np.arange(result.best_rows.size) if scores is None else _order(result, rows, scores, shown)
+        order = (
+            np.arange(result.best_rows.size) if scores is None else _order(result, rows, scores, described)
+        )
         by_row = {} if scores is None else dict(zip(rows, scores, strict=True))
         reordered.append(replace(result, debug=debug, reranked=by_row).only(order[: question.request.top_k]))
     return reordered
@@ -224,20 +231,22 @@ def _scores(question: ParsedQuestion, text: str, documents: list[str], seconds: 
     return llms.reranker().relevance(query, documents, seconds)
 
 
-def _order(result: Result, rows: list[int], scores: list[float], described: Mapping[int, Shown]) -> Order:
+def _order(
+    result: Result, rows: list[int], scores: list[float], described: Mapping[int, MemoryView]
+) -> Order:
     """What was reranked first, by its scores; still with the newer before the older and thoughts behind their
     evidence.
     """
     places = {row: place for place, row in enumerate(result.best_rows.tolist())}
     order = np.argsort(-np.array(scores), kind="stable")
-    shown = [described[rows[place]] for place in order.tolist()]
-    by_id = {memory.node_id: place for place, memory in enumerate(shown)}
+    memories = [described[rows[place]] for place in order.tolist()]
+    by_id = {memory.node_id: place for place, memory in enumerate(memories)}
     replaces = np.zeros((len(rows), len(rows)), dtype=bool)
     for place, at in enumerate(order.tolist()):
         newer = result.replaced.get(rows[at])
         if newer in by_id:
             replaces[by_id[newer], place] = True
-    renewed, _ = ordering.in_order(shown, replaces)
+    renewed, _ = ordering.in_order(memories, replaces)
     order = order[renewed]
     order = order[ordering.behind_evidence([described[rows[place]] for place in order.tolist()])]
     first = [places[rows[place]] for place in order.tolist()]

@@ -12,15 +12,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from engine.conversations.marks import Shown, shown
-from engine.text.wordings import Told
+from engine.conversations.marks import VisibleText, visible_text
+from engine.text.wordings import StatementKey
 from engine.times.past import with_dates
 from jiyi.protocol import limits
 from jiyi.protocol.base import ById
 from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.recall import AskedAgain, PromptLine, RecalledContext, RecallRequest, RetrievalRecord
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
-from jiyi.text.prompt import Line, Section, Style, Written, compose
+from jiyi.text.prompt import Line, PromptStyle, Section, WrittenLine, compose
 from jiyi.text.words import Language, language_of
 from jiyi.zones import by_clock
 from models.db.actions import Actor
@@ -31,7 +31,7 @@ from models.memory.questions import build_context
 from models.retrieval import records
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
-from tasks.retrieval.days import happened_then, in_turn
+from tasks.retrieval.days import interleave, memories_of_named_time
 from tasks.retrieval.question import for_prompt
 from tasks.retrieval.retrieve import retrieve
 
@@ -52,10 +52,10 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
         )
     top_k = min(limits.MAX_TOP_K, max(LEAST_LOOKED_AT, request.max_tokens // USUAL_TOKENS))
     chosen = {"kinds": request.kinds, "session_id": request.session_id, "superseded": request.superseded}
-    asked = for_prompt(actor.group_id, request, [request.query], top_k=top_k, now=now, **chosen)
-    answer = retrieve(asked)
-    then = [ScoredMemory.model_validate(node) for node in happened_then(asked)]
-    ranked = {node.node_id: node for node in in_turn(answer.retrieved_nodes, then)}
+    search = for_prompt(actor.group_id, request, [request.query], top_k=top_k, now=now, **chosen)
+    answer = retrieve(search)
+    then = [ScoredMemory.model_validate(node) for node in memories_of_named_time(search)]
+    ranked = {node.node_id: node for node in interleave(answer.retrieved_nodes, then)}
     context = within(list(ranked.values()), request.max_tokens, language_of(request.query), now)
     if not context.memories:
         context = context.model_copy(update={"message": answer.message})
@@ -66,8 +66,8 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     if answer.status != "unknown_agent":
         with valkey().pipeline(transaction=False) as pipe:
             returned = [[(memory.node_id, memory.score) for memory in context.memories]]
-            given = asked.model_copy(update={"now": request.now, "tz": request.tz})
-            options = records.options_of(given) | {"max_tokens": request.max_tokens}
+            client_search = search.model_copy(update={"now": request.now, "tz": request.tz})
+            options = records.options_of(client_search) | {"max_tokens": request.max_tokens}
             seconds = time.monotonic() - began
             records.note(
                 pipe, actor, request.agent_id, [request.query], options, returned, seconds, datetime.now(UTC)
@@ -83,40 +83,42 @@ def within(ranked: list[ScoredMemory], budget: int, language: Language, now: dat
     Memories in nearly the same words are one line, at the rank of the best. It has the words and the day of
     one of them: what somebody said before what was concluded, then the most trusted, then the latest.
     """
-    repeated: dict[Told, list[tuple[ScoredMemory, Shown]]] = {}
+    repeated: dict[StatementKey, list[tuple[ScoredMemory, VisibleText]]] = {}
     for node in ranked:
         # What an assistant said is no memory of what is so.
         if node.kind == "session" and node.provenance.get("role") != "user":
             continue
-        told = shown(node.description, node.created_at, node.provenance, now)
-        if told.text or told.ended:
-            repeated.setdefault(Told.of(told.text or node.description, node), []).append((node, told))
+        wording = visible_text(node.description, node.created_at, node.provenance, now)
+        if wording.text or wording.ended:
+            repeated.setdefault(StatementKey.of(wording.text or node.description, node), []).append(
+                (node, wording)
+            )
     lines = [_line(nodes) for nodes in repeated.values()]
-    prompt = compose([Section("", lines)], budget, Style(language, days="before", bullet="- "))
+    prompt = compose([Section("", lines)], budget, PromptStyle(language, days="before", bullet="- "))
     memories = [_memory(one) for one in prompt.lines]
     return RecalledContext(text=prompt.text, tokens=prompt.tokens, memories=memories)
 
 
-def _line(nodes: list[tuple[ScoredMemory, Shown]]) -> Line:
-    node, told = max(nodes, key=lambda one: (one[0].type != "thought", one[0].trust, one[0].created_at))
-    finish = partial(with_dates, said_at=told.at) if node.kind == "session" else None
-    ended = node.superseded_at and node.superseded_at.astimezone(told.at.tzinfo).date()
+def _line(nodes: list[tuple[ScoredMemory, VisibleText]]) -> Line:
+    node, wording = max(nodes, key=lambda one: (one[0].type != "thought", one[0].trust, one[0].created_at))
+    finish = partial(with_dates, said_at=wording.at) if node.kind == "session" else None
+    ended = node.superseded_at and node.superseded_at.astimezone(wording.at.tzinfo).date()
     item = (node, nodes[0][0].score, len(nodes))
     return Line(
-        told.text,
-        at=told.at,
+        wording.text,
+        at=wording.at,
         ended=ended,
-        over=told.ended,
+        over=wording.ended,
         concluded=node.type == "thought",
         finish=finish,
         item=item,
     )
 
 
-def _memory(written: Written) -> PromptLine:
-    node, score, seen = written.line.item
+def _memory(written: WrittenLine) -> PromptLine:
+    node, score, repetitions = written.line.item
     fields = {name: getattr(node, name) for name in MemoryBrief.model_fields}
-    fields |= {"superseded_at": node.superseded_at, "score": score, "seen": seen}
+    fields |= {"superseded_at": node.superseded_at, "score": score, "seen": repetitions}
     return PromptLine(**fields, tokens=written.tokens)
 
 
@@ -133,13 +135,13 @@ def ask_again(actor: Actor, request: ById) -> AskedAgain:
     returned = [
         [memory.node_id for memory in result if memory.description is not None] for result in record.results
     ]
-    kept = [[node.node_id for node in group.retrieved_nodes[: records.RESULTS]] for group in then.groups]
+    current = [[node.node_id for node in group.retrieved_nodes[: records.RESULTS]] for group in then.groups]
     now = _ask(actor.group_id, record, None)
     return AskedAgain(
         record=record,
         then=then,
         now=now,
-        same=list(map(set, returned)) == list(map(set, kept)),
+        same=list(map(set, returned)) == list(map(set, current)),
         notes=list(_notes(record)),
     )
 
@@ -149,8 +151,8 @@ def _ask(group_id: str, record: RetrievalRecord, as_of: datetime | None) -> Answ
     options: dict[str, Any] = {
         name: value for name, value in record.options.items() if name not in _NO_FIELDS
     }
-    asked = {"group_id": group_id, "agent_id": record.agent_id, "queries": record.queries, "touch": False}
-    answer = retrieve(RetrievalRequest(**({"as_of": as_of} | options | asked)))
+    fields = {"group_id": group_id, "agent_id": record.agent_id, "queries": record.queries, "touch": False}
+    answer = retrieve(RetrievalRequest(**({"as_of": as_of} | options | fields)))
     if (budget := record.options.get("max_tokens")) is not None:  # it was for a prompt
         [group], now = answer.groups, by_clock(as_of, record.options.get("tz"))
         fits = {
@@ -166,6 +168,6 @@ def _notes(record: RetrievalRecord) -> Iterator[str]:
     if "messages" in record.options:
         yield "it was a dialogue, of which only the leading message is kept"
     if "embedding_model" in record.options:
-        yield "it brought its own vectors, which are not kept: asked by its text"
+        yield "it had its own vectors, which are not kept: searched by its text"
     if any(len(text) == records.CHARACTERS for text in record.queries):
         yield f"of its text only the first {records.CHARACTERS:,} characters are kept"

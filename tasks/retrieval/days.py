@@ -19,33 +19,33 @@ from tasks.retrieval.retrieve import answer
 
 T = TypeVar("T")
 #: People still talk about a day so long after it.
-TOLD_LATER = timedelta(days=31)
+MENTIONED_LATER = timedelta(days=31)
 #: A day or a month that was worked out for a relative one: "yesterday (2026-03-01)".
 _DATED = re.compile(r"\((\d{4})-(\d{2})(?:-(\d{2}))?")
 
 
-def happened_then(asked: RetrievalRequest) -> list[dict[str, Any]]:
+def memories_of_named_time(question: RetrievalRequest) -> list[dict[str, Any]]:
     """Memories of the time that the question names, the likeliest to answer it first.
 
-    Their ``probability`` is None: they are here for their time. ``asked`` has its ``now``, by the
+    Their ``probability`` is None: they are here for their time. ``question`` has its ``now``, by the
     caller's clock.
     """
-    text, now = asked.queries[0], asked.now
+    text, now = question.queries[0], question.now
     if now is None or not any(asks.search(text) for asks in (QUESTION_MARK, ASKING, REQUEST)):
         return []
-    found: dict[object, dict[str, Any]] = {}
+    by_id: dict[object, dict[str, Any]] = {}
     for span in _named(text, now):
-        end = min(span[1] + TOLD_LATER, asked.as_of or now)
-        within = asked.filters.model_copy(update={"created_after": span[0], "created_before": end})
-        request = asked.model_copy(update={"queries": [text], "filters": within, "min_probability": 0.0})
+        end = min(span[1] + MENTIONED_LATER, question.as_of or now)
+        within = question.filters.model_copy(update={"created_after": span[0], "created_before": end})
+        request = question.model_copy(update={"queries": [text], "filters": within, "min_probability": 0.0})
         fields = answer(request)
         for node in fields["groups"][0]["retrieved_nodes"] if fields["groups"] else ():
             if is_of(node, span):
-                found.setdefault(node["node_id"], {**node, "probability": None})
-    return list(found.values())
+                by_id.setdefault(node["node_id"], {**node, "probability": None})
+    return list(by_id.values())
 
 
-def in_turn(likely: Sequence[T], then: Sequence[T]) -> list[T]:
+def interleave(likely: Sequence[T], then: Sequence[T]) -> list[T]:
     """What is likely to answer and what is of the time, one after the other: each has half of a prompt."""
     return [node for pair in zip_longest(likely, then) for node in pair if node is not None]
 
@@ -67,8 +67,8 @@ def is_of(node: Mapping[str, Any], span: Span) -> bool:
             return False
         text = with_dates(text, said_at)
     first, last = span[0].date(), (span[1] - timedelta(days=1)).date()
-    told = [day for day in _days_in(text) if day <= said_at.date()]
-    return any(first <= day <= last for day in told) or (not told and span[0] <= said_at < span[1])
+    days = [day for day in _days_in(text) if day <= said_at.date()]
+    return any(first <= day <= last for day in days) or (not days and span[0] <= said_at < span[1])
 
 
 def _days_in(text: str) -> Iterator[date]:

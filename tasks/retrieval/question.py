@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from engine.providers.embedder_specs import chosen, model_of, sized
-from engine.providers.embedders import embedder, embedder_of, query_vectors, remembered
+from engine.providers.embedder_specs import configured_spec, model_of, sized
+from engine.providers.embedders import cached_query_vectors, embedder, embedder_of, query_vectors
 from engine.providers.llms import MOST_DOCUMENTS, OFF
 from engine.retrieval.ordering import LOOKED_AT
-from engine.retrieval.query import Part, parts_of, sentences_of, texts_of, vector_of, words_of
-from engine.retrieval.ranking import Weights
+from engine.retrieval.query import WeightedMessage, parts_of, sentences_of, texts_of, vector_of, words_of
+from engine.retrieval.ranking import RankingWeights
 from engine.retrieval.relevance import Words
-from engine.text.keywords import asked_tokens
+from engine.text.keywords import query_tokens
 from jiyi.errors import EmbeddingUnavailable, ModelMismatch
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import CONTEXT_KINDS, AnyKind, ContextRequest
@@ -27,7 +27,7 @@ from jiyi.settings import RelevanceMode, get_settings
 from jiyi.zones import by_clock
 from models.db.connection import reading
 from models.memory.agents import AgentRecord, find_agents
-from models.memory.filters import Wanted, of_question
+from models.memory.filters import FilterValues, of_question
 from models.operations.embedding_models import ActiveModel, default_size
 from models.retrieval import index_cache
 from models.retrieval.index_rows import Past
@@ -39,14 +39,14 @@ POOL_FACTOR = 4
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
     request: RetrievalRequest
-    weights: Weights
+    weights: RankingWeights
     relevance: RelevanceMode
     model: str
     #: Embeds texts with that model; None where only the caller could.
     embedder: Callable[[Sequence[str]], Mapping[str, Float32]] | None
     now: datetime
     #: The messages that are looked for together; none where texts are. One message alone is a text.
-    dialogue: tuple[Part, ...]
+    dialogue: tuple[WeightedMessage, ...]
     #: Values of that model's vectors, where the service knows: never what some stored vector has.
     known_size: int | None = None
     #: Texts whose vectors are to be made (:func:`embed`); none if all were asked for lately.
@@ -66,10 +66,10 @@ class ParsedQuestion:
         return None if self.request.as_of is None else Past(self.request.as_of, self.now)
 
     @property
-    def wanted_memories(self) -> Wanted:
-        asked = self.request
+    def filter_values(self) -> FilterValues:
+        request = self.request
         return of_question(
-            asked.filters, self.now, user_id=asked.user_id, as_of=asked.as_of, original=self.original
+            request.filters, self.now, user_id=request.user_id, as_of=request.as_of, original=self.original
         )
 
     @property
@@ -78,16 +78,16 @@ class ParsedQuestion:
         return get_settings().reranker != OFF and not self.original
 
     @property
-    def wanted(self) -> int:
+    def result_count(self) -> int:
         """How many of the best are to be found: as many as are asked for, or as many as are reranked."""
         return max(self.request.top_k, MOST_DOCUMENTS) if self.reranks else self.request.top_k
 
     @property
-    def looked_at(self) -> int:
-        """How many of the best are looked at, to find as many as are :attr:`wanted`."""
+    def candidate_count(self) -> int:
+        """How many of the best are looked at, to find as many as are :attr:`result_count`."""
         if self.request.diversity:
             return self.request.top_k * POOL_FACTOR
-        return max(self.wanted, LOOKED_AT) if self.request.newer_first else self.wanted
+        return max(self.result_count, LOOKED_AT) if self.request.newer_first else self.result_count
 
     @property
     def dimensions(self) -> int:
@@ -106,7 +106,7 @@ class ParsedQuestion:
 
     def words(self, text: str) -> Words:
         """The words to look for: a focal text's, or the dialogue's."""
-        return words_of(self.dialogue) if self.dialogue else asked_tokens(text)
+        return words_of(self.dialogue) if self.dialogue else query_tokens(text)
 
     def sentences(self, text: str) -> list[str]:
         """Those of a focal text's sentences that count by themselves."""
@@ -116,8 +116,8 @@ class ParsedQuestion:
 
     def sentence_vectors(self, text: str, query: Float32 | None) -> Callable[[str], Float32] | None:
         """What gives the vectors of a text's sentences; None where some have none."""
-        known = query is None or all(sentence in self.vectors for sentence in self.sentences(text))
-        return self.vectors.__getitem__ if known and self.embedder is not None else None
+        has_all = query is None or all(sentence in self.vectors for sentence in self.sentences(text))
+        return self.vectors.__getitem__ if has_all and self.embedder is not None else None
 
 
 #: Kinds and types of memories that prompts may have: all there are.
@@ -127,7 +127,7 @@ PROMPT_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")
 
 def for_prompt(
     group_id: str,
-    asked: RecallRequest | ContextRequest,
+    request: RecallRequest | ContextRequest,
     texts: list[str],
     *,
     top_k: int,
@@ -139,18 +139,18 @@ def for_prompt(
     """
     return RetrievalRequest.model_construct(
         group_id=group_id,
-        agent_id=asked.agent_id,
-        user_id=asked.user_id,
+        agent_id=request.agent_id,
+        user_id=request.user_id,
         queries=texts,
         top_k=top_k,
         now=now,
-        as_of=asked.as_of,
+        as_of=request.as_of,
         touch=False,
         min_probability=get_settings().min_probability,
         filters=Filters(
             types=list(PROMPT_TYPES),
-            origins=asked.origins,
-            min_trust=asked.min_trust,
+            origins=request.origins,
+            min_trust=request.min_trust,
             small_talk=False,
             **filters,
         ),
@@ -164,10 +164,10 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     fallback = agent.settings.over(get_settings(), request.mode)
 
     def pick(name: str) -> Any:
-        given = getattr(request, name)
-        return getattr(fallback, name) if given is None else given
+        value = getattr(request, name)
+        return getattr(fallback, name) if value is None else value
 
-    weights = Weights(
+    weights = RankingWeights(
         mode=pick("mode"),
         recency=pick("recency_w"),
         relevance=pick("relevance_w"),
@@ -186,8 +186,8 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     size = default_size().get(model) if agent.embedding is None else agent.embedding.dimensions
     question = ParsedQuestion(request, weights, kind, model, make, now, dialogue, size)
     texts = _texts_to_embed(question)
-    known = remembered(model, texts, size) if texts else {}
-    return replace(question, missing=tuple(texts)) if known is None else replace(question, vectors=known)
+    vectors = cached_query_vectors(model, texts, size) if texts else {}
+    return replace(question, missing=tuple(texts)) if vectors is None else replace(question, vectors=vectors)
 
 
 def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]], Mapping[str, Float32]]]:
@@ -195,7 +195,7 @@ def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]],
     away.
     """
     if used is None:
-        return model_of(chosen(get_settings())), lambda texts: query_vectors(embedder(), texts)
+        return model_of(configured_spec(get_settings())), lambda texts: query_vectors(embedder(), texts)
     index_cache.follow(used.model, used.since)
     return used.model, lambda texts: query_vectors(sized(embedder_of(used.spec), used.dimensions), texts)
 
@@ -242,24 +242,24 @@ def focal_vectors(
     Raises:
         ModelMismatch: there are vectors, but none that the question's can be compared with.
     """
-    texts, given = question.request.texts, question.request.vectors
+    texts, own_vectors = question.request.texts, question.request.vectors
     comparable = question.model in models
     if not comparable and models:
         raise ModelMismatch(
             f"the agent's memories are embedded with {', '.join(sorted(models))}, the question with"
             f" {question.model}: give vectors and embedding_model with the request, or embed the memories"
-            " anew"
+            " again"
         )
     if question.relevance == "lexical" and question.request.filters.min_similarity is None:
         return [None] * len(texts), ""
     if not comparable:
         return [None] * len(texts), "no memory is embedded yet: found by words only"
-    may_do_without = given is None and not question.original and question.relevance != "dense"
+    may_do_without = own_vectors is None and not question.original and question.relevance != "dense"
     if may_do_without and question.away is not None:
         return [None] * len(texts), f"the embedder is away, found by words only: {question.away}"
     queries = _vectors(question)
     if not width:  # all that are stored have another size
-        if given is not None:
+        if own_vectors is not None:
             raise _sizes_differ(sizes, question.dimensions)
         note = f"no memory has a vector of {question.dimensions:,} values: found by words only"
         return [None] * len(texts), note
@@ -279,6 +279,6 @@ def _vectors(question: ParsedQuestion) -> list[Float32]:
     return [question.vectors[text] for text in question.request.texts]
 
 
-def _sizes_differ(stored: Collection[int], asked: int) -> ModelMismatch:
-    sizes = " or ".join(f"{size:,}" for size in sorted(stored) if size)
-    return ModelMismatch(f"vectors of {sizes} values cannot be compared with one of {asked:,}")
+def _sizes_differ(stored_sizes: Collection[int], query_size: int) -> ModelMismatch:
+    sizes = " or ".join(f"{size:,}" for size in sorted(stored_sizes) if size)
+    return ModelMismatch(f"vectors of {sizes} values cannot be compared with one of {query_size:,}")

@@ -19,9 +19,9 @@ from sqlalchemy import Connection
 from engine.heads.local import heads
 from engine.operations import check_deadline
 from engine.retrieval import ordering, ranking
-from engine.retrieval.ordering import Shown
+from engine.retrieval.ordering import MemoryView
 from engine.retrieval.query import vector_of
-from engine.retrieval.ranking import Ranked
+from engine.retrieval.ranking import RankedCandidates
 from engine.retrieval.relevance import Relevance, measure, probabilities
 from engine.times.past import MAX_SPANS, named_spans
 from jiyi import tracing
@@ -40,7 +40,7 @@ from models.queue import stream
 from models.retrieval import agent_index, index_cache, index_rows, large_agents, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import Rows
-from models.retrieval.index_rows import Whose
+from models.retrieval.index_rows import IndexScope
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Then, answers
 from tasks.memory import note_accesses_with
@@ -56,18 +56,18 @@ from tasks.retrieval.answer import (
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
 
 #: Up to so many memories of a large agent that are visible to a user are indexed in memory: some 40 MB.
-MOST_TOLD = 20_000
+MOST_VISIBLE = 20_000
 
 
-def tell(
+def publish_answer(
     pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float
 ) -> Then:
-    """Publish the retrieval, record it unless nobody asked, and note what it touches, all with the reply."""
+    """Publish the retrieval, record it if it has a caller, and note what it touches, all with the reply."""
     answered_at = datetime.now(UTC)
     meters.retrieved(seconds)
     count = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
-    news = {"agent": request.agent_id, "found": count, "ms": round(seconds * 1_000, 1)}
-    stream.publish_many(pipe, [(request.group_id, "retrieval.answered", news)])
+    live_event = {"agent": request.agent_id, "found": count, "ms": round(seconds * 1_000, 1)}
+    stream.publish_many(pipe, [(request.group_id, "retrieval.answered", live_event)])
     if actor.name != NOBODY and answer["status"] != "unknown_agent":
         returned = [
             [(node["node_id"], node["score"]) for node in group["retrieved_nodes"]]
@@ -88,20 +88,20 @@ def retrieve(request: RetrievalRequest) -> Answer:
 
 
 @dataclass(slots=True)
-class Search:
+class SearchOutcome:
     #: Of each focal text; empty without candidates, of which ``nothing`` is the answer.
     results: list[Result] = field(default_factory=list)
     nothing: dict[str, Any] | None = None
     #: Row → its fields in the answer, and what its place depends on.
     fields: dict[int, dict[str, Any]] = field(default_factory=dict)
-    shown: dict[int, Shown] = field(default_factory=dict)
+    described: dict[int, MemoryView] = field(default_factory=dict)
 
 
-@answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=tell)
+@answers("retrieval.retrieve", RetrievalRequest, scope="read", on_reply=publish_answer)
 def answer(request: RetrievalRequest) -> dict[str, Any]:
     """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`, plain values.
 
-    Accesses are noted with the reply (:func:`tell`). Safe to repeat because access times only move
+    Accesses are noted with the reply (:func:`publish_answer`). Safe to repeat because access times only move
     forward.
     """
     with reading() as connection:
@@ -109,7 +109,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any]:
         if agent is None:
             return _unknown_agent(connection, request)
         question = parse(request, agent)
-        search = Search() if question.missing else _search(connection, question, agent)
+        search = SearchOutcome() if question.missing else _search(connection, question, agent)
     if question.missing:  # an embedder may take its time: no connection and no lock waits for it
         question = embed(question)
         with reading() as connection:  # an erasure in the meantime makes another agent of it
@@ -120,7 +120,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any]:
     if search.nothing is not None:
         return search.nothing
     # May take its time, too.
-    results = reranked(question, search.results, search.shown) if question.reranks else search.results
+    results = reranked(question, search.results, search.described) if question.reranks else search.results
     returned = {row for result in results for row in result.best_rows.tolist()}
     nodes = {row: fields for row, fields in search.fields.items() if row in returned}
     index_cache.make_room()
@@ -135,23 +135,23 @@ def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[st
     return unknown_agent(parse(request, AgentRecord(AgentSettings())), message)
 
 
-def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Search:
+def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> SearchOutcome:
     with tracing.part("search"), _index(connection, question, agent) as index:
-        rows = index.select(question.wanted_memories)
+        rows = index.select(question.filter_values)
         if not rows.size:  # before the focal vectors are looked at, as the original does
-            return Search(nothing=no_candidates(connection, question, index))
+            return SearchOutcome(nothing=no_candidates(connection, question, index))
         results = best_of(question, index, rows)
-        fields, shown = agent_index.describe(
+        fields, described = agent_index.describe(
             connection, index, np.concatenate([result.best_rows for result in results])
         )
         _leave_hidden_out(connection, question.request, fields.values())
         if question.request.newer_first and not question.original:
             texts = question.request.texts
             results = [
-                _in_order(question, text, result, index, shown)
+                _in_order(question, text, result, index, described)
                 for text, result in zip(texts, results, strict=True)
             ]
-        return Search(results, None, fields, shown)
+        return SearchOutcome(results, None, fields, described)
 
 
 def _leave_hidden_out(
@@ -195,33 +195,37 @@ def _fits(connection: Connection, key: IndexKey) -> bool:
     """Whether few enough memories of a large agent are visible to the user for an index in memory."""
     if key.user_id is None:
         return False
-    return index_cache.has(key) or index_rows.few_told(
-        connection, Whose(key.group_id, key.agent_id, key.model, key.user_id), MOST_TOLD
+    return index_cache.has(key) or index_rows.few_visible(
+        connection, IndexScope(key.group_id, key.agent_id, key.model, key.user_id), MOST_VISIBLE
     )
 
 
 def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
-    request, wanted = question.request, question.wanted_memories
+    request, conditions = question.request, question.filter_values
     key = IndexKey(
         request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id
     )
-    sought, count = list(_sought(question)), agent.node_count
-    return large_agents.candidates(connection, key, count, wanted, sought, request.top_k, question.past)
+    searches, count = list(_searches(question)), agent.node_count
+    return large_agents.candidates(connection, key, count, conditions, searches, request.top_k, question.past)
 
 
-def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:
+def _searches(question: ParsedQuestion) -> Iterator[CandidateSearch]:
     """The focal texts and their sentences, or the dialogue; without vectors if the embedder is away."""
-    given, known = question.request.vectors, question.vectors
+    own_vectors, vectors = question.request.vectors, question.vectors
     if question.dialogue:
-        vector = vector_of(question.dialogue_texts, known) if known else None
-        vector = vector if given is None else to_array(given[0])
+        vector = vector_of(question.dialogue_texts, vectors) if vectors else None
+        vector = vector if own_vectors is None else to_array(own_vectors[0])
         days = [span for part in question.dialogue for span in named_spans(part.text, question.now)]
         words = [token for part in question.dialogue for token in tokens(part.text)]
         yield CandidateSearch(vector, words, days[:MAX_SPANS])
         return
     for place, text in enumerate(question.request.texts):
         for part in [text, *question.sentences(text)]:
-            vector = to_array(given[place]) if given is not None and part == text else known.get(part)
+            vector = (
+                to_array(own_vectors[place])
+                if own_vectors is not None and part == text
+                else vectors.get(part)
+            )
             yield CandidateSearch(vector, tokens(part), named_spans(part, question.now))
 
 
@@ -232,10 +236,10 @@ def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Res
     now, filters = question.now.timestamp(), question.request.filters
     if question.original:
         nothing = np.zeros(index.vectors.shape[1], dtype=np.float32)  # similar to none
-        known = [nothing if vector is None else vector for vector in vectors]
+        query_vectors = [nothing if vector is None else vector for vector in vectors]
         top_k = question.request.top_k
         rankings = ranking.rank_in_turn(
-            pool, known, question.weights, top_k=top_k, now=now, min_similarity=filters.min_similarity
+            pool, query_vectors, question.weights, top_k=top_k, now=now, min_similarity=filters.min_similarity
         )
         return [_result(rows, ranked, None, debug) for ranked in rankings]
     order = index.access_order(rows)
@@ -254,21 +258,21 @@ def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Res
             with_neighbours=question.request.neighbours,
         )
         least = filters.min_similarity
-        kept = (
+        eligible = (
             np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
         )
         total = relevance.total if rows.size == index.size else relevance.total[rows]
         ranked = ranking.rank_by(
-            pool, total, kept, question.weights, top_k=question.looked_at, now=now, order=order
+            pool, total, eligible, question.weights, top_k=question.candidate_count, now=now, order=order
         )
-        likely = _probability(question, text, index, relevance, rows[ranked.kept[ranked.best]])
+        likely = _probability(question, text, index, relevance, rows[ranked.retained[ranked.best]])
         ranked = ranking.only_likely(ranked, likely, rows, question.request.min_probability)
         if question.request.diversity:
             ranked = ranking.only_diverse(
                 ranked, index.vectors, rows, question.request.top_k, question.request.diversity
             )
         words_only = debug if vector is not None else debug.model_copy(update={"relevance": "lexical"})
-        if count := _superseded(question, text, index, relevance, rows[ranked.kept[ranked.best]]):
+        if count := _superseded(question, text, index, relevance, rows[ranked.retained[ranked.best]]):
             words_only = words_only.model_copy(update={"left_out": {"superseded": count}})
         results.append(_result(rows, ranked, relevance, words_only, likely))
     return results
@@ -285,12 +289,12 @@ def _probability(
 
 
 def _superseded(
-    question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, found: Rows
+    question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, matches: Rows
 ) -> int:
     """How many superseded memories would stand among those that were found, were they not left out."""
-    rows = index.superseded(question.wanted_memories)
-    if found.size >= question.request.top_k:
-        rows = rows[relevance.total[rows] >= relevance.total[found].min()]
+    rows = index.superseded(question.filter_values)
+    if matches.size >= question.request.top_k:
+        rows = rows[relevance.total[rows] >= relevance.total[matches].min()]
     least = question.request.min_probability
     if not least:
         return int(rows.size)
@@ -299,7 +303,7 @@ def _superseded(
 
 def _result(
     rows: Rows,
-    ranked: Ranked,
+    ranked: RankedCandidates,
     relevance: Relevance | None,
     debug: Debug,
     likely: Mapping[int, float] | None = None,
@@ -312,32 +316,36 @@ def _result(
             "max_score": float(total.max()),
         }
         debug = debug.model_copy(update=scores | {"retrieved_count": int(ranked.best.size)})
-    best = rows[ranked.kept[ranked.best]]
+    best = rows[ranked.retained[ranked.best]]
     return Result(ranked, best, relevance, debug, int(rows.size), probability=likely or {})
 
 
 def _in_order(
-    question: ParsedQuestion, text: str, result: Result, index: AgentIndex, described: Mapping[int, Shown]
+    question: ParsedQuestion,
+    text: str,
+    result: Result,
+    index: AgentIndex,
+    described: Mapping[int, MemoryView],
 ) -> Result:
-    """The newer before the older and thoughts behind their evidence, cut to what was asked for."""
+    """The newer before the older and thoughts behind their evidence, cut to the number requested."""
     # Erased meanwhile: not described, and nothing in the answer.
     there = np.flatnonzero([row in described for row in result.best_rows.tolist()])
     there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
     rows = result.best_rows[there]
-    shown = [described[row] for row in rows.tolist()]
+    memories = [described[row] for row in rows.tolist()]
     order, replaced_by = ordering.order(
         text,
-        shown,
+        memories,
         lambda: index.corpus().similarity_matrix(rows),
         lambda: ordering.above_ordinary(result.ranked.scores.relevance.normalised, result.ranked.best)[there],
         heads,
         np.array([result.probability[row] for row in rows.tolist()]) if result.probability else None,
     )
-    kept = np.concatenate([there[order], rest])[: question.wanted]
-    in_answer = set(result.best_rows[kept].tolist())
+    positions = np.concatenate([there[order], rest])[: question.result_count]
+    in_answer = set(result.best_rows[positions].tolist())
     replaced = {
-        int(rows[older]): shown[newer].node_id
+        int(rows[older]): memories[newer].node_id
         for older, newer in replaced_by.items()
         if int(rows[newer]) in in_answer
     }
-    return result.only(kept, replaced)
+    return result.only(positions, replaced)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from engine.stores.chunks import Found, Place
-from engine.stores.file_texts import Unusable, suffix_of
+from engine.stores.chunks import FilePlace, ScannedFile
+from engine.stores.file_texts import UnindexableFile, suffix_of
 from jiyi.stores.types import FileSource
 from models.stores.saved_files import is_within
 
@@ -33,16 +33,16 @@ _OPENED = Path("/proc/self/fd")
 
 
 @dataclass(slots=True)
-class Look:
-    """What a look through a source found."""
+class SourceScan:
+    """What a scan of a source found."""
 
-    found: list[Found] = field(default_factory=list)
+    files: list[ScannedFile] = field(default_factory=list)
     #: Folders that could not be looked at, a path of "" for all of a source: what is stored of them stays.
-    unseen: list[Place] = field(default_factory=list)
+    unseen: list[FilePlace] = field(default_factory=list)
     #: What was left out, and why; for people.
     notes: list[str] = field(default_factory=list)
 
-    def could_not_see(self, place: Place) -> bool:
+    def is_unreadable(self, place: FilePlace) -> bool:
         return any(
             place.source == folder.source
             and (not folder.path or f"{place.path}/".startswith(f"{folder.path}/"))
@@ -51,7 +51,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class FileContents:
     """A file's bytes, with the digest, size and time that show whether they changed."""
 
     data: bytes
@@ -60,31 +60,31 @@ class Contents:
     modified_ns: int
 
 
-def look_through(source: FileSource, root: Path, allowed: Sequence[Path]) -> Look:
+def scan_source(source: FileSource, root: Path, allowed: Sequence[Path]) -> SourceScan:
     """The files of a source with its endings, unread, in the order of their paths. ``root`` is its path,
     ``allowed`` are the folders that the store may use, all resolved.
 
     Names that begin with a dot are left out, and folders that are links are not entered.
     """
-    look = Look()
+    scan = SourceScan()
     if not root.is_dir():
-        _look_at_file(source, root, allowed, look)
-        return look
-    for path, entry in _entries(source, root, allowed, look):
+        _look_at_file(source, root, allowed, scan)
+        return scan
+    for path, entry in _entries(source, root, allowed, scan):
         if suffix_of(entry.name) not in source.endings:
             continue
-        if len(look.found) == MAX_FILES:
-            look.notes.append(f"only the first {MAX_FILES:,} files are indexed: make several stores of it")
-            look.unseen.append(Place(source.path, ""))
+        if len(scan.files) == MAX_FILES:
+            scan.notes.append(f"only the first {MAX_FILES:,} files are indexed: make several stores of it")
+            scan.unseen.append(FilePlace(source.path, ""))
             break
         if not _can_be_stored(path):
-            look.notes.append(f"{ascii(path)[:200]}: its name is too long, or not in UTF-8")
+            scan.notes.append(f"{ascii(path)[:200]}: its name is too long, or not in UTF-8")
             continue
         measured = _measure(Path(entry.path), allowed)
         if measured is not None:
-            look.found.append(Found(Place(source.path, path), *measured))
-    look.found.sort(key=lambda one: one.place)
-    return look
+            scan.files.append(ScannedFile(FilePlace(source.path, path), *measured))
+    scan.files.sort(key=lambda one: one.place)
+    return scan
 
 
 def path_of(root: Path, path: str) -> Path:
@@ -92,12 +92,12 @@ def path_of(root: Path, path: str) -> Path:
     return root if root.name == path and not root.is_dir() else root / path
 
 
-def read(path: Path, allowed: Sequence[Path]) -> Contents:
+def read(path: Path, allowed: Sequence[Path]) -> FileContents:
     """A file's bytes.
 
     Raises:
         FileNotFoundError: there is none any more.
-        Unusable: it leads out of the folders, is too large, cannot be read, or changed meanwhile.
+        UnindexableFile: it leads out of the folders, is too large, cannot be read, or changed meanwhile.
     """
     try:
         _check_place(path.resolve(strict=True), allowed)
@@ -109,19 +109,21 @@ def read(path: Path, allowed: Sequence[Path]) -> Contents:
     except FileNotFoundError:
         raise
     except (OSError, RuntimeError) as error:
-        raise Unusable("unreadable", f"it cannot be read: {_reason(error)}") from None
+        raise UnindexableFile("unreadable", f"it cannot be read: {_reason(error)}") from None
 
 
 def _check_place(path: Path, allowed: Sequence[Path]) -> None:
     if not is_within(path, allowed):
-        raise Unusable("outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)")
+        raise UnindexableFile(
+            "outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)"
+        )
 
 
 def digest_of(path: Path, allowed: Sequence[Path]) -> bytes | None:
     """SHA-256 of a file's bytes; None where it cannot be read."""
     try:
         return read(path, allowed).digest
-    except (FileNotFoundError, Unusable):
+    except (FileNotFoundError, UnindexableFile):
         return None
 
 
@@ -130,36 +132,36 @@ def size_and_time(path: Path, allowed: Sequence[Path]) -> tuple[int, int]:
     return _measure(path, allowed) or (0, 0)
 
 
-def _read(handle: int, path: Path, allowed: Sequence[Path]) -> Contents:
+def _read(handle: int, path: Path, allowed: Sequence[Path]) -> FileContents:
     _check_place(Path(f"/proc/self/fd/{handle}" if _OPENED.is_dir() else path).resolve(), allowed)
     before = os.fstat(handle)
     if not stat.S_ISREG(before.st_mode):
-        raise Unusable("unreadable", "it is no file, but a device, a pipe or a socket")
+        raise UnindexableFile("unreadable", "it is no file, but a device, a pipe or a socket")
     if before.st_size > MAX_FILE_BYTES:
-        raise Unusable(
+        raise UnindexableFile(
             "too_large", f"it has {before.st_size:,} bytes, more than {MAX_FILE_BYTES:,}: split it"
         )
     data = os.read(handle, before.st_size + 1)  # one more shows that it grows
     after = os.fstat(handle)
     if (before.st_size, before.st_mtime_ns) != (len(data), after.st_mtime_ns):
-        raise Unusable("unstable", "it changed while it was read; the next scan reads it again")
-    return Contents(data, sha256(data).digest(), after.st_size, after.st_mtime_ns)
+        raise UnindexableFile("unstable", "it changed while it was read; the next scan reads it again")
+    return FileContents(data, sha256(data).digest(), after.st_size, after.st_mtime_ns)
 
 
-def _look_at_file(source: FileSource, root: Path, allowed: Sequence[Path], look: Look) -> None:
+def _look_at_file(source: FileSource, root: Path, allowed: Sequence[Path], scan: SourceScan) -> None:
     """A source that is one file. If its folder is gone, too, the disk may only be away."""
     if root.is_file():
         measured = _measure(root, allowed)
         if measured is not None:
-            look.found.append(Found(Place(source.path, root.name), *measured))
+            scan.files.append(ScannedFile(FilePlace(source.path, root.name), *measured))
         return
-    look.notes.append(f"{source.path[:200]}: there is no such file or folder")
+    scan.notes.append(f"{source.path[:200]}: there is no such file or folder")
     if not root.suffix or not root.parent.is_dir():
-        look.unseen.append(Place(source.path, ""))
+        scan.unseen.append(FilePlace(source.path, ""))
 
 
 def _entries(
-    source: FileSource, root: Path, allowed: Sequence[Path], look: Look
+    source: FileSource, root: Path, allowed: Sequence[Path], scan: SourceScan
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Each file with its path within the source."""
     waiting: list[tuple[str, str, int]] = [(str(root), "", 0)]
@@ -169,8 +171,8 @@ def _entries(
             with os.scandir(folder) as entries:
                 present = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            look.unseen.append(Place(source.path, within))
-            look.notes.append(f"{within or '.'}: the folder cannot be looked at: {_reason(error)}")
+            scan.unseen.append(FilePlace(source.path, within))
+            scan.notes.append(f"{within or '.'}: the folder cannot be looked at: {_reason(error)}")
             continue
         for entry in present:
             if entry.name.startswith("."):
@@ -186,11 +188,11 @@ def _measure(path: Path, allowed: Sequence[Path]) -> tuple[int, int] | None:
     """Size and time; those of the link if it leads out, which reveal nothing. None: no file."""
     try:
         link = path.is_symlink()
-        seen = path.lstat() if link and not is_within(path.resolve(), allowed) else path.stat()
+        status = path.lstat() if link and not is_within(path.resolve(), allowed) else path.stat()
     except (OSError, RuntimeError):  # gone meanwhile, or a link to nothing
         return None
-    if stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode):
-        return seen.st_size, seen.st_mtime_ns
+    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        return status.st_size, status.st_mtime_ns
     return None
 
 

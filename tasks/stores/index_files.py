@@ -13,9 +13,9 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.stores.children import parse
-from engine.stores.chunks import Changes, Found, Place, changes, chunk_of, day_of, limits_of
-from engine.stores.file_texts import Unusable, suffix_of
-from engine.stores.limits import Refused
+from engine.stores.chunks import Changes, FilePlace, ScannedFile, changes, chunk_of, day_of, limits_of
+from engine.stores.file_texts import UnindexableFile, suffix_of
+from engine.stores.limits import RefusedDocument
 from jiyi.errors import ConfigError
 from jiyi.stores.types import FileMemoryConfig
 from models.db.connection import unit_of_work
@@ -28,7 +28,7 @@ from models.stores.rows import StoreRecord
 from tasks.framework.jobs import Run, job
 from tasks.framework.work import Batch, work_task
 from tasks.stores import disk
-from tasks.stores.disk import Contents, Look
+from tasks.stores.disk import FileContents, SourceScan
 
 #: Seconds: some ten thousand files on a slow disk.
 SCAN_TIME_LIMIT = 600
@@ -42,7 +42,7 @@ class _Sources:
 
     roots: Mapping[str, Path]
     allowed: list[Path]
-    look: Look
+    scan: SourceScan
 
 
 @work_task(SCAN, batch=1, time_limit=SCAN_TIME_LIMIT)
@@ -57,20 +57,20 @@ def scan_files(batch: Batch) -> None:
         with unit_of_work() as connection:
             store = rows.by_ids(connection, [store_id]).get(store_id)
             if store is not None and store.type == "file":
-                kept = saved_files.kept_files(connection, store.group_id)
-                known = file_rows.known(connection, store, _cut(store.config))
+                store_files = saved_files.storage_paths(connection, store.group_id)
+                known_files = file_rows.known(connection, store, _cut(store.config))
         if store is None or store.type != "file":
             with batch.finish():
                 continue
-        sources = _look_through(store, kept)
-        look = sources.look
-        changed = changes(look.found, known, partial(_digest_of, sources), look.could_not_see)
-        with batch.finish() as (connection, owed):
-            if owed:
+        sources = _scan_sources(store, store_files)
+        scan = sources.scan
+        changed = changes(scan.files, known_files, partial(_digest_of, sources), scan.is_unreadable)
+        with batch.finish() as (connection, pending):
+            if pending:
                 _apply_changes(connection, store, changed)
-                notes = [*look.notes, saved_files.save_changed_index(connection, store)]
+                notes = [*scan.notes, saved_files.save_changed_index(connection, store)]
                 reason = "; ".join(list(filter(None, notes))[:MAX_NOTES])
-                file_rows.note_scan(connection, store_id, "unreadable" if look.unseen else "ready", reason)
+                file_rows.note_scan(connection, store_id, "unreadable" if scan.unseen else "ready", reason)
 
 
 @job("scan_stores")
@@ -98,44 +98,44 @@ def _cut(config: FileMemoryConfig) -> dict[str, tuple[int, int, str]]:
     }
 
 
-def _look_through(store: StoreRecord, kept: Collection[Path]) -> _Sources:
-    """``kept``: files that are passed over, as stores are saved to them."""
+def _scan_sources(store: StoreRecord, excluded: Collection[Path]) -> _Sources:
+    """``excluded``: files that stores are saved to, which are not indexed."""
     allowed = saved_files.roots(store.group_id)
-    files: dict[Place, Found] = {}
-    whole, roots = Look(), dict[str, Path]()
+    files: dict[FilePlace, ScannedFile] = {}
+    whole, roots = SourceScan(), dict[str, Path]()
     for source in store.config.file_sources:
         try:
             root = roots[source.path] = saved_files.source_path(store.group_id, source.path, "file_sources")
         except ConfigError as error:  # allowed when it was declared, and no longer
             whole.notes.append(str(error))
             continue
-        look = disk.look_through(source, root, allowed)
-        for file in look.found:
-            if disk.path_of(root, file.place.path).resolve() not in kept:
+        scan = disk.scan_source(source, root, allowed)
+        for file in scan.files:
+            if disk.path_of(root, file.place.path).resolve() not in excluded:
                 files[file.place] = file
-        whole.notes += look.notes
-        whole.unseen += look.unseen
-    whole.found = sorted(files.values(), key=lambda one: one.place)
+        whole.notes += scan.notes
+        whole.unseen += scan.unseen
+    whole.files = sorted(files.values(), key=lambda one: one.place)
     return _Sources(roots, allowed, whole)
 
 
-def _digest_of(sources: _Sources, found: Found) -> bytes | None:
-    path = disk.path_of(sources.roots[found.place.source], found.place.path)
+def _digest_of(sources: _Sources, file: ScannedFile) -> bytes | None:
+    path = disk.path_of(sources.roots[file.place.source], file.place.path)
     return disk.digest_of(path, sources.allowed)
 
 
-def _apply_changes(connection: Connection, store: StoreRecord, made: Changes) -> None:
-    if not (made.added or made.changed or made.removed or made.renamed):
+def _apply_changes(connection: Connection, store: StoreRecord, difference: Changes) -> None:
+    if not (difference.added or difference.changed or difference.removed or difference.renamed):
         return
     group_id = store.group_id
     revision = rows.bump(connection, store.store_id)
-    file_rows.drop(connection, group_id, made.removed)
-    owed: list[UUID] = []
-    for known, to in made.renamed:
-        day = day_of(to.place.path, file_rows.first_chunk(connection, group_id, known.file_id))
-        owed += file_rows.move(connection, store, revision, known.file_id, to, day)
-    due = [*file_rows.add(connection, store, made.added), *made.changed]
-    pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in owed])
+    file_rows.drop(connection, group_id, difference.removed)
+    item_ids: list[UUID] = []
+    for file, to in difference.renamed:
+        day = day_of(to.place.path, file_rows.first_chunk(connection, group_id, file.file_id))
+        item_ids += file_rows.move(connection, store, revision, file.file_id, to, day)
+    due = [*file_rows.add(connection, store, difference.added), *difference.changed]
+    pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in item_ids])
     pending_work.enqueue(connection, INDEX, [(file_id, group_id) for file_id in due])
 
 
@@ -145,13 +145,13 @@ def extract(
     """What :func:`engine.stores.chunks.parse_document` says of a file, and its chunks.
 
     Raises:
-        Unusable: there is no text in it, or it costs more than its limits allow.
+        UnindexableFile: there is no text in it, or it costs more than its limits allow.
     """
     cut = {"path": path, "encoding": encoding, "size": size, "overlap": overlap}
     try:
         about, *chunks = parse("document", data, limits_of(path), **cut)
-    except Refused as refused:
-        raise Unusable.of(refused) from None
+    except RefusedDocument as refused:
+        raise UnindexableFile.of(refused) from None
     return about, chunks
 
 
@@ -218,8 +218,8 @@ def _index(batch: Batch, store: StoreRecord, file: FileRow) -> None:
             _write(batch, store, file, cut, contents, about, chunks)
     except FileNotFoundError:
         _forget(batch, store, file)
-    except (ConfigError, Unusable) as error:
-        problem = error if isinstance(error, Unusable) else Unusable("outside", str(error))
+    except (ConfigError, UnindexableFile) as error:
+        problem = error if isinstance(error, UnindexableFile) else UnindexableFile("outside", str(error))
         _refuse(batch, store, file, cut, problem, disk.size_and_time(path, allowed))
 
 
@@ -228,12 +228,13 @@ def _write(
     store: StoreRecord,
     file: FileRow,
     cut: Mapping[str, Any],
-    contents: Contents,
+    contents: FileContents,
     about: Mapping[str, Any],
-    said: list[Any],
+    pieces: list[Any],
 ) -> None:
     chunks = [
-        chunk_of(store.store_id, file.place, number, text, words) for number, (text, words) in enumerate(said)
+        chunk_of(store.store_id, file.place, number, text, words)
+        for number, (text, words) in enumerate(pieces)
     ]
     metadata = {
         "source_type": "file",
@@ -253,8 +254,8 @@ def _write(
         chunks_count=len(chunks),
         **cut,
     )
-    with batch.finish() as (connection, owed):
-        if not owed:
+    with batch.finish() as (connection, pending):
+        if not pending:
             return
         revision = rows.bump(connection, store.store_id)
         if not file_rows.is_there(connection, store.group_id, file.file_id):
@@ -264,18 +265,18 @@ def _write(
         pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, store.group_id) for item_id in missing])
 
 
-def _note(batch: Batch, store: StoreRecord, file: FileRow, contents: Contents) -> None:
+def _note(batch: Batch, store: StoreRecord, file: FileRow, contents: FileContents) -> None:
     """The bytes are those that were indexed: only their time is another."""
-    with batch.finish() as (connection, owed):
-        if owed:
-            seen = contents.size, contents.modified_ns
-            file_rows.touch(connection, store.group_id, file.file_id, *seen)
+    with batch.finish() as (connection, pending):
+        if pending:
+            size_and_time = contents.size, contents.modified_ns
+            file_rows.touch(connection, store.group_id, file.file_id, *size_and_time)
 
 
 def _forget(batch: Batch, store: StoreRecord, file: FileRow) -> None:
     """It is gone."""
-    with batch.finish() as (connection, owed):
-        if owed:
+    with batch.finish() as (connection, pending):
+        if pending:
             rows.bump(connection, store.store_id)
             file_rows.drop(connection, store.group_id, [file.file_id])
 
@@ -285,16 +286,16 @@ def _refuse(
     store: StoreRecord,
     file: FileRow,
     cut: Mapping[str, Any],
-    problem: Unusable,
-    seen: tuple[int, int],
+    problem: UnindexableFile,
+    size_and_time: tuple[int, int],
 ) -> None:
     """Its state says why; what was indexed of it goes, unless it is only being written to."""
     if problem.state in _PASSING:
         cut = {"encoding": cut["encoding"]}
-    size, modified_ns = seen
+    size, modified_ns = size_and_time
     outcome = Outcome(state=problem.state, reason=problem.reason, size=size, modified_ns=modified_ns, **cut)
-    with batch.finish() as (connection, owed):
-        if not owed:
+    with batch.finish() as (connection, pending):
+        if not pending:
             return
         if problem.state != "unstable":
             rows.bump(connection, store.store_id)

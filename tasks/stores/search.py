@@ -19,8 +19,17 @@ from engine.providers.embedder_specs import Embedder, sized, texts_aside
 from engine.providers.embedders import own_embedder
 from engine.retrieval.corpus import Rows
 from engine.stores import devall
-from engine.stores.devall import Mem0
-from engine.stores.items import Scores, Search, best, embed, key_content, model_name, score, without_labels
+from engine.stores.devall import Mem0Account
+from engine.stores.items import (
+    ItemScores,
+    Search,
+    best,
+    embed,
+    key_content,
+    model_name,
+    score,
+    without_labels,
+)
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol import limits
 from jiyi.protocol.stores import FoundStoreItems, Hit, MemoryItem, RetrieveItems
@@ -32,7 +41,7 @@ from models.db.connection import reading, unit_of_work
 from models.operations import embedding_models
 from models.stores import actions, items, rows
 from models.stores.backends import SEND_ITEM
-from models.stores.items import EMBED_ITEMS, OwedItem, vendor
+from models.stores.items import EMBED_ITEMS, PendingItem, vendor
 from models.stores.reads import StoreIndex, index_of
 from models.stores.rows import StoreRecord
 from tasks.framework.embedding import in_use
@@ -113,8 +122,8 @@ def _query(
     try:
         with reading() as connection:
             embedder = embedder_of_store(connection, store)
-        wanted = embedder is not None and by != "lexical" and bool(text.strip())
-        return embedder, embedder.query(text) if embedder is not None and wanted else None, []
+        needs_vector = embedder is not None and by != "lexical" and bool(text.strip())
+        return embedder, embedder.query(text) if embedder is not None and needs_vector else None, []
     except (ProviderUnavailable, SettingsError) as error:
         return embedder, None, [f"searched by words: {error}"]
 
@@ -123,24 +132,24 @@ def _hits(
     connection: Connection,
     store: StoreRecord,
     index: StoreIndex,
-    scores: Scores,
+    scores: ItemScores,
     chosen: Rows,
     original: str | None,
 ) -> list[Hit]:
     """The items of these rows that are still there; ``original``: scored for this question as DevAll does."""
     positions = index.positions[chosen].tolist()
-    stored = items.by_positions(connection, store, positions)
+    item_rows = items.by_positions(connection, store, positions)
     hits = []
     for row, position in zip(chosen, positions, strict=True):
-        if position not in stored:
+        if position not in item_rows:
             continue
-        item = items.item_of(connection, stored[position])
+        item = items.item_of(connection, item_rows[position])
         compared = scores.cosine is not None and index.items.corpus.has_vector[row]
         cosine = float(scores.cosine[row]) if scores.cosine is not None and compared else None
         total, parts = float(scores.total[row]), {"lexical": float(scores.lexical[row])}
         if original is not None:
-            like = devall.likeness(original, item.content_summary)
-            total, parts = devall.score(cosine, like), asdict(like)
+            similarity = devall.word_similarity(original, item.content_summary)
+            total, parts = devall.score(cosine, similarity), asdict(similarity)
         hits.append(Hit(item=item, score=total, cosine=cosine, parts=parts))
     return hits
 
@@ -152,19 +161,19 @@ def send_items(batch: Batch) -> None:
     Safe to repeat because what was sent is no longer there. If a worker dies between mem0's answer and its
     note of it, mem0 gets the text twice, and merges what it knows on its own.
     """
-    done, away = [], []
-    for store, waiting in _owed_by_store(batch):
+    sent_items, away = [], []
+    for store, waiting in _pending_by_store(batch):
         for place, item in enumerate(waiting):
             try:
                 _account(store).add(item.content)
             except ProviderUnavailable as error:
                 away.append((str(error), waiting[place:]))
                 break
-            done.append(item)
-    for reason, left in away:
-        batch.put_off([item.item_id for item in left], reason)
+            sent_items.append(item)
+    for reason, remaining in away:
+        batch.put_off([item.item_id for item in remaining], reason)
     with batch.finish() as (connection, _):
-        items.delete(connection, done)
+        items.delete(connection, sent_items)
 
 
 def search_mem0(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
@@ -176,10 +185,10 @@ def search_mem0(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
     return FoundStoreItems(hits=[_hit(row) for row in hits[: request.top_k]])
 
 
-def _account(store: StoreRecord) -> Mem0:
+def _account(store: StoreRecord) -> Mem0Account:
     config: Mem0MemoryConfig = store.config
     assert config.api_key is not None, "it was checked"
-    return Mem0(config.base_url, config.api_key, config.user_id, config.agent_id)
+    return Mem0Account(config.base_url, config.api_key, config.user_id, config.agent_id)
 
 
 def _hit(row: Mapping[str, Any]) -> Hit:
@@ -202,8 +211,8 @@ class _OfStore:
     """A store's items of a batch, and their vectors by their contents' hashes."""
 
     embedder: StoreEmbedder
-    wanted: list[OwedItem]
-    made: dict[bytes, Float32]
+    items: list[PendingItem]
+    vectors: dict[bytes, Float32]
 
 
 @work_task(EMBED_ITEMS, batch=texts_aside(get_settings()), time_limit=90, gives_way=True)
@@ -216,47 +225,53 @@ def embed_items(batch: Batch) -> None:
     is there already is written again unchanged.
     """
     stores: dict[UUID, _OfStore] = {}
-    for store, wanted in _owed_by_store(batch):
+    for store, pending_items in _pending_by_store(batch):
         try:
-            own = _embed(store, wanted)
+            own = _embed(store, pending_items)
         except (ProviderUnavailable, SettingsError) as error:
-            batch.put_off([item.item_id for item in wanted], str(error))
+            batch.put_off([item.item_id for item in pending_items], str(error))
             continue
         if own is not None:
             stores[store.store_id] = own
-    with batch.finish() as (connection, owed):
+    with batch.finish() as (connection, pending):
         for store_id, own in sorted(stores.items()):
-            if own.made:
-                own.embedder.hold(connection, len(next(iter(own.made.values()))))
-            mine = [item for item in own.wanted if item.item_id in owed]
-            new = {one.item_id: own.made[one.content_hash] for one in mine if one.content_hash in own.made}
+            if own.vectors:
+                own.embedder.hold(connection, len(next(iter(own.vectors.values()))))
+            mine = [item for item in own.items if item.item_id in pending]
+            new = {
+                one.item_id: own.vectors[one.content_hash] for one in mine if one.content_hash in own.vectors
+            }
             same = [item.item_id for item in mine if item.item_id not in new]
             items.embed(connection, store_id, new, same, own.embedder.model)
         models = {store_id: own.embedder.model for store_id, own in stores.items()}
-        batch.again.extend(items.without(connection, owed, models))
+        batch.again.extend(items.without(connection, pending, models))
 
 
-def _owed_by_store(batch: Batch) -> list[tuple[StoreRecord, list[OwedItem]]]:
-    owed: dict[UUID, list[OwedItem]] = defaultdict(list)
+def _pending_by_store(batch: Batch) -> list[tuple[StoreRecord, list[PendingItem]]]:
+    by_store: dict[UUID, list[PendingItem]] = defaultdict(list)
     with unit_of_work() as connection:
-        for item in items.owed(connection, batch.subject_ids):
-            owed[item.store_id].append(item)
-        return [(store, owed[store_id]) for store_id, store in rows.by_ids(connection, list(owed)).items()]
+        for item in items.pending_items(connection, batch.subject_ids):
+            by_store[item.store_id].append(item)
+        return [
+            (store, by_store[store_id]) for store_id, store in rows.by_ids(connection, list(by_store)).items()
+        ]
 
 
-def _embed(store: StoreRecord, wanted: list[OwedItem]) -> _OfStore | None:
+def _embed(store: StoreRecord, pending_items: list[PendingItem]) -> _OfStore | None:
     """Each content that the store has no vector for is embedded once; None: the store has no embedder."""
     with unit_of_work() as connection:
         embedder = embedder_of_store(connection, store)
         if embedder is None:
             return None
-        hashes = [item.content_hash for item in wanted]
-        known = items.known(connection, store.store_id, hashes, embedder.model)
+        hashes = [item.content_hash for item in pending_items]
+        embedded_hashes = items.known(connection, store.store_id, hashes, embedder.model)
     missing = {
-        item.content_hash: without_labels(item.content) for item in wanted if item.content_hash not in known
+        item.content_hash: without_labels(item.content)
+        for item in pending_items
+        if item.content_hash not in embedded_hashes
     }
     vectors = embedder.passages(list(missing.values())) if missing else ()
-    return _OfStore(embedder, wanted, dict(zip(missing, vectors, strict=True)))
+    return _OfStore(embedder, pending_items, dict(zip(missing, vectors, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,19 +302,19 @@ class StoreEmbedder:
 
 def embedder_of_store(connection: Connection, store: StoreRecord) -> StoreEmbedder | None:
     """None: it has none. Raises ``EmbeddingUnavailable`` or ``SettingsError``."""
-    given: EmbeddingConfig | None = getattr(store.config, "embedding", None)
-    if given is None:
+    config: EmbeddingConfig | None = getattr(store.config, "embedding", None)
+    if config is None:
         return None
-    if given.provider == "deployment":
+    if config.provider == "deployment":
         embedder, spec = in_use(connection)
-        return StoreEmbedder(embedder, given.params, spec)
-    key = "" if given.api_key is None else given.api_key.get_secret_value()
-    name = given.params.model_path or given.model if given.provider == "local" else given.model
+        return StoreEmbedder(embedder, config.params, spec)
+    key = "" if config.api_key is None else config.api_key.get_secret_value()
+    name = config.params.model_path or config.model if config.provider == "local" else config.model
     engine = own_embedder(
-        vendor(given), name, given.params.dimensions, given.base_url or "", key, store.group_id
+        vendor(config), name, config.params.dimensions, config.base_url or "", key, store.group_id
     )
-    size = items.vector_size(connection, store.store_id, model_name(engine.model, given.params))
-    return StoreEmbedder(sized(engine, size), given.params, "")
+    size = items.vector_size(connection, store.store_id, model_name(engine.model, config.params))
+    return StoreEmbedder(sized(engine, size), config.params, "")
 
 
 #: Type → what searches its stores. Each opens connections of its own.

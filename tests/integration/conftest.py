@@ -32,7 +32,6 @@ from models.db.scope import whole_service
 from models.queue import stream
 from tasks.framework.renewal import LeaseRenewer
 from tests.integration.programs import Program
-from tests.integration.quick_web import share_templates
 from tests.services import PASSWORD, _sees_everything, password_hash, somebody
 from tests.shared import SETTINGS, share
 from web import actions, create_app
@@ -89,7 +88,11 @@ def _patient_web(quick_urls: None) -> Iterator[None]:
         patch.setattr(sources, "PATIENCE", 30.0)
         patch.setattr(rest_memory, "PATIENCE", 30.0)
         patch.setattr(actions, "STATEMENT_TIMEOUT_MS", 30_000)
-        for limit in ("REFUSED", "ANONYMOUS", "DOCUMENTS"):  # counted in Valkey for all tests of a minute together
+        for limit in (
+            "REFUSED",
+            "ANONYMOUS",
+            "DOCUMENTS",
+        ):  # counted in Valkey for all tests of a minute together
             patch.setattr(api_keys, limit, "100000/minute")
         yield
 
@@ -169,7 +172,6 @@ class Browser(FlaskClient):
 def web_app(database: Stack) -> Iterator[Flask]:
     """The web as it is served. Configure it before the first request."""
     app = create_app()
-    share_templates(app)
     app.config["PROPAGATE_EXCEPTIONS"] = False
     yield app
     source("notes")._threads.shutdown()  # what nobody waits for ends before the next test begins

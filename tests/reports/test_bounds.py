@@ -28,7 +28,7 @@ from web import create_app, mem0
 from web.api.registry import OPERATIONS
 from workers.embedded.stack import Stack
 from workers.intake.opening import KEPT_OF_TOO_LARGE, Opened, Signatures, open_messages
-from workers.intake.sources import Batch, Taken
+from workers.intake.sources import MessageBatch, Taken
 
 #: More values than anything but vectors may have; of a kilobyte's thousand each there is an error where they
 #: are not counted before.
@@ -232,7 +232,7 @@ def test_a_message_of_which_three_intakes_died_is_put_aside_unread(
     monkeypatch.setattr(
         consumer, "store_part", lambda opened, _events, _shard: letters.extend(opened.rejected)
     )
-    batch = Batch([Taken(body, CONTENT_TYPE) for body in (GOOD, POISONOUS, GOOD)], "", again=True)
+    batch = MessageBatch([Taken(body, CONTENT_TYPE) for body in (GOOD, POISONOUS, GOOD)], "", again=True)
     source = SimpleNamespace(turn=lambda _batch, _shard: True)
     for _ in range(2):  # the first one died before
         with pytest.raises(SystemExit):

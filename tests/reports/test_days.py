@@ -23,7 +23,7 @@ from models.db.connection import unit_of_work
 from models.reflection.reflections import next_scheduled
 from tasks.conversations import injection
 from tasks.retrieval import context
-from tasks.retrieval.days import happened_then
+from tasks.retrieval.days import memories_of_named_time
 from tests.integration.conversations.talk import facts, hurry, nodes, run, save, say
 from workers.ephemeral import environment
 
@@ -285,4 +285,4 @@ def test_only_a_question_about_a_time_brings_what_happened_then(
     asked = RetrievalRequest(
         group_id=group, agent_id="helper", queries=[message], now=now, touch=False, filters=filters
     )
-    assert sorted(node["description"] for node in happened_then(asked)) == then
+    assert sorted(node["description"] for node in memories_of_named_time(asked)) == then

@@ -349,10 +349,10 @@ def test_what_was_erased_or_is_another_groups_cannot_be_held_again(group: str) -
     with pytest.raises(NotFound, match="has no memory"):
         hold_again(f"{group}-other", old)
     by_client(group, old)
-    with pytest.raises(Conflict, match="being erased: nothing brings it back"):
+    with pytest.raises(Conflict, match="being erased and cannot be reinstated"):
         hold_again(group, old)
     carry_on()
-    with pytest.raises(NotFound, match="was erased for good: nothing brings it back"):
+    with pytest.raises(NotFound, match="was erased for good and cannot be reinstated"):
         hold_again(group, old)
     with pytest.raises(NotFound, match="has no memory"):
         hold_again(group, uuid4())
@@ -361,7 +361,7 @@ def test_what_was_erased_or_is_another_groups_cannot_be_held_again(group: str) -
 def test_what_is_in_force_or_was_said_again_cannot_be_held_again(group: str) -> None:
     old = superseded(group)
     hold_again(group, old)
-    with pytest.raises(Conflict, match="in force"):
+    with pytest.raises(Conflict, match="is current"):
         hold_again(group, old)
 
 

@@ -17,7 +17,7 @@ from typer.main import get_command
 from uuid6 import uuid7
 
 from jiyi import extras
-from jiyi.cli.app import Verbs, app
+from jiyi.cli.app import SubjectCommands, app
 from jiyi.protocol.actions import ALIASES, TABLE
 from jiyi.protocol.operations import LettersRequest
 from models.db.connection import unit_of_work
@@ -60,7 +60,9 @@ def test_commands_that_are_named_exist(page: Path) -> None:
     named += re.findall(rf"^(?:\$ )?(?:\.venv/bin/)?jiyi {words}", in_shells, re.MULTILINE)
     # The hook is answered without the other commands, within a second.
     assert {command for command, _ in named} <= COMMANDS.keys() | ALIASES.keys() | {"hook"}
-    verbs = {command: found.commands for command, found in COMMANDS.items() if isinstance(found, Verbs)}
+    verbs = {
+        command: found.commands for command, found in COMMANDS.items() if isinstance(found, SubjectCommands)
+    }
     assert {f"{command}.{verb}" for command, verb in named if command in verbs and verb} <= TABLE.keys()
 
 

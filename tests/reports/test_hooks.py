@@ -278,7 +278,7 @@ def test_words_that_begin_like_keys_and_numbers_of_machines_stay(harmless: str) 
     assert masked(MASKED) == MASKED
 
 
-class Plugged(plug_ins.Memory):
+class Plugged(plug_ins.PlugInMemory):
     """A plug-in's memory whose configuration can be written anew."""
 
     def __init__(self) -> None:
@@ -286,7 +286,7 @@ class Plugged(plug_ins.Memory):
         super().__init__(lambda: self.config)
 
     def say(self, text: str) -> None:
-        self.tell("turn.recorded", {"role": "user", "text": text}, session_id="s")
+        self.enqueue("turn.recorded", {"role": "user", "text": text}, session_id="s")
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import InvalidRequest
-from jiyi.imports.bringing import Bringing, Report
 from jiyi.imports.conversations import chatgpt, claude, open_webui
-from jiyi.imports.drafts import Draft, Drafts, LeftOut, Target
+from jiyi.imports.drafts import Draft, Drafts, ImportTarget, LeftOut
+from jiyi.imports.import_run import ImportRun, Report
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol.wire.signatures import new_key
@@ -134,7 +134,7 @@ def test_an_event_that_names_another_group_than_the_key_s_is_refused_and_not_mov
 # Files of others
 
 AT = 1_684_922_400.0
-TARGET = Target(source="x", group="g", now=datetime(2026, 3, 2, tzinfo=UTC))
+TARGET = ImportTarget(source="x", group="g", now=datetime(2026, 3, 2, tzinfo=UTC))
 
 
 def said(drafts: Drafts) -> list[str]:
@@ -219,12 +219,12 @@ def test_what_was_edited_away_since_the_last_import_is_named_and_erased_if_that_
     }
 
     def bring(tree: dict[str, Any], current: str, **how: bool) -> Report:
-        target = Target(source="chatgpt", group=client.group, now=now)
-        bringing = Bringing(client, target, **how)
-        report = bringing.bring(
+        target = ImportTarget(source="chatgpt", group=client.group, now=now)
+        import_run = ImportRun(client, target, **how)
+        report = import_run.run(
             chatgpt({"id": "c", "create_time": AT, "current_node": current, "mapping": tree})
         )
-        client.wait_for(bringing.ids, 120)
+        client.wait_for(import_run.ids, 120)
         return report
 
     def texts() -> set[str]:
@@ -261,9 +261,11 @@ def test_an_import_that_is_repeated_with_a_user_is_that_users(client: Client) ->
     now = datetime.now(UTC)
 
     def bring(user: str | None, **how: bool) -> tuple[int, int, int]:
-        bringing = Bringing(client, Target(source="claude", group=client.group, now=now, user=user), **how)
-        report = bringing.bring(draft for chat in export for draft in claude(chat))
-        client.wait_for(bringing.ids, 120)
+        import_run = ImportRun(
+            client, ImportTarget(source="claude", group=client.group, now=now, user=user), **how
+        )
+        report = import_run.run(draft for chat in export for draft in claude(chat))
+        client.wait_for(import_run.ids, 120)
         return report.taken, report.already, report.without_user
 
     def users() -> list[str | None]:

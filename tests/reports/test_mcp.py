@@ -241,9 +241,9 @@ def long_answers() -> dict[str, Any]:
 
 def told_pieces(tool: Tool, answer: Any, **arguments: Any) -> list[Any]:
     """An answer piece by piece, as a model asks for them."""
-    pieces = [functions.told(tool, arguments, answer)]
+    pieces = [functions.answer_for_model(tool, arguments, answer)]
     while (after := pieces[-1].get("next")) is not None:
-        pieces.append(functions.told(tool, {**arguments, "cursor": after}, answer))
+        pieces.append(functions.answer_for_model(tool, {**arguments, "cursor": after}, answer))
         assert len(pieces) < 200
     return pieces
 
@@ -275,7 +275,7 @@ def test_what_did_not_fit_is_told_when_it_is_asked_for() -> None:
         ), (name, detail)
         assert wanted <= {*found}
     with pytest.raises(InvalidRequest, match="cursor: is no cursor of this answer"):
-        functions.asked(TOOLS["memory_get"], {"id": "x", "cursor": "the rest"})
+        functions.request_of(TOOLS["memory_get"], {"id": "x", "cursor": "the rest"})
 
 
 def test_a_list_goes_on_by_its_own_cursor(
@@ -317,9 +317,12 @@ def test_a_list_goes_on_by_its_own_cursor(
 
 def test_a_short_answer_is_told_whole_and_each_text_once() -> None:
     node = {"node_id": "n", "description": "I keep bees", "embedding_key": "I keep bees"}
-    assert functions.told(TOOLS["memory_get"], {}, node) == {"node_id": "n", "description": "I keep bees"}
+    assert functions.answer_for_model(TOOLS["memory_get"], {}, node) == {
+        "node_id": "n",
+        "description": "I keep bees",
+    }
     other = {**node, "embedding_key": "bees"}
-    assert functions.told(TOOLS["memory_get"], {}, other) == other
+    assert functions.answer_for_model(TOOLS["memory_get"], {}, other) == other
 
 
 def test_there_is_no_stream_to_wait_at(
@@ -411,7 +414,7 @@ def test_a_batch_is_answered_in_the_version_that_has_batches(
             assert (await post([NOTED])).status_code == 202
             assert (await post(asked(1))).json()["id"] == 1
             for refused, version, sentence in (
-                (batch, "2025-06-18", "has no batches: send each message by itself"),
+                (batch, "2025-06-18", "has no batches: send each message separately"),
                 ([asked(n) for n in range(21)], "2025-03-26", "1 to 20 messages; this one has 21"),
                 ([], "2025-03-26", "1 to 20 messages"),
                 ([[asked(1)]], "2025-03-26", "must be an object"),

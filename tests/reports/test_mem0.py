@@ -92,16 +92,16 @@ def test_two_users_in_a_filter_give_nothing(ask: Ask, asked: dict[str, Any]) -> 
 
 
 def test_a_filter_never_widens_what_the_program_asked_for() -> None:
-    assert dialect.Listed.model_validate({"user_id": "ben", "filters": {"user_id": "*"}}).entities == {
+    assert dialect.ListRequest.model_validate({"user_id": "ben", "filters": {"user_id": "*"}}).entities == {
         "user_id": "ben"
     }
-    assert dialect.Listed.model_validate({"user_id": "*", "filters": {"user_id": "ben"}}).entities == {
+    assert dialect.ListRequest.model_validate({"user_id": "*", "filters": {"user_id": "ben"}}).entities == {
         "user_id": "ben"
     }
-    both = dialect.Listed.model_validate({"metadata": {"a": 1}, "filters": {"metadata": {"b": 2}}})
+    both = dialect.ListRequest.model_validate({"metadata": {"a": 1}, "filters": {"metadata": {"b": 2}}})
     assert (both.metadata, both.is_impossible) == ({"a": 1, "b": 2}, False)
     with pytest.raises(ValueError, match=r"filters\.user_id: null would be everybody's"):
-        dialect.Listed.model_validate({"user_id": "ben", "filters": {"user_id": None}})
+        dialect.ListRequest.model_validate({"user_id": "ben", "filters": {"user_id": None}})
 
 
 # When

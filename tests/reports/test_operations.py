@@ -25,8 +25,8 @@ from engine.providers.embedder_specs import LOCAL_CHARS, sized
 from engine.providers.embedders import (
     FEW,
     MAX_CHARS,
+    EmbeddingTurns,
     HashingEmbedder,
-    Turns,
     forget_questions,
     giving_way,
     own_embedder,
@@ -40,7 +40,7 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.memory.work import EMBED
 from models.operations.health_checks import Check
-from models.operations.signs_of_life import Told, Worker
+from models.operations.signs_of_life import Worker, WorkerReport
 from tasks.framework import work
 from tasks.framework.work import run_until_idle
 from tasks.memory import embed
@@ -105,7 +105,7 @@ def test_one_answer_of_a_wrong_size_does_not_spoil_a_model_until_the_restart() -
 
 def test_a_memory_is_embedded_between_the_chunks_of_a_file_store() -> None:
     """While a folder was indexed 12 of 14 observes of another group were not answered within 10 s."""
-    turns, begun, go_on = Turns(), threading.Event(), threading.Event()
+    turns, begun, go_on = EmbeddingTurns(), threading.Event(), threading.Event()
     embedded: list[str] = []
 
     def compute(texts: Sequence[str]) -> Float32:
@@ -261,7 +261,7 @@ def test_doctor_alone_checks_everything_and_says_it_with_its_exit_status(
 
 def test_doctor_tells_what_is_left_of_an_older_version_and_of_a_failed_backup() -> None:
     old, new = (
-        Worker(f"here:{version}", "upkeep@here", ("upkeep",), 1.0, Told(version))
+        Worker(f"here:{version}", "upkeep@here", ("upkeep",), 1.0, WorkerReport(version))
         for version in ("0.0.9", __version__)
     )
     assert doctor.versions([new]).state == "ok"

@@ -39,7 +39,7 @@ from models.reflection import reflections
 from models.reflection.actions import why
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, save
-from web.mem0_requests import Search
+from web.mem0_requests import SearchRequest
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -123,7 +123,7 @@ def test_their_pains_are_not_merged_either(group: str) -> None:
         CreateSchedule(agent_id=AGENT, user_id=DECOMPOSED, kind="cron", cron="0 9 * * *", task="look"),
         AskSchedules(agent_id=AGENT, text="tomorrow at 9", user_id=DECOMPOSED, request_id=uuid4()),
         SessionEnd(agent_id=AGENT, user_id=DECOMPOSED),
-        Search(query="?", filters={"user_id": DECOMPOSED}),
+        SearchRequest(query="?", filters={"user_id": DECOMPOSED}),
         *(
             build(
                 {

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("starlette", reason="needs the extra `proxy`")
 
-from engine.providers.guarded import Patience, Provider
+from engine.providers.guarded import ProviderClient, RetryLimits
 from engine.providers.spec import parse, resolve
 from jiyi.chat.hosts import own_words
 from jiyi.chat.recording import Recorder, messages_of
@@ -29,29 +29,29 @@ from jiyi.proxy.app import MODES, ProxyConfig
 from jiyi.proxy.dialects import (
     AnswerReader,
     Anthropic,
-    Dialect,
+    ApiDialect,
+    MemoryInjection,
     OpenAI,
-    Remembered,
     Responses,
-    said,
+    dialogue_of,
     with_memory,
 )
 from jiyi.proxy.memory import Conversation, KeyMemory, Memories
 from tests.misbehaving import vendor
 
-MEMORY = Remembered("LASTING", {1: "RECALLED", 2: "LATER"})
+MEMORY = MemoryInjection("LASTING", {1: "RECALLED", 2: "LATER"})
 HOUR, MINUTES = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral"}
 REMINDER = (
     "<system-reminder>\n# claudeMd\nI am allergic to penicillin. I live in Example City.\n</system-reminder>"
 )
 
 
-def remembering(dialect: Dialect, body: Any, memory: Remembered = MEMORY) -> Any:
+def remembering(dialect: ApiDialect, body: Any, memory: MemoryInjection = MEMORY) -> Any:
     return json.loads(with_memory(dialect, json.dumps(body).encode(), memory))
 
 
-def words(dialect: Dialect, body: Any) -> list[str]:
-    return [message.text for message in said(dialect, body)]
+def words(dialect: ApiDialect, body: Any) -> list[str]:
+    return [message.text for message in dialogue_of(dialect, body)]
 
 
 def test_results_of_tools_stay_first_in_a_message() -> None:
@@ -126,7 +126,7 @@ def test_a_request_changes_only_where_memory_goes_in() -> None:
         (Responses(), {"input": [{"role": "user", "content": "hi"}]}),
     ],
 )
-def test_a_model_s_own_system_prompt_can_be_kept(dialect: Dialect, body: Any) -> None:
+def test_a_model_s_own_system_prompt_can_be_kept(dialect: ApiDialect, body: Any) -> None:
     """Ollama drops the SYSTEM of a model's file once a request brings a system message."""
     sent = json.loads(with_memory(dialect, json.dumps(body).encode(), MEMORY, "user"))
     assert sent == json.loads(json.dumps(body).replace("hi", r"LASTING\n\nRECALLED\n\nhi"))
@@ -378,10 +378,10 @@ def test_what_was_recalled_for_a_first_message_stays_before_it(
     """Else the upstream's prompt cache is of no use from the second message on."""
     memory, _ = recording
     asking = _Asked()
-    monkeypatch.setattr(memory, "_asking", asking)
+    monkeypatch.setattr(memory, "_reader", asking)
 
     def ask(talk: list[Any]) -> dict[int, str]:
-        told = said(OpenAI(), {"messages": talk})
+        told = dialogue_of(OpenAI(), {"messages": talk})
         shown = dict(asyncio.run(memory.recall(Conversation("mia"), told)).recalled)
         memory.record(Conversation("mia"), told, "Well.")
         return shown
@@ -412,12 +412,12 @@ def test_words_that_are_said_again_in_a_conversation_are_recorded_again(
     memory, outbox = recording
     talk: list[Any] = [{"role": "user", "content": "Find it."}]
     for _ in range(5):  # the client closes after each call of a tool, and sends the conversation so far
-        memory.record(Conversation("mia"), said(OpenAI(), {"messages": talk}), "Let me look. ")
+        memory.record(Conversation("mia"), dialogue_of(OpenAI(), {"messages": talk}), "Let me look. ")
         talk += [
             {"role": "assistant", "content": "Let me look. ", "tool_calls": []},
             {"role": "tool", "content": "nothing"},
         ]
-    memory.record(Conversation("mia"), said(OpenAI(), {"messages": talk}), "")
+    memory.record(Conversation("mia"), dialogue_of(OpenAI(), {"messages": talk}), "")
     assert [text for _, _, text in outbox.turns] == ["Find it.", *["Let me look."] * 5]
     assert len({session for session, *_ in outbox.turns}) == 1
     assert len({UUID(event["event_id"]) for event in outbox.events}) == 6
@@ -429,7 +429,7 @@ def test_what_a_program_leaves_out_makes_no_turn_come_twice(recording: tuple[Key
     for number in range(6):  # of which the program sends the latest three messages
         talk.append({"role": "user", "content": f"question {number}"})
         memory.record(
-            Conversation("mia", None, "s"), said(OpenAI(), {"messages": talk[-3:]}), f"answer {number}"
+            Conversation("mia", None, "s"), dialogue_of(OpenAI(), {"messages": talk[-3:]}), f"answer {number}"
         )
         talk.append({"role": "assistant", "content": f"answer {number}"})
     assert [text for *_, text in outbox.turns] == [message["content"] for message in talk]
@@ -442,7 +442,7 @@ def test_a_conversation_that_the_upstream_keeps_is_one_session(recording: tuple[
         body = {"input": asked, **kept}
         memory.record(
             Conversation("mia", None, None, *Responses().kept(body)),
-            said(Responses(), body),
+            dialogue_of(Responses(), body),
             answer,
             answer_id,
         )
@@ -467,7 +467,7 @@ def test_a_conversation_that_the_upstream_keeps_is_one_session(recording: tuple[
 
 
 def test_a_heading_of_memories_that_a_model_repeats_is_no_answer() -> None:
-    given = Remembered("", {1: "## Said earlier\n1. User: I live in Porto."})
+    given = MemoryInjection("", {1: "## Said earlier\n1. User: I live in Porto."})
     assert given.is_echoed_by("## Said earlier\n2")
     assert not given.is_echoed_by("## Porto\nA lovely town.")
     assert not given.is_echoed_by("I live in Porto.")
@@ -479,7 +479,7 @@ def test_what_the_service_asks_an_llm_is_remembered_by_no_proxy() -> None:
         endpoint = resolve(
             parse("openai:m", "JIYI_LLM"), "chat", "JIYI_LLM", server.base_url, SecretStr("sk-x")
         )
-        Provider(endpoint, LLMUnavailable).chat({"model": "m", "messages": []}, Patience(call=30))
+        ProviderClient(endpoint, LLMUnavailable).chat({"model": "m", "messages": []}, RetryLimits(call=30))
     assert MODES[server.requests[0].headers["x-jiyi-memory"]] == (False, False)
 
 

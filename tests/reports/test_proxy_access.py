@@ -39,10 +39,10 @@ from jiyi.polling import poll
 from jiyi.protocol import limits
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.proxy import bodies, keys
-from jiyi.proxy.access import Refusal
+from jiyi.proxy.access import ProxyRefusal
 from jiyi.proxy.app import ProxyConfig, make_app
 from jiyi.proxy.app import Upstream as UpstreamConfig
-from jiyi.proxy.keys import Known
+from jiyi.proxy.keys import KnownKey
 from jiyi.proxy.memory import Memories
 
 #: What the deployment pays with, and what a caller does.
@@ -665,7 +665,7 @@ def test_what_waits_of_many_keys_is_published_at_the_same_time_at_the_end(
     async def end() -> None:
         memories = Memories("http://127.0.0.1:9")
         for _ in range(many):
-            memories.of(str(new_key()), Known(0.0, "g"))
+            memories.of(str(new_key()), KnownKey(0.0, "g"))
         await memories.close()
 
     asyncio.run(end())
@@ -757,10 +757,10 @@ def test_texts_with_many_brackets_pass(proxy: Proxied) -> None:
 
 
 def test_bodies_together_have_their_room_and_give_it_back() -> None:
-    room = bodies.Room(10)
+    room = bodies.BodyBudget(10)
     with room.held() as one:
         one(6)
-        with room.held() as two, pytest.raises(Refusal) as refused:
+        with room.held() as two, pytest.raises(ProxyRefusal) as refused:
             two(4)
             two(1)
         assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "5"})

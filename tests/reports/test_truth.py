@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from engine.conversations.marks import marks_of, shown
+from engine.conversations.marks import marks_of, visible_text
 from engine.heads.judgements import ENDED, Heads
 from engine.heads.model import NEVER
 from jiyi.errors import Conflict, NotFound
@@ -81,7 +81,7 @@ def test_what_only_may_have_ended_stays_in_force_and_is_shown_as_earlier(
     assert [mark.why for mark in marks_of(old["provenance"])] == ["earlier"]
     assert old["superseded_at"] is None
     now = LATER + timedelta(days=1)
-    [part] = shown(old["description"], old["created_at"], old["provenance"], now).ended
+    [part] = visible_text(old["description"], old["created_at"], old["provenance"], now).ended
     assert ("piano" in part.text, part.sure) == (True, False)
     reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(id=old["node_id"], reason="a pause"))
     [kept] = [row for row in nodes(group, "knowledge", "preference") if row["node_id"] == old["node_id"]]
@@ -142,7 +142,7 @@ def test_a_wrong_supersession_is_taken_back_with_the_turn(group: str) -> None:
     reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(id=old["node_id"], reason="two homes"))
     assert ended(group, turn) == []
     assert any("Porto" in fact for fact in facts(group))
-    with pytest.raises(Conflict, match="in force"):
+    with pytest.raises(Conflict, match="is current"):
         reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(id=old["node_id"]))
     with pytest.raises(NotFound):
         reinstate_memory.perform(Actor(f"{group}-other", "test"), ReinstateMemory(id=old["node_id"]))

@@ -116,7 +116,7 @@ def test_a_database_that_is_slow_may_have_stored_it(
 
 def test_whoever_waits_is_told_what_was_wrong(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not that it may be stored, when no time is left."""
-    item: Any = ingest._Waiting(ingest.Part([]), {}, None)
+    item: Any = ingest._Waiting(ingest.EventBatch([]), {}, None)
 
     def broken(_: object) -> None:
         raise RuntimeError("broken")
@@ -125,7 +125,7 @@ def test_whoever_waits_is_told_what_was_wrong(database: Any, monkeypatch: pytest
     committing = ingest.GroupCommit()
     committing.waiting.put(item)
     with pytest.raises(RuntimeError, match="broken"):
-        item.done.result(60)
+        item.future.result(60)
 
 
 @pytest.mark.usefixtures("database")

@@ -147,7 +147,7 @@ def test_a_worker_that_was_out_of_reach_drops_what_it_has_before_it_says_that_it
 ) -> None:
     """It may have missed an order: erasures went on without it."""
     done: list[str] = []
-    beating = worker_setup.Heartbeat("test@out-of-reach", [])
+    beating = worker_setup.WorkerHeartbeat("test@out-of-reach", [])
     beating._heard -= signs_of_life.COUNTS_SECONDS
 
     def record(_: str, name: str, *__: object) -> None:

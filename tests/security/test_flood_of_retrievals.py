@@ -24,7 +24,7 @@ from jiyi.protocol import limits
 from jiyi.protocol.retrieval import RetrievalRequest, RetrieveBody
 from jiyi.text.words import nfkc
 from tasks.framework import answering
-from tasks.framework.answering import Turns
+from tasks.framework.answering import CallTurns
 from tests.integration.programs import Program
 
 #: One character that Unicode's form NFKC makes eighteen of.
@@ -131,7 +131,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 class Flood:
     """Calls of one group that compute until they are told to end."""
 
-    def __init__(self, turns: Turns, threads: ThreadPoolExecutor, group_id: str) -> None:
+    def __init__(self, turns: CallTurns, threads: ThreadPoolExecutor, group_id: str) -> None:
         self._turns, self._threads, self._group_id = turns, threads, group_id
         self._end = threading.Event()
         self.calls: list[Future[None]] = []
@@ -148,7 +148,7 @@ class Flood:
 
 
 @contextmanager
-def flood(turns: Turns, threads: ThreadPoolExecutor, group_id: str, count: int) -> Iterator[Flood]:
+def flood(turns: CallTurns, threads: ThreadPoolExecutor, group_id: str, count: int) -> Iterator[Flood]:
     made = Flood(turns, threads, group_id)
     made.send(count)
     try:
@@ -165,7 +165,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_another_groups_call_begins_at_once_whatever_one_group_sends(threads: ThreadPoolExecutor) -> None:
-    turns = Turns(8)
+    turns = CallTurns(8)
     with flood(turns, threads, "flooding", limits.WAITING_CALLS) as flooding:
         until(lambda: turns.waiting("flooding") == limits.WAITING_CALLS - 6)
         with turns.turn("other", time.monotonic() + SOON):
@@ -176,7 +176,7 @@ def test_another_groups_call_begins_at_once_whatever_one_group_sends(threads: Th
 def test_too_many_calls_of_a_group_are_refused_and_those_of_others_are_not(
     threads: ThreadPoolExecutor,
 ) -> None:
-    turns = Turns(4)
+    turns = CallTurns(4)
     with flood(turns, threads, "flooding", 2 + limits.WAITING_CALLS) as flooding:
         until(lambda: turns.waiting("flooding") == limits.WAITING_CALLS)
         refused = pytest.raises(TooManyQuestions, match=f"{limits.WAITING_CALLS} calls of this group wait")
@@ -191,12 +191,12 @@ def test_too_many_calls_of_a_group_are_refused_and_those_of_others_are_not(
 def test_whoever_has_used_more_than_their_share_computes_one_at_a_time_while_others_ask(
     threads: ThreadPoolExecutor,
 ) -> None:
-    turns = Turns(8)
+    turns = CallTurns(8)
     turns.of_group("flooding", time.monotonic()).use(limits.MEMORY_SECONDS, time.monotonic())
     with ExitStack() as stack:
         stack.enter_context(flood(turns, threads, "flooding", 6))
         until(lambda: turns.running == 6)  # alone it may
-    turns = Turns(8)
+    turns = CallTurns(8)
     with turns.turn("other", time.monotonic() + SOON):
         turns.of_group("flooding", time.monotonic()).use(limits.MEMORY_SECONDS, time.monotonic())
         with flood(turns, threads, "flooding", 6):
@@ -208,7 +208,7 @@ def test_whoever_has_used_more_than_their_share_computes_one_at_a_time_while_oth
 
 
 def test_a_call_that_is_never_next_is_told_so_and_leaves_nothing_behind(threads: ThreadPoolExecutor) -> None:
-    turns = Turns(1)
+    turns = CallTurns(1)
     with flood(turns, threads, "flooding", 1):
         until(lambda: turns.running == 1)
         with pytest.raises(NoAnswer), turns.turn("other", time.monotonic() + 0.05):
@@ -221,7 +221,7 @@ def test_a_call_that_is_never_next_is_told_so_and_leaves_nothing_behind(threads:
 
 def test_groups_that_have_not_asked_for_long_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.framework.answering.MOST_GROUPS", 10)
-    turns = Turns(2)
+    turns = CallTurns(2)
     for number in range(50):
         with turns.turn(f"group-{number}", time.monotonic() + PATIENCE):
             pass

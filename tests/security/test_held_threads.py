@@ -17,11 +17,11 @@ import pytest
 from jiyi.protocol import limits
 from tests.integration.programs import Program
 from web import create_app
-from web.api.problems import Refused
+from web.api.problems import RequestRefused
 from web.api.running import REQUESTS, InHand
 from web.probes import UP
 from workers.web.callers import Callers
-from workers.web.serve import Server
+from workers.web.serve import WebServer
 
 #: Seconds after which a test that waits has failed.
 PATIENCE = 60.0
@@ -31,7 +31,7 @@ FEW_OBJECTS = 20_000
 LOOKED_THROUGH = """
 import gc, socket
 from workers.web import serve
-serve.Server.run = lambda _: print(len(gc.get_objects()))  # those that a full collection looks at
+serve.WebServer.run = lambda _: print(len(gc.get_objects()))  # those that a full collection looks at
 with socket.create_server(("127.0.0.1", 0)) as sock:
     serve.serve(sock)
 """
@@ -109,7 +109,12 @@ def test_all_keys_of_one_group_together_leave_threads_to_others(
 
 def test_requests_of_many_groups_leave_threads_to_probes_and_pages() -> None:
     in_hand = InHand(2, 2)
-    with in_hand.one_of("a"), in_hand.one_of("b"), pytest.raises(Refused) as caught, in_hand.one_of("c"):
+    with (
+        in_hand.one_of("a"),
+        in_hand.one_of("b"),
+        pytest.raises(RequestRefused) as caught,
+        in_hand.one_of("c"),
+    ):
         pytest.fail("it was begun")
     assert caught.value.status == 503
     with in_hand.one_of("c"):
@@ -144,7 +149,7 @@ def test_liveness_is_answered_without_a_thread(database: object) -> None:
     """All threads there are do something else."""
     application = create_app()
     with socket.create_server(("127.0.0.1", 0)) as sock:
-        server = Server(application, sock, threads=0, max_body=1, patience=PATIENCE)
+        server = WebServer(application, sock, threads=0, max_body=1, patience=PATIENCE)
         loop = threading.Thread(target=server.run)
         loop.start()
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from engine.stores.limits import Limits
+from engine.stores.limits import ParseLimits
 from jiyi.errors import ConfigError
 from jiyi.protocol.stores import ApplyGraph
 from jiyi.settings import get_settings
@@ -80,7 +80,7 @@ def test_what_unfolds_is_marked_and_the_worker_does_not_grow(
 def test_what_hangs_is_marked_with_the_reason_and_the_rest_is_indexed(
     docs: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_files, "limits_of", lambda _: Limits(cpu_seconds=1))
+    monkeypatch.setattr(index_files, "limits_of", lambda _: ParseLimits(cpu_seconds=1))
     docs.write("hidden.html", HIDDEN_DEPTH)
     docs.write("good.md", KILN)
     docs.scan()

@@ -10,7 +10,7 @@ import pytest
 from jiyi.protocol import limits
 from tests.integration.programs import Program
 from web.api import bodies
-from web.api.bodies import Room
+from web.api.bodies import BodyRoom
 
 #: Seconds after which a test that waits has failed, and no time to wait.
 PATIENCE, SOON = 60.0, 0.05
@@ -63,7 +63,7 @@ def test_events_and_imports_may_be_large(api: Program) -> None:
 
 
 def test_large_bodies_are_read_one_after_the_other() -> None:
-    room = Room(100)
+    room = BodyRoom(100)
     first = room.take(60, SOON)
     assert (first, room.take(60, SOON)) == (60, 0)
     second = room.take(40, SOON)
@@ -72,7 +72,7 @@ def test_large_bodies_are_read_one_after_the_other() -> None:
 
 
 def test_one_that_is_larger_than_the_room_has_it_for_itself() -> None:
-    room = Room(100)
+    room = BodyRoom(100)
     taken = room.take(1_000, SOON)
     assert (taken, room.take(1, SOON)) == (100, 0)
     room.give_back(taken)
@@ -80,7 +80,7 @@ def test_one_that_is_larger_than_the_room_has_it_for_itself() -> None:
 
 
 def test_who_waits_for_room_gets_it() -> None:
-    room, taken = Room(100), []
+    room, taken = BodyRoom(100), []
     room.take(100, SOON)
     thread = threading.Thread(target=lambda: taken.append(room.take(50, PATIENCE)))
     thread.start()
@@ -92,7 +92,7 @@ def test_who_waits_for_room_gets_it() -> None:
 def test_without_room_a_large_body_is_refused_and_a_small_one_is_not(
     api: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = Room(1)
+    full = BodyRoom(1)
     full.take(1, SOON)
     monkeypatch.setattr(bodies, "ROOM", full)
     monkeypatch.setattr(bodies, "BODY_PATIENCE", SOON)
@@ -103,7 +103,7 @@ def test_without_room_a_large_body_is_refused_and_a_small_one_is_not(
 
 
 def test_room_is_given_back_whatever_happens(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Room(limits.BODIES_BYTES)
+    room = BodyRoom(limits.BODIES_BYTES)
     monkeypatch.setattr(bodies, "ROOM", room)
     events = [{"agent_id": "klaus", "description": "tea " * 4_000}] * 10
     for body, status in (

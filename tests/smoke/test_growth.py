@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi import Client
-from models.appointments.schedules import FIRE, HEARTBEAT, owe_heartbeats, owe_schedules
+from models.appointments.schedules import FIRE, HEARTBEAT, enqueue_heartbeats, enqueue_schedules
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.queue.wakeups import wake
@@ -82,9 +82,9 @@ def _make_due(name: str, group: str) -> None:
     with whole_service(), unit_of_work() as connection:
         connection.execute(_DUE[name], {"group": group, "due": now - timedelta(seconds=1)})
         if name == "firing":
-            owe_schedules(connection, now, SCHEDULES)
+            enqueue_schedules(connection, now, SCHEDULES)
         else:
-            owe_heartbeats(connection, now, len(AGENTS))
+            enqueue_heartbeats(connection, now, len(AGENTS))
 
 
 def _nothing_due(group: str, worker: ProcessNode) -> None:

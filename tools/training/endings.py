@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.conversations.endings import Candidate, Said, candidates
+from engine.conversations.endings import EndingCandidate, TimedMessage, candidates
 from engine.heads.judgements import ENDED, HOLDS, LIKELY, Heads
 from engine.heads.model import Head, Inputs, Probabilities, stacked
 from tools.training.fitting import Shape, calibration, fit, least_probability, left_out
@@ -59,7 +59,7 @@ class Example:
     """A candidate of a writer's; ``over`` whether it holds no longer."""
 
     writer: str
-    candidate: Candidate
+    candidate: EndingCandidate
     over: bool
     weight: float = 1.0
     #: The message of an ordinary conversation that the candidate is of; empty for rows and lives.
@@ -78,8 +78,8 @@ def examples(folders: Sequence[Path], heads: Heads, without: Collection[str] = (
 
 def _by_hand(folders: Sequence[Path], heads: Heads, without: Collection[str]) -> Iterator[Example]:
     for writer, row in read(folders, "endings", without):
-        before = [Said(text, session=str(number)) for number, text in enumerate(row["before"])]
-        for one in candidates(before, Said(row["text"], session="now"), heads):
+        before = [TimedMessage(text, session=str(number)) for number, text in enumerate(row["before"])]
+        for one in candidates(before, TimedMessage(row["text"], session="now"), heads):
             part = before[one.old].text[slice(*one.span)]
             yield Example(writer, one, any(_says(part, ended) for ended in row["ended"]))
 
@@ -102,11 +102,11 @@ def _of_life(writer: str, life: dict[str, Any], heads: Heads) -> Iterator[Exampl
     stale = [text.lower() for question in life["questions"] for text in question["not"]]
     holding = [text.lower() for question in life["questions"] for group in question["has"] for text in group]
     for user in {turn.get("user") for turn in life["turns"]}:
-        before: list[Said] = []
+        before: list[TimedMessage] = []
         for turn in life["turns"]:
             if turn["role"] != "user" or turn.get("user") != user:
                 continue
-            said = Said(turn["text"], session=turn.get("session"))
+            said = TimedMessage(turn["text"], session=turn.get("session"))
             for one in candidates(before, said, heads):
                 part = before[one.old].text[slice(*one.span)].lower()
                 over, holds = any(text in part for text in stale), any(text in part for text in holding)
@@ -117,10 +117,13 @@ def _of_life(writer: str, life: dict[str, Any], heads: Heads) -> Iterator[Exampl
 
 def _talked(heads: Heads, without: Collection[str]) -> Iterator[Example]:
     for writer, conversation in conversations(without, EVERY):
-        before: dict[str, list[Said]] = {}
+        before: dict[str, list[TimedMessage]] = {}
         for session in conversation["sessions"]:
             for number, turn in enumerate(session["turns"]):
-                own, said = before.setdefault(turn["speaker"], []), Said(turn["text"], session=session["id"])
+                own, said = (
+                    before.setdefault(turn["speaker"], []),
+                    TimedMessage(turn["text"], session=session["id"]),
+                )
                 for one in candidates(own[-EARLIER[number % len(EARLIER)] :], said, heads):
                     yield Example(writer, one, False, TALK_WEIGHT, f"{writer} {session['id']} {number}")
                 own.append(said)

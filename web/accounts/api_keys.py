@@ -88,7 +88,7 @@ SOCKET_TIMEOUT, TIMEOUTS = 1, ("socket_timeout", "socket_connect_timeout")
 REFUSED = "120/minute"
 
 
-class Limits:
+class RateLimits:
     """Of one app."""
 
     def __init__(self, app: Flask) -> None:
@@ -155,13 +155,13 @@ class Limits:
 
 
 def register(app: Flask) -> None:
-    app.after_request(_tell)
-    app.extensions["jiyi.limits"] = Limits(app)
+    app.after_request(_add_rate_headers)
+    app.extensions["jiyi.limits"] = RateLimits(app)
 
 
-def limits() -> Limits:
-    known: Limits = current_app.extensions["jiyi.limits"]
-    return known
+def limits() -> RateLimits:
+    current: RateLimits = current_app.extensions["jiyi.limits"]
+    return current
 
 
 def storage_uri(redis_url: str) -> str:
@@ -176,7 +176,7 @@ def _seconds_left(rate: RequestLimit | None) -> int:
     return min(max(1, math.ceil(rate.reset_at - time.time())), rate.limit.get_expiry())
 
 
-def _tell(response: Response) -> Response:
+def _add_rate_headers(response: Response) -> Response:
     rate: RequestLimit | None = g.get("rate")
     if rate is not None:
         response.headers["RateLimit-Limit"] = str(rate.limit.amount)

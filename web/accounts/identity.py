@@ -34,21 +34,21 @@ def identify(identity: Identity) -> None:
 
 def identity() -> Identity | None:
     """The caller, if identified yet."""
-    known: Identity | None = g.get("identity")
-    return known
+    current: Identity | None = g.get("identity")
+    return current
 
 
 def who() -> Identity:
     """The caller. 401 if not identified yet."""
-    known = identity()
-    if known is None:
+    caller = identity()
+    if caller is None:
         abort(401)
-    return known
+    return caller
 
 
 def need(scope: Scope) -> Identity:
     """The caller; 403 without ``scope``."""
-    known = who()
-    if not known.may(scope):
+    caller = who()
+    if not caller.may(scope):
         abort(403, _("This needs the right “%(right)s”.", right=scope))
-    return known
+    return caller

@@ -23,7 +23,7 @@ from pydantic_core import to_json
 from jiyi.errors import first_errors, problems_of
 from jiyi.settings import get_settings
 from models.accounts import connections
-from models.accounts.connections import Tokens
+from models.accounts.connections import OAuthTokens
 from models.accounts.users import User
 from web.accounts import sessions
 from web.accounts.api_keys import limits
@@ -55,8 +55,8 @@ ClientName = Annotated[
 ]
 
 
-class Client(BaseModel):
-    """What is kept of a registration."""
+class RegisteredClient(BaseModel):
+    """What a client_id holds of a registration."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -79,7 +79,7 @@ class Client(BaseModel):
         return redirect_uri in self.redirect_uris or _portless(redirect_uri) in loose
 
 
-class Asked(BaseModel):
+class ConsentRequest(BaseModel):
     """A request for consent, once it is found good."""
 
     client_id: str
@@ -87,7 +87,7 @@ class Asked(BaseModel):
     challenge: str
     scopes: list[str]
     state: str
-    client: Client
+    client: RegisteredClient
 
 
 def register(app: Flask) -> None:
@@ -146,45 +146,56 @@ def register_client() -> ResponseReturnValue:
     """RFC 7591."""
     _count()
     try:
-        client = Client.model_validate_json(request.get_data())
+        client = RegisteredClient.model_validate_json(request.get_data())
     except ValidationError as error:
         of_uris = any(item["loc"][:1] == ("redirect_uris",) for item in first_errors(error))
         return _refused(
             "invalid_redirect_uri" if of_uris else "invalid_client_metadata",
-            "; ".join(problems_of(error, Client)),
+            "; ".join(problems_of(error, RegisteredClient)),
         )
     client_id = str(_signed().dumps(client.model_dump()))
-    kept = {"client_id": client_id, "scope": " ".join(SCOPES), **client.model_dump()}
-    known = {"token_endpoint_auth_method": "none", "grant_types": list(GRANTS), "response_types": ["code"]}
-    return _json({**kept, **known}, 201)
+    registration = {"client_id": client_id, "scope": " ".join(SCOPES), **client.model_dump()}
+    methods = {"token_endpoint_auth_method": "none", "grant_types": list(GRANTS), "response_types": ["code"]}
+    return _json({**registration, **methods}, 201)
 
 
 @blueprint.get("/oauth/authorize")
 def ask() -> ResponseReturnValue:
     """The page on which a person says yes or no. The gate has led them here by way of signing in."""
-    asked, user = _asked(), _user()
-    allowed = [scope for scope in asked.scopes if scope in user.scopes]
+    consent_request, user = _consent_request(), _user()
+    allowed = [scope for scope in consent_request.scopes if scope in user.scopes]
     groups = frame.groups() or [get_settings().group]
-    host = urlsplit(asked.redirect_uri).netloc
-    shown = {"asked": asked, "allowed": allowed, "offered": groups, "host": host, "name": user.name}
-    return render_template("consent.html", resource=resource(), **shown)
+    host = urlsplit(consent_request.redirect_uri).netloc
+    context = {
+        "consent": consent_request,
+        "allowed": allowed,
+        "offered": groups,
+        "host": host,
+        "name": user.name,
+    }
+    return render_template("consent.html", resource=resource(), **context)
 
 
 @blueprint.post("/oauth/authorize")
 def consent() -> ResponseReturnValue:
-    asked, user = _asked(), _user()
+    consent_request, user = _consent_request(), _user()
     if request.form.get("answer") != "yes":
-        return _back(asked, error="access_denied")
+        return _back(consent_request, error="access_denied")
     group_id = request.form.get("group", "")
     if not group_id or group_id not in frame.groups():
         abort(400, _("Choose one of your groups."))
-    wanted = {*asked.scopes} & {*request.form.getlist("allow")} & user.scopes
-    scopes = [scope for scope in SCOPES if scope in wanted]
+    granted = {*consent_request.scopes} & {*request.form.getlist("allow")} & user.scopes
+    scopes = [scope for scope in SCOPES if scope in granted]
     if not scopes:
         abort(400, _("Give the program at least one right, or refuse."))
-    of_client = {"client_id": asked.client_id, "client": asked.client.client_name}
+    of_client = {"client_id": consent_request.client_id, "client": consent_request.client.client_name}
     code = connections.begin(
-        user, group_id, scopes, redirect_uri=asked.redirect_uri, challenge=asked.challenge, **of_client
+        user,
+        group_id,
+        scopes,
+        redirect_uri=consent_request.redirect_uri,
+        challenge=consent_request.challenge,
+        **of_client,
     )
     if code is None:
         most = connections.MAX_CONNECTIONS
@@ -195,7 +206,7 @@ def consent() -> ResponseReturnValue:
                 most=most,
             ),
         )
-    return _back(asked, code=code)
+    return _back(consent_request, code=code)
 
 
 @blueprint.post(TOKEN)
@@ -203,33 +214,33 @@ def token() -> ResponseReturnValue:
     _count()
     form = request.form
     names = "client_id redirect_uri code refresh_token code_verifier resource".split()
-    given = {name: form.get(name, "") for name in names}
-    if _registered(given["client_id"]) is None:
+    parameters = {name: form.get(name, "") for name in names}
+    if _registered(parameters["client_id"]) is None:
         return _refused(
             "invalid_client", "client_id: not registered here, or no longer: register and connect again", 401
         )
-    if not _same_resource(given["resource"]):
+    if not _same_resource(parameters["resource"]):
         return _refused("invalid_target", f"resource: must be {resource()}")
     match form.get("grant_type"):
         case "authorization_code":
-            if VERIFIER.fullmatch(given["code_verifier"]) is None:
+            if VERIFIER.fullmatch(parameters["code_verifier"]) is None:
                 return _refused(
                     "invalid_request",
                     "code_verifier: 43 to 128 characters, of which code_challenge was the SHA-256",
                 )
-            challenge = create_s256_code_challenge(given["code_verifier"])
-            where = {"client_id": given["client_id"], "redirect_uri": given["redirect_uri"]}
-            made = connections.exchange(given["code"], challenge=challenge, **where)
+            challenge = create_s256_code_challenge(parameters["code_verifier"])
+            where = {"client_id": parameters["client_id"], "redirect_uri": parameters["redirect_uri"]}
+            tokens = connections.exchange(parameters["code"], challenge=challenge, **where)
         case "refresh_token":
-            made = connections.refresh(given["refresh_token"], client_id=given["client_id"])
+            tokens = connections.refresh(parameters["refresh_token"], client_id=parameters["client_id"])
         case _:
             return _refused("unsupported_grant_type", f"grant_type: must be one of {', '.join(GRANTS)}")
-    if made is None:
+    if tokens is None:
         return _refused(
             "invalid_grant",
             "it is wrong, used, expired or revoked, or its person may not do this any more: connect again",
         )
-    return _told(made)
+    return _token_answer(tokens)
 
 
 @blueprint.post(REVOKE)
@@ -240,10 +251,10 @@ def revoke() -> ResponseReturnValue:
     return _json({})
 
 
-def _asked() -> Asked:
+def _consent_request() -> ConsentRequest:
     """The request for consent, of the address or of its form; 400 with what is wrong with it."""
-    given = request.values
-    client_id, redirect_uri = given.get("client_id", ""), given.get("redirect_uri", "")
+    parameters = request.values
+    client_id, redirect_uri = parameters.get("client_id", ""), parameters.get("redirect_uri", "")
     client = _registered(client_id)
     if client is None:
         abort(
@@ -258,36 +269,36 @@ def _asked() -> Asked:
             400,
             _("The program wants to be answered at an address that it has not registered (redirect_uri)."),
         )
-    if given.get("response_type") != "code":
+    if parameters.get("response_type") != "code":
         abort(400, "response_type: must be code.")
-    challenge = given.get("code_challenge", "")
-    if given.get("code_challenge_method") != "S256" or CHALLENGE.fullmatch(challenge) is None:
+    challenge = parameters.get("code_challenge", "")
+    if parameters.get("code_challenge_method") != "S256" or CHALLENGE.fullmatch(challenge) is None:
         abort(400, "code_challenge: must be there, with code_challenge_method=S256.")
-    if not _same_resource(given.get("resource", "")):
+    if not _same_resource(parameters.get("resource", "")):
         abort(400, f"resource: must be {resource()}.")
-    wanted = given.get("scope", "").split() or list(SCOPES)
-    scopes = [scope for scope in SCOPES if scope in wanted]
+    requested = parameters.get("scope", "").split() or list(SCOPES)
+    scopes = [scope for scope in SCOPES if scope in requested]
     if not scopes:
         abort(400, f"scope: must have some of {', '.join(SCOPES)}.")
-    state = given.get("state", "")
+    state = parameters.get("state", "")
     if len(state) > MAX_STATE:
         abort(400, f"state: longer than {MAX_STATE:,} characters.")
     whose: dict[str, Any] = {"client_id": client_id, "redirect_uri": redirect_uri, "client": client}
-    return Asked(challenge=challenge, scopes=scopes, state=state, **whose)
+    return ConsentRequest(challenge=challenge, scopes=scopes, state=state, **whose)
 
 
-def _back(asked: Asked, **told: str) -> ResponseReturnValue:
+def _back(to: ConsentRequest, **answer: str) -> ResponseReturnValue:
     """To the program, by a page of ours: browsers forbid a form's answer to lead elsewhere (form-action)."""
-    query = urlencode({**told, **({"state": asked.state} if asked.state else {}), "iss": issuer()})
-    address = f"{asked.redirect_uri}{'&' if '?' in asked.redirect_uri else '?'}{query}"
+    query = urlencode({**answer, **({"state": to.state} if to.state else {}), "iss": issuer()})
+    address = f"{to.redirect_uri}{'&' if '?' in to.redirect_uri else '?'}{query}"
     return render_template(
-        "connected.html", address=address, client=asked.client.client_name, connected="code" in told
+        "connected.html", address=address, client=to.client.client_name, connected="code" in answer
     )
 
 
-def _same_resource(given: str) -> bool:
+def _same_resource(address: str) -> bool:
     """RFC 8707; older hosts do not say for which resource."""
-    return not given or given.rstrip("/") == resource().rstrip("/")
+    return not address or address.rstrip("/") == resource().rstrip("/")
 
 
 def _user() -> User:
@@ -299,10 +310,10 @@ def _signed() -> URLSafeSerializer:
     return URLSafeSerializer(current_app.secret_key or "", salt="oauth client")
 
 
-def _registered(client_id: str) -> Client | None:
+def _registered(client_id: str) -> RegisteredClient | None:
     """The registration that a client_id is; None if it is none of ours."""
     try:
-        return Client.model_validate(_signed().loads(client_id[:MAX_CLIENT_ID]))
+        return RegisteredClient.model_validate(_signed().loads(client_id[:MAX_CLIENT_ID]))
     except (BadSignature, ValidationError):
         return None
 
@@ -322,9 +333,9 @@ def _count() -> None:
     limits().count_anonymous(request.remote_addr or "")
 
 
-def _told(made: Tokens) -> Response:
-    bearer = {"access_token": made.access, "token_type": "Bearer", "expires_in": connections.TOKEN_SECONDS}
-    return _json({**bearer, "refresh_token": made.refresh, "scope": " ".join(made.scopes)})
+def _token_answer(tokens: OAuthTokens) -> Response:
+    bearer = {"access_token": tokens.access, "token_type": "Bearer", "expires_in": connections.TOKEN_SECONDS}
+    return _json({**bearer, "refresh_token": tokens.refresh, "scope": " ".join(tokens.scopes)})
 
 
 def _refused(error: str, description: str, status: int = 400) -> Response:

@@ -94,15 +94,15 @@ def renew(user_id: UUID) -> None:
 
 def current() -> User | None:
     """Who is signed in. What is over is forgotten."""
-    held = _held()
-    if held is None:
+    state = _session_state()
+    if state is None:
         return None
-    user = _user_of(held, _people())
+    user = _user_of(state, _people())
     if user is None:
         session.clear()
         return None
     now = int(time.time())
-    if now - held.seen >= NOTE_SECONDS and _is_visit():
+    if now - state.last_used >= NOTE_SECONDS and _is_visit():
         session["seen"] = now
         signing_in.note_visit(user.user_id)
     return user
@@ -110,33 +110,33 @@ def current() -> User | None:
 
 def current_again() -> Callable[[], User | None]:
     """Gives, also after the request, who is signed in by its session by now. It raises ``Unanswered``."""
-    held, people = _held(), _people()
-    return lambda: None if held is None else _user_of(held, people)
+    state, people = _session_state(), _people()
+    return lambda: None if state is None else _user_of(state, people)
 
 
-class _Held(NamedTuple):
+class _SessionState(NamedTuple):
     """What the cookie says."""
 
     user_id: UUID
     epoch: int
     #: When the session began, and when it was last used. Seconds since 1970.
     began: int
-    seen: int
+    last_used: int
 
 
-def _user_of(held: _Held, people: LookupCache[UUID, User]) -> User | None:
+def _user_of(state: _SessionState, people: LookupCache[UUID, User]) -> User | None:
     now = int(time.time())
-    if now - held.seen > IDLE_SECONDS or now - held.began > SESSION_SECONDS:
+    if now - state.last_used > IDLE_SECONDS or now - state.began > SESSION_SECONDS:
         return None
-    user = people.get(held.user_id)
-    return None if user is None or user.disabled or user.epoch != held.epoch else user
+    user = people.get(state.user_id)
+    return None if user is None or user.disabled or user.epoch != state.epoch else user
 
 
-def _held() -> _Held | None:
+def _session_state() -> _SessionState | None:
     if "user" not in session:
         return None
     try:
-        return _Held(
+        return _SessionState(
             UUID(session["user"]), int(session["epoch"]), int(session["began"]), int(session["seen"])
         )
     except (KeyError, ValueError, TypeError, AttributeError):  # of an older version
@@ -146,10 +146,10 @@ def _held() -> _Held | None:
 
 def _is_visit() -> bool:
     """A page or a form, not the automatic requests of an open page every few seconds."""
-    by_itself = (
+    is_automatic = (
         request.headers.get("HX-Request") == "true" or request.accept_mimetypes.best == "text/event-stream"
     )
-    return request.method not in ("GET", "HEAD") or not by_itself
+    return request.method not in ("GET", "HEAD") or not is_automatic
 
 
 def _people() -> LookupCache[UUID, User]:

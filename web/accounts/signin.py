@@ -98,21 +98,21 @@ def page() -> ResponseReturnValue:
     only_where_the_cookie_stays()
     if sessions.current() is not None:
         return redirect(safe(request.args.get("next", "")), 303)
-    return shown(200)
+    return sign_in_page(200)
 
 
 @blueprint.post("/sign-in")
 def enter() -> ResponseReturnValue:
     only_where_the_cookie_stays()
     name, password = request.form.get("name", "").strip()[:MAX_NAME], request.form.get("password", "")
-    with busy_told():
+    with refuse_when_busy():
         attempt = signing_in.sign_in(name, password, request.remote_addr or "")
     if attempt.wait:
-        answer = shown(429, refusal(attempt.wait), name)
+        answer = sign_in_page(429, refusal(attempt.wait), name)
         answer.headers["Retry-After"] = str(attempt.wait)
         return answer
     if attempt.user is None:
-        return shown(403, _("The name or the password is wrong."), name)
+        return sign_in_page(403, _("The name or the password is wrong."), name)
     sessions.begin(attempt.user)
     return redirect(safe(request.form.get("next", "")), 303)
 
@@ -127,7 +127,7 @@ def leave() -> ResponseReturnValue:
 
 
 @contextmanager
-def busy_told() -> Iterator[None]:
+def refuse_when_busy() -> Iterator[None]:
     """503 when too many passwords are looked at at a time."""
     try:
         yield
@@ -137,15 +137,15 @@ def busy_told() -> Iterator[None]:
 
 def refusal(wait: int) -> str:
     """The message for a user who has to wait so many seconds."""
-    told: str = ngettext(
+    message: str = ngettext(
         "Too many wrong passwords. Wait a second, then try again.",
         "Too many wrong passwords. Wait %(num)d seconds, then try again.",
         wait,
     )
-    return told
+    return message
 
 
-def shown(status: int, problem: str = "", name: str = "") -> Response:
+def sign_in_page(status: int, problem: str = "", name: str = "") -> Response:
     """The sign-in page."""
     back, provider = request.values.get("next", ""), current_app.extensions.get(PROVIDER, "")
     page = render_template("signin.html", problem=problem, name=name, next=safe(back), provider=provider)

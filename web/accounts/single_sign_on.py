@@ -41,7 +41,7 @@ ALL_GROUPS = "*"
 _NOT_IN_A_NAME, MAX_NAME = re.compile(r"[^\w.@+-]+"), 64
 
 
-class Provider(BaseModel):
+class OidcProvider(BaseModel):
     """The content of ``JIYI_OIDC_FILE``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,23 +62,25 @@ class Provider(BaseModel):
     groups: dict[str, list[Name]] = {}
 
     def role_of(self, values: list[str]) -> Role | None:
-        known = {self.roles[value] for value in values if value in self.roles}
-        return next((role for role in ROLES if role in known), None)
+        roles = {self.roles[value] for value in values if value in self.roles}
+        return next((role for role in ROLES if role in roles), None)
 
     def groups_of(self, values: list[str], role: Role) -> list[str] | None:
         """None: all; an empty list: none."""
-        named = {group for value in values for group in self.groups.get(value, [])}
-        return None if role == "operator" or ALL_GROUPS in named else sorted(named)
+        groups = {group for value in values for group in self.groups.get(value, [])}
+        return None if role == "operator" or ALL_GROUPS in groups else sorted(groups)
 
 
-def read(path: str) -> Provider:
+def read(path: str) -> OidcProvider:
     """Raises :class:`SettingsError`, which never quotes the secret."""
     try:
-        return Provider.model_validate(json.loads(Path(path).read_text(encoding="utf-8")))
+        return OidcProvider.model_validate(json.loads(Path(path).read_text(encoding="utf-8")))
     except OSError as error:
         raise SettingsError(f"JIYI_OIDC_FILE: {path}: {error.strerror}") from None
     except ValidationError as error:
-        raise SettingsError(f"JIYI_OIDC_FILE: {path}: {'; '.join(problems_of(error, Provider))}") from None
+        raise SettingsError(
+            f"JIYI_OIDC_FILE: {path}: {'; '.join(problems_of(error, OidcProvider))}"
+        ) from None
     except ValueError as error:
         raise SettingsError(f"JIYI_OIDC_FILE: {path} is not JSON: {error}") from None
 
@@ -114,7 +116,7 @@ def begin() -> ResponseReturnValue:
     try:
         answer: ResponseReturnValue = client.authorize_redirect(url_for(".finish", _external=True))
     except (requests.RequestException, ValueError, RuntimeError):
-        return signin.shown(
+        return signin.sign_in_page(
             502,
             _(
                 "%(provider)s does not answer. Try again, or sign in with a password.",
@@ -132,7 +134,7 @@ def finish() -> ResponseReturnValue:
         issuer = {"iss": {"essential": True, "values": [provider.issuer]}}
         claims = client.authorize_access_token(claims_options=issuer).get("userinfo") or {}
     except requests.RequestException:
-        return signin.shown(
+        return signin.sign_in_page(
             502,
             _(
                 "%(provider)s does not answer. Try again, or sign in with a password.",
@@ -143,7 +145,9 @@ def finish() -> ResponseReturnValue:
         log.warning("signing in by the provider failed: %s", type(error).__name__)
         claims = {}
     if not claims.get("sub"):  # in our own words: anybody can make an address with the provider's
-        return signin.shown(403, _("%(provider)s did not let you in. Try again.", provider=provider.label))
+        return signin.sign_in_page(
+            403, _("%(provider)s did not let you in. Try again.", provider=provider.label)
+        )
     values = _values(claims.get(provider.groups_claim))
     role = provider.role_of(values)
     groups = provider.groups_of(values, role) if role else []
@@ -151,19 +155,19 @@ def finish() -> ResponseReturnValue:
     address = request.remote_addr or ""
     if role is None or groups == []:
         signing_in.refuse_from_provider(name, address)
-        told = _(
-            "You have no role here. Whoever runs the service can give you one at %(provider)s.",
+        message = _(
+            "You have no role here. The operator of the service can give you one at %(provider)s.",
             provider=provider.label,
         )
-        return signin.shown(403, told)
+        return signin.sign_in_page(403, message)
     user = signing_in.from_provider(f"{provider.issuer}|{claims['sub']}", name, role, groups, address)
     if user is None:
-        told = _(
-            "The name %(name)s belongs to another account here, or yours is disabled. Ask whoever runs the"
+        message = _(
+            "The name %(name)s belongs to another account here, or yours is disabled. Ask the operator of the"
             " service.",
             name=name,
         )
-        return signin.shown(403, told)
+        return signin.sign_in_page(403, message)
     back = session.get("next", "")
     sessions.begin(user)
     return redirect(signin.safe(back), 303)

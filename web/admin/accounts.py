@@ -22,13 +22,13 @@ from models.erasure import progress
 from web.accounts import sessions, signin
 from web.accounts.identity import who
 from web.admin import frame, inputs
-from web.admin.acting import Part, checked, form, perform
+from web.admin.acting import PagePart, checked, form, perform
 from web.admin.forms import refuse
-from web.admin.frame import Page, asked
+from web.admin.frame import MenuPage, parameter
 from web.admin.pages import Context, Pages, listed, redirect_to
 from web.answers import answer
 
-key_pages = Pages("keys", __name__, Page("access", lazy_gettext("Keys"), "keys.page", "admin"))
+key_pages = Pages("keys", __name__, MenuPage("access", lazy_gettext("Keys"), "keys.page", "admin"))
 
 MAX_NAME = 100
 #: Days that a new key may be good for, as the form offers them; 0: without end.
@@ -72,11 +72,11 @@ def rotate(key_id: str) -> Response:
     return _key_shown_once(key, perform(actions.rotate_key, id=key_id, key=NewKey.of(key), grace=grace))
 
 
-form(key_pages, "/keys/<key_id>/revoke", actions.revoke_key, Part("_keys.html", keys))
+form(key_pages, "/keys/<key_id>/revoke", actions.revoke_key, PagePart("_keys.html", keys))
 
 
-def _key_shown_once(key: KeyText, made: Key) -> Response:
-    return answer("keys.html", 201, data=keys(), secret=str(key), made=made, scopes=OF_GROUP, days=DAYS)
+def _key_shown_once(key: KeyText, created: Key) -> Response:
+    return answer("keys.html", 201, data=keys(), secret=str(key), created=created, scopes=OF_GROUP, days=DAYS)
 
 
 def _one_of(name: str, allowed: tuple[int, ...]) -> int:
@@ -87,7 +87,7 @@ def _one_of(name: str, allowed: tuple[int, ...]) -> int:
 
 
 people_pages = Pages(
-    "people", __name__, Page("access", lazy_gettext("People"), "people.page", "operator", of_service=True)
+    "people", __name__, MenuPage("access", lazy_gettext("People"), "people.page", "operator", of_service=True)
 )
 
 
@@ -116,7 +116,7 @@ def new_password(name: str) -> Response:
 
 
 for _verb, _off in (("disable", {"disabled": True}), ("enable", {"disabled": False})):
-    to = Part("_people.html", people)
+    to = PagePart("_people.html", people)
     form(people_pages, f"/people/<name:name>/{_verb}", actions.update_person, to, also=_off)
 
 
@@ -149,7 +149,7 @@ def change_password() -> ResponseReturnValue:
         refuse("again", _("The new password was typed in two different ways."))
     if password_problem(new):
         refuse("new", _("That is too short or too long: 10 to 1,000 characters."))
-    with signin.busy_told():
+    with signin.refuse_when_busy():
         attempt = sign_in.confirm(user, request.form.get("old", ""), request.remote_addr or "")
     if attempt.wait:
         abort(429, signin.refusal(attempt.wait))
@@ -164,7 +164,7 @@ def _user() -> User:
     return sessions.current() or abort(401)
 
 
-audit_pages = Pages("audit", __name__, Page("access", lazy_gettext("Audit"), "audit.page", "admin"))
+audit_pages = Pages("audit", __name__, MenuPage("access", lazy_gettext("Audit"), "audit.page", "admin"))
 
 ENTRIES_PER_PAGE = 50
 
@@ -172,16 +172,18 @@ ENTRIES_PER_PAGE = 50
 @audit_pages.page("/audit", "audit.html", rows="_audit.html", across_groups=True)
 def audit_log(connection: Connection, group: str) -> Context:
     """An operator sees the whole service unless ``only=group`` is given; others see the chosen group."""
-    everything = who().may("operator") and asked("only") != "group"
+    everything = who().may("operator") and parameter("only") != "group"
     whose = None if everything else group
-    filters = {name: asked(name, 200) for name in ("actor", "action", "target")}
+    filters = {name: parameter(name, 200) for name in ("actor", "action", "target")}
     entries = audit.entries(connection, whose, inputs.place(BY_ID), ENTRIES_PER_PAGE + 1, **filters)
-    kept = {"group": group, "only": None if everything else "group", **filters}
-    told = {"everything": everything, "filters": kept, "actions": audit.actions(connection, whose)}
-    return {**told, **filters, **listed("entries", entries, ENTRIES_PER_PAGE, "audit_id")}
+    parameters = {"group": group, "only": None if everything else "group", **filters}
+    context = {"everything": everything, "filters": parameters, "actions": audit.actions(connection, whose)}
+    return {**context, **filters, **listed("entries", entries, ENTRIES_PER_PAGE, "audit_id")}
 
 
-erasure_pages = Pages("erasure", __name__, Page("access", lazy_gettext("Erasure"), "erasure.page", "admin"))
+erasure_pages = Pages(
+    "erasure", __name__, MenuPage("access", lazy_gettext("Erasure"), "erasure.page", "admin")
+)
 
 ERASURES_PER_PAGE = 30
 #: Seconds that a preview may take while the page waits: it looks through everything.
@@ -200,8 +202,8 @@ def erasures(connection: Connection, group: str) -> Context:
 def preview() -> str:
     """What would go. Changes nothing."""
     what = _whom()
-    found = perform(erasure_actions.preview, what, timeout=PREVIEW_TIMEOUT)
-    return render_template("_erasure_preview.html", what=what, found=found)
+    affected = perform(erasure_actions.preview, what, timeout=PREVIEW_TIMEOUT)
+    return render_template("_erasure_preview.html", what=what, affected=affected)
 
 
 @erasure_pages.post("/erasure")

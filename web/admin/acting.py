@@ -19,7 +19,7 @@ from models.db.bounded_reads import Unanswered
 from web import actions
 from web.accounts.identity import Scope, need
 from web.admin import frame
-from web.admin.forms import Refused, problems, refusal
+from web.admin.forms import FormRefused, problems, refusal
 from web.admin.pages import Context, redirect_to
 
 Q = TypeVar("Q", bound=BaseModel)
@@ -67,11 +67,11 @@ def checked(model: type[Q], **fields: Any) -> Q:
     try:
         return model(**fields)
     except ValidationError as error:
-        raise Refused(problems(error)) from None
+        raise FormRefused(problems(error)) from None
 
 
-class Part(NamedTuple):
-    """A template for what a page's ``gather`` gives, ``done`` (the result), ``form`` and ``beside``."""
+class PagePart(NamedTuple):
+    """A template for what a page's ``gather`` gives, ``result``, ``form`` and ``beside``."""
 
     template: str
     gather: Callable[..., Context] = dict
@@ -82,13 +82,13 @@ def form(
     blueprint: Blueprint,
     path: str,
     action: Action[Any, Any],
-    to: str | Part | Callable[[Context], str],
+    to: str | PagePart | Callable[[Context], str],
     *,
     name: str = "",
     names: Mapping[str, str] = MappingProxyType({}),
     also: Mapping[str, object] = MappingProxyType({}),
     check: Callable[[Context], Context] = dict,
-    kept: Sequence[str] = (),
+    in_address: Sequence[str] = (),
     scope: Scope = "read",
 ) -> None:
     """The route of a form that does one action and goes on to a page, or answers with a part of its own.
@@ -103,40 +103,42 @@ def form(
         names: fields of the request that neither their own name nor a rule of :func:`sent` finds.
         also: fields of the request that every such form has.
         check: makes the request's fields of those that were sent.
-        kept: fields of the form that the page's address gets too.
+        in_address: fields of the form that the page's address gets too.
         scope: a right that people need for it beyond what the action needs.
     """
 
-    def done(**parts: Any) -> ResponseReturnValue:
+    def submit(**parts: Any) -> ResponseReturnValue:
         frame.storable(*(part for part in parts.values() if isinstance(part, str)))
         need(scope), need(action.scope)
         fields = check({**sent(action.request, parts, names), **also})
         result = perform(action, checked(action.request, **fields))
-        if isinstance(to, Part):
-            shown = {"group": frame.group(), **to.gather(**parts), **to.beside}
-            return render_template(to.template, form=request.form, done=result, **shown)
-        known = {**parts, **(dict(result) if isinstance(result, BaseModel) else {})}
+        if isinstance(to, PagePart):
+            context = {"group": frame.group(), **to.gather(**parts), **to.beside}
+            return render_template(to.template, form=request.form, result=result, **context)
+        values = {**parts, **(dict(result) if isinstance(result, BaseModel) else {})}
         if callable(to):
-            return redirect_to(to({**request.form.to_dict(), **known}))
-        wanted = next(current_app.url_map.iter_rules(to)).arguments
-        address = {"group": frame.group(), **{field: request.form.get(field) or None for field in kept}}
-        return redirect_to(url_for(to, **address | {part: known[part] for part in wanted & known.keys()}))
+            return redirect_to(to({**request.form.to_dict(), **values}))
+        arguments = next(current_app.url_map.iter_rules(to)).arguments
+        address = {"group": frame.group(), **{field: request.form.get(field) or None for field in in_address}}
+        return redirect_to(
+            url_for(to, **address | {part: values[part] for part in arguments & values.keys()})
+        )
 
-    blueprint.add_url_rule(path, name or path.rpartition("/")[2], done, methods=["POST"])
+    blueprint.add_url_rule(path, name or path.rpartition("/")[2], submit, methods=["POST"])
 
 
-def sent(model: type[BaseModel], parts: Mapping[str, Any], named: Mapping[str, str]) -> Context:
+def sent(model: type[BaseModel], parts: Mapping[str, Any], aliases: Mapping[str, str]) -> Context:
     """The fields of a request that the address or, failing that, the form has.
 
-    They have their own name there, that of ``named``, or that without ``_id``, ``_ids`` or ``s``; ``id`` and
-    ``ids`` are the last id of the address, too. Optional fields that were left blank are left out. The
+    They have their own name there, that of ``aliases``, or that without ``_id``, ``_ids`` or ``s``; ``id``
+    and ``ids`` are the last id of the address, too. Optional fields that were left blank are left out. The
     form has a list's values as separate fields, or one a line.
     """
     fields: Context = {}
     last_id = [name for name in parts if name.endswith("_id")][-1:]
     for field, info in model.model_fields.items():
         others = last_id if field in ("id", "ids") else [field.removesuffix("s"), ID_ENDING.sub("", field)]
-        names = [named[field]] if field in named else [field, *others]
+        names = [aliases[field]] if field in aliases else [field, *others]
         several = get_origin(info.annotation) is list
         if (part := next((name for name in names if name in parts), None)) is not None:
             fields[field] = [parts[part]] if several else parts[part]

@@ -29,11 +29,11 @@ from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
 from web.admin.acting import checked, form, perform
-from web.admin.frame import Page, asked, storable, wants_fragment
+from web.admin.frame import MenuPage, parameter, storable, wants_fragment
 from web.admin.pages import NO_AGENT, Context, Pages, listed, reads_database
 from web.show import in_words
 
-agent_pages = Pages("agents", __name__, Page("agents", lazy_gettext("Agents"), "agents.index"))
+agent_pages = Pages("agents", __name__, MenuPage("agents", lazy_gettext("Agents"), "agents.index"))
 
 AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE, QUESTIONS_SHOWN, THOUGHTS_SHOWN = 50, 20, 20, 10, 5
 #: Keywords that can be paged to; the weakest were met once each.
@@ -43,8 +43,8 @@ NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 
 @agent_pages.page("/agents", "agents.html", "index")
 def agents(connection: Connection, group: str) -> Context:
-    found = stored_agents.agent_rows(connection, group, inputs.place(BY_NAME) or "", AGENTS_PER_PAGE + 1)
-    rows = listed("agents", found, AGENTS_PER_PAGE, "agent_id")
+    states = stored_agents.agent_rows(connection, group, inputs.place(BY_NAME) or "", AGENTS_PER_PAGE + 1)
+    rows = listed("agents", states, AGENTS_PER_PAGE, "agent_id")
     return {**rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
 
 
@@ -64,8 +64,8 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
     if state is None:
         return None
     keywords = stored_agents.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
-    asked_before = records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1)
-    questions = listed("questions", asked_before, QUESTIONS_SHOWN, "retrieval_id")
+    retrievals = records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1)
+    questions = listed("questions", retrievals, QUESTIONS_SHOWN, "retrieval_id")
     unit, spans = stored_agents.timeline(connection, group, agent, UNITS)
     gathered, thoughts = state.importance_ele_n, MemoryFilter(agent_id=agent, types=["thought"])
     return {
@@ -93,7 +93,7 @@ def graph(connection: Connection, group: str, agent: str) -> Context | None:
     """What joins an agent's memories, drawn and as a table."""
     if stored_agents.agent_row(connection, group, agent) is None:
         return None
-    person, turns = asked("person"), asked("turns") is not None
+    person, turns = parameter("person"), parameter("turns") is not None
     joined = memory_graph.memory_graph(connection, group, agent, person, turns=turns)
     return {"agent": agent, "person": person, "turns": turns, "graph": joined}
 
@@ -131,8 +131,8 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
     return render_template("_agent_settings.html", saved=True, **data)
 
 
-def _begun(known: Context) -> str:
-    return url_for("reflections.reflection", group=known["group"], reflection_id=known["id"])
+def _begun(values: Context) -> str:
+    return url_for("reflections.reflection", group=values["group"], reflection_id=values["id"])
 
 
 REFLECT = "/agents/<name:group>/<name:agent>/reflect"
@@ -157,10 +157,10 @@ def _nodes(connection: Connection, group: str, agent: str) -> Context:
     type_, before = inputs.choice("type", NODE_TYPES), inputs.place(BY_NUMBER)
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)
     times: Context = {"created_after": begin, "created_before": end}
-    wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", **times)
-    memory_rows = search(connection, group, wanted, before, NODES_PER_PAGE + 1)
+    memory_filter = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", **times)
+    memory_rows = search(connection, group, memory_filter, before, NODES_PER_PAGE + 1)
     nodes = listed("nodes", memory_rows, NODES_PER_PAGE, "node_count")
-    return {"type": type_, "begin": asked("from"), "end": asked("to"), **nodes}
+    return {"type": type_, "begin": parameter("from"), "end": parameter("to"), **nodes}
 
 
 #: Setting → its choices; none: a number, or a text. What it is and does is in ``words.toml``.
@@ -192,11 +192,11 @@ def settings_fields(settings: Mapping[str, Any]) -> list[dict[str, object]]:
 
 def settings_changes(settings: Mapping[str, Any], typed: Mapping[str, str]) -> dict[str, str | None]:
     """What the form changes. An empty field gives the setting back to the deployment."""
-    given = {name: typed[name].strip() for name in SETTINGS if name in typed}
-    return {name: text or None for name, text in given.items() if text != _shown(settings.get(name))}
+    texts = {name: typed[name].strip() for name in SETTINGS if name in typed}
+    return {name: text or None for name, text in texts.items() if text != _as_text(settings.get(name))}
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
@@ -264,7 +264,7 @@ def _next(unit: str, start: datetime) -> datetime:
 
 
 reflection_pages = Pages(
-    "reflections", __name__, Page("agents", lazy_gettext("Reflections"), "reflections.page")
+    "reflections", __name__, MenuPage("agents", lazy_gettext("Reflections"), "reflections.page")
 )
 
 REFLECTIONS_PER_PAGE = 30
@@ -277,15 +277,15 @@ NO_REFLECTION = lazy_gettext("There is no reflection %(id)s in the group “%(gr
     "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS
 )
 def reflections(connection: Connection, group: str) -> Context:
-    agent, place = asked("agent"), inputs.place(BY_TIME)
-    wanted: Context = {
+    agent, place = parameter("agent"), inputs.place(BY_TIME)
+    filters: Context = {
         name: inputs.choice(name, of) for name, of in (("state", STATES), ("trigger", TRIGGERS))
     }
     reflections = reflection.reflection_page(
-        connection, group, agent_id=agent, before=place, limit=REFLECTIONS_PER_PAGE + 1, **wanted
+        connection, group, agent_id=agent, before=place, limit=REFLECTIONS_PER_PAGE + 1, **filters
     )
     return {
-        "filters": {"agent": agent, **wanted},
+        "filters": {"agent": agent, **filters},
         "agents": stored_agents.agent_names(connection, group),
         **listed("reflections", reflections, REFLECTIONS_PER_PAGE, "created_at", "reflection_id"),
     }

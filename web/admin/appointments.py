@@ -16,11 +16,11 @@ from models.appointments import heartbeat_actions, heartbeats, schedule_actions,
 from models.memory import agents
 from web.admin import inputs
 from web.admin.acting import form, perform
-from web.admin.frame import Page, asked, group
+from web.admin.frame import MenuPage, group, parameter
 from web.admin.pages import Context, Pages, listed, reads_database
 
 appointment_pages = Pages(
-    "appointments", __name__, Page("appointments", lazy_gettext("Appointments"), "appointments.page")
+    "appointments", __name__, MenuPage("appointments", lazy_gettext("Appointments"), "appointments.page")
 )
 
 SCHEDULES_PER_PAGE, NEXT_RUNS = 50, 3
@@ -30,9 +30,9 @@ NO_SCHEDULE = lazy_gettext("There is no schedule %(id)s in the group “%(group)
 
 @appointment_pages.page("/growth/schedules", "appointments.html")
 def schedules_page() -> Context:
-    agent, text, tz = asked("agent"), asked("text", MAX_TEXT_CHARS), asked("tz")
-    tried = perform(schedule_actions.parse_schedule, text=text, tz=tz or "UTC") if text else None
-    return {"agent": agent, **_schedules(agent), "text": text, "tz": tz, "tried": tried}
+    agent, text, tz = parameter("agent"), parameter("text", MAX_TEXT_CHARS), parameter("tz")
+    trial = perform(schedule_actions.parse_schedule, text=text, tz=tz or "UTC") if text else None
+    return {"agent": agent, **_schedules(agent), "text": text, "tz": tz, "tried": trial}
 
 
 @appointment_pages.page("/growth/schedules/<uuid:schedule_id>", "appointment.html", "one", NO_SCHEDULE)
@@ -44,18 +44,18 @@ def schedule_page(connection: Connection, group: str, schedule_id: Any) -> Conte
     return {"schedule": _with_next_runs(schedule), "runs": runs}
 
 
-def _taken_down(known: Context) -> str:
+def _created(values: Context) -> str:
     """To the appointment; to what was read and why, if it was not clear."""
-    if known["schedule"] is not None:
-        return url_for("appointments.one", group=group(), schedule_id=known["schedule"].id)
-    typed = {name: known.get(name) for name in ("agent", "text", "tz")}
+    if values["schedule"] is not None:
+        return url_for("appointments.one", group=group(), schedule_id=values["schedule"].id)
+    typed = {name: values.get(name) for name in ("agent", "text", "tz")}
     return url_for("appointments.page", group=group(), **typed)
 
 
 SCHEDULES = "/growth/schedules"
 SCHEDULE, UPDATE = f"{SCHEDULES}/<uuid:schedule_id>", schedule_actions.update_schedule
 _form = partial(form, appointment_pages, scope="admin")
-_form(SCHEDULES, schedule_actions.create_schedule, _taken_down, name="create")
+_form(SCHEDULES, schedule_actions.create_schedule, _created, name="create")
 _form(SCHEDULE, UPDATE, "appointments.one", name="update")
 _form(f"{SCHEDULE}/pause", UPDATE, "appointments.page", also={"paused": True})
 _form(f"{SCHEDULE}/resume", UPDATE, "appointments.page", also={"paused": False})
@@ -81,7 +81,7 @@ def _with_quiet_hours(fields: Context) -> Context:
 
 
 heartbeat_pages = Pages(
-    "heartbeats", __name__, Page("appointments", lazy_gettext("Heartbeats"), "heartbeats.page")
+    "heartbeats", __name__, MenuPage("appointments", lazy_gettext("Heartbeats"), "heartbeats.page")
 )
 
 AGENTS_PER_PAGE, ALERTS_SHOWN, TICKS_SHOWN = 50, 50, 50
@@ -94,9 +94,9 @@ def heartbeats_page(connection: Connection, group: str) -> Context:
     listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
     latest: Context = {"after": None, "limit": ALERTS_SHOWN}
     waiting = heartbeats.alert_page(connection, group, None, everything=False, channel="ui", **latest)
-    shown = [_heartbeat(row, now) for row in listing["heartbeats"]]
+    states = [_heartbeat(row, now) for row in listing["heartbeats"]]
     names = agents.agent_names(connection, group)
-    return {**listing, "heartbeats": shown, "alerts": waiting, "agents": names}
+    return {**listing, "heartbeats": states, "alerts": waiting, "agents": names}
 
 
 @heartbeat_pages.page("/growth/heartbeats/<name:agent>", "heartbeat.html", "one", NO_HEARTBEAT)
@@ -111,8 +111,8 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     return {"heartbeat": _heartbeat(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 
 
-def _configured(known: Context) -> str:
-    return url_for("heartbeats.one", group=group(), agent=known["agent"])
+def _configured(values: Context) -> str:
+    return url_for("heartbeats.one", group=group(), agent=values["agent"])
 
 
 HEARTBEATS = "/growth/heartbeats"

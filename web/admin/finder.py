@@ -24,34 +24,34 @@ SHOWN = 6
 @finder_pages.get("/find")
 def find() -> str:
     """What fits, as a part of a page."""
-    words = (frame.asked("q", MAX_WORDS_CHARS) or "").strip()
-    reading = attempt(lambda: _stored(frame.group(), words)) if words else None
+    words = (frame.parameter("q", MAX_WORDS_CHARS) or "").strip()
+    reading = attempt(lambda: _matches(frame.group(), words)) if words else None
     return render_template(
         "_found.html",
         group=frame.group(),
         words=words,
         pages=_pages(words),
-        stored=reading and reading.value,
+        matches=reading and reading.value,
         why_unknown=reading and reading.reason,
     )
 
 
-def _pages(words: str) -> list[frame.Page]:
+def _pages(words: str) -> list[frame.MenuPage]:
     """Pages whose title, of the menu or of the tab, contains the words; all if nothing is typed."""
-    wanted = words.casefold()
+    text = words.casefold()
     return [
         page
         for _, entries in frame.menu()
         for entry in entries
         for page in entry.pages
-        if wanted in f"{entry.title} {page.title} {page.endpoint}".casefold()
+        if text in f"{entry.title} {page.title} {page.endpoint}".casefold()
     ]
 
 
 @reads_database
-def _stored(connection: Connection, group: str, words: str) -> Context:
+def _matches(connection: Connection, group: str, words: str) -> Context:
     try:
-        known_id = UUID(words)
+        typed_id = UUID(words)
     except ValueError:
         memories = memory_reads.search(connection, group, MemoryFilter(words=words), None, SHOWN)
         return {
@@ -59,10 +59,10 @@ def _stored(connection: Connection, group: str, words: str) -> Context:
             "memories": memories,
             "event": None,
         }
-    memory = memory_reads.node(connection, group, known_id)
-    became = stored_events.became(connection, group, known_id)
+    memory = memory_reads.node(connection, group, typed_id)
+    became = stored_events.became(connection, group, typed_id)
     return {
         "agents": [],
         "memories": [memory] if memory else [],
-        "event": known_id if became.event or became.letters else None,
+        "event": typed_id if became.event or became.letters else None,
     }

@@ -24,7 +24,7 @@ from jiyi.errors import Conflict, InvalidRequest, NotFound, first_errors, join_p
 from models.db.bounded_reads import Unanswered
 from web.admin import frame
 from web.answers import no_answer
-from web.show import told
+from web.show import localize
 
 #: The hidden field with the address of the page on which a form stands.
 PAGE = "from_page"
@@ -70,47 +70,47 @@ WORDS = {
 }
 
 
-class Problem(NamedTuple):
+class FormProblem(NamedTuple):
     """One sentence; ``field``: what it is about, by the form's or the request's name; empty: the whole."""
 
     field: str
     text: str
 
     @classmethod
-    def of(cls, sentence: str) -> Problem:
+    def of(cls, sentence: str) -> FormProblem:
         """A sentence such as ``days: must be one of 1, 7``, in the language of the request."""
         field, colon, text = sentence.partition(": ")
         return (
-            cls(field, told(text))
+            cls(field, localize(text))
             if colon and field.replace("_", "").replace(".", "").isalnum()
-            else cls("", told(sentence))
+            else cls("", localize(sentence))
         )
 
     def __str__(self) -> str:
         return f"{self.field}: {self.text}" if self.field else self.text
 
 
-class Refused(HTTPException):
+class FormRefused(HTTPException):
     """A form cannot be done as it was sent; nothing was changed."""
 
-    def __init__(self, problems: Sequence[Problem], code: int = 400) -> None:
+    def __init__(self, problems: Sequence[FormProblem], code: int = 400) -> None:
         super().__init__(join_problems([str(problem) for problem in problems]))
         self.problems, self.code = list(problems), code
 
 
 def refuse(field: str, text: str, code: int = 400) -> NoReturn:
     """The form is refused for one of its fields."""
-    raise Refused([Problem(field, text)], code)
+    raise FormRefused([FormProblem(field, text)], code)
 
 
-def refusal(error: InvalidRequest | NotFound | Conflict) -> Refused:
+def refusal(error: InvalidRequest | NotFound | Conflict) -> FormRefused:
     """What the service refuses, in its own words."""
     if isinstance(error, InvalidRequest):
-        return Refused([Problem.of(problem) for problem in error.problems])
-    return Refused([Problem.of(str(error))], 404 if isinstance(error, NotFound) else 409)
+        return FormRefused([FormProblem.of(problem) for problem in error.problems])
+    return FormRefused([FormProblem.of(str(error))], 404 if isinstance(error, NotFound) else 409)
 
 
-def problems(error: ValidationError) -> list[Problem]:
+def problems(error: ValidationError) -> list[FormProblem]:
     """A sentence for each wrong field of a request."""
     return [
         _problem(item["type"], item.get("ctx", {}), text)
@@ -118,18 +118,20 @@ def problems(error: ValidationError) -> list[Problem]:
     ]
 
 
-def _problem(kind: str, values: dict[str, object], sentence: str) -> Problem:
-    problem = Problem.of(sentence)
-    shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in values.items()}
-    return Problem(problem.field, str(WORDS[kind]) % shown) if problem.field and kind in WORDS else problem
+def _problem(kind: str, values: dict[str, object], sentence: str) -> FormProblem:
+    problem = FormProblem.of(sentence)
+    texts = {name: f"{value:g}" if isinstance(value, float) else value for name, value in values.items()}
+    return (
+        FormProblem(problem.field, str(WORDS[kind]) % texts) if problem.field and kind in WORDS else problem
+    )
 
 
-class Refusal(NamedTuple):
+class RefusedForm(NamedTuple):
     """What was sent to an address and is refused."""
 
     address: str
     sent: MultiDict[str, str]
-    problems: list[Problem]
+    problems: list[FormProblem]
 
 
 class Form:
@@ -141,13 +143,13 @@ class Form:
         names: its fields beside which words can stand.
     """
 
-    def __init__(self, refusal: Refusal | None = None, names: Collection[str] = ()) -> None:
+    def __init__(self, refusal: RefusedForm | None = None, names: Collection[str] = ()) -> None:
         self.refused = refusal is not None
         self._sent: MultiDict[str, str] = MultiDict() if refusal is None else refusal.sent
         #: Field → what is wrong with it.
         self.problems: dict[str, str] = {}
         #: What is wrong with the form, or with what is no field of it.
-        self.above: list[Problem] = []
+        self.above: list[FormProblem] = []
         for problem in [] if refusal is None else refusal.problems:
             last = problem.field.rpartition(".")[2]
             shorter = (last.removesuffix(end) for end in ENDINGS if last.endswith(end))
@@ -170,7 +172,7 @@ class Form:
 
 def form_of(addresses: str | Sequence[str], *names: str) -> Form:
     """The form that is sent to one of these addresses; ``names``: fields beside which words can stand."""
-    refusal: Refusal | None = g.get("refusal")
+    refusal: RefusedForm | None = g.get("refusal")
     paths = [
         unquote(urlsplit(address).path)
         for address in ([addresses] if isinstance(addresses, str) else addresses)
@@ -181,9 +183,9 @@ def form_of(addresses: str | Sequence[str], *names: str) -> Form:
     return Form(refusal, names)
 
 
-def above_the_page() -> list[Problem]:
+def above_the_page() -> list[FormProblem]:
     """What is wrong with a form that the page does not have, or that has no fields."""
-    refusal: Refusal | None = g.get("refusal")
+    refusal: RefusedForm | None = g.get("refusal")
     return [] if refusal is None or g.get("refusal_shown") else refusal.problems
 
 
@@ -196,10 +198,10 @@ def page_as_json() -> str | None:
     endpoint = f"{request.endpoint}_json"
     if endpoint not in current_app.view_functions:
         return None
-    return url_for(endpoint, **{"group": frame.group(), **_asked(), **(request.view_args or {})})
+    return url_for(endpoint, **{"group": frame.group(), **_query(), **(request.view_args or {})})
 
 
-def _asked() -> dict[str, list[str]]:
+def _query() -> dict[str, list[str]]:
     """The query, without what ``url_for`` takes for its own arguments."""
     return {name: values for name, values in request.args.lists() if name not in NOT_ASKED}
 
@@ -209,7 +211,7 @@ def this_page() -> str:
     if frame.wants_fragment():
         around = urlsplit(request.headers.get("HX-Current-URL", ""))
         return f"{around.path}?{around.query}"
-    return url_for(str(request.endpoint), **{"group": frame.group(), **_asked(), **(request.view_args or {})})
+    return url_for(str(request.endpoint), **{"group": frame.group(), **_query(), **(request.view_args or {})})
 
 
 def register(app: Flask, blueprints: Collection[str]) -> None:
@@ -232,15 +234,15 @@ def _answering_again(view: Callable[..., Any], blueprints: Collection[str]) -> C
         except HTTPException as error:
             wrong = (
                 error.problems
-                if isinstance(error, Refused)
-                else [Problem.of(str(error.description or error.name))]
+                if isinstance(error, FormRefused)
+                else [FormProblem.of(str(error.description or error.name))]
             )
             again = _again(wrong, error.code, blueprints) if error.code in STATUSES else None
             if again is None:
                 raise
             return again
         except Unanswered as error:
-            again = _again([Problem("", no_answer(error))], 503, blueprints)
+            again = _again([FormProblem("", no_answer(error))], 503, blueprints)
             if again is None:
                 raise
             return again
@@ -248,11 +250,11 @@ def _answering_again(view: Callable[..., Any], blueprints: Collection[str]) -> C
     return answered
 
 
-def _again(wrong: list[Problem], status: int | None, blueprints: Collection[str]) -> Response | None:
+def _again(wrong: list[FormProblem], status: int | None, blueprints: Collection[str]) -> Response | None:
     """None if there is no page to show again."""
     if frame.wants_fragment():
         return Response(render_template("_refused.html", problems=wrong), status)
-    refusal = Refusal(request.path, MultiDict(request.form), wrong)
+    refusal = RefusedForm(request.path, MultiDict(request.form), wrong)
     before = request.url_rule, request.view_args, request.args
     try:
         page = _page(request.form.get(PAGE, ""), blueprints, refusal)
@@ -267,7 +269,7 @@ def _again(wrong: list[Problem], status: int | None, blueprints: Collection[str]
     return page
 
 
-def _page(address: str, blueprints: Collection[str], refusal: Refusal) -> Response | None:
+def _page(address: str, blueprints: Collection[str], refusal: RefusedForm) -> Response | None:
     """The admin page at an address, rendered again as the request's page; None if it is no page of ours."""
     there = urlsplit(address)
     adapter = current_app.create_url_adapter(request)

@@ -52,7 +52,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MenuPage:
     """A page that the menu leads to."""
 
     #: The entry of :data:`MENU` whose tab it is.
@@ -65,17 +65,17 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MenuEntry:
     """An entry of the menu, as somebody sees it: with the pages that are open to them."""
 
     title: LazyString
-    pages: tuple[Page, ...]
+    pages: tuple[MenuPage, ...]
 
     def is_of(self, blueprint: str | None) -> bool:
         return any(page.endpoint.partition(".")[0] == blueprint for page in self.pages)
 
 
-def register(app: Flask, entries: Mapping[str, Sequence[Page]]) -> None:
+def register(app: Flask, entries: Mapping[str, Sequence[MenuPage]]) -> None:
     """``entries``: of each blueprint, by its name."""
     needed: dict[str, Scope] = {name: pages[0].scope for name, pages in entries.items() if pages}
     app.extensions["jiyi.pages"] = [page for pages in entries.values() for page in pages]
@@ -121,8 +121,8 @@ def across_groups() -> Iterator[None]:
 
 def groups() -> list[str]:
     """The groups to choose from; empty when the database does not answer."""
-    known = who().groups
-    return current_app.extensions["jiyi.groups"].get(ALL) or [] if known is None else sorted(known)
+    allowed = who().groups
+    return current_app.extensions["jiyi.groups"].get(ALL) or [] if allowed is None else sorted(allowed)
 
 
 def storable(*names: str) -> None:
@@ -132,7 +132,7 @@ def storable(*names: str) -> None:
             abort(404)
 
 
-def asked(name: str, longest: int = 1_000) -> str | None:
+def parameter(name: str, longest: int = 1_000) -> str | None:
     """A parameter of the address, or None. 404 if nothing can be called so."""
     value = request.args.get(name) or None
     storable(value or "")
@@ -147,19 +147,19 @@ def wants_fragment() -> bool:
 
 
 def _chosen(identity: Identity) -> str:
-    named = (request.view_args or {}).get("group") or asked("group")
-    if named:
-        storable(named)
-        if not identity.sees(named):
-            abort(404, f"There is no group “{named}”.")
-        return str(named)
-    kept = request.cookies.get(COOKIE, "")
-    if kept and "\x00" not in kept and identity.sees(kept):
-        return kept
-    configured, known = get_settings().group, groups()
+    requested = (request.view_args or {}).get("group") or parameter("group")
+    if requested:
+        storable(requested)
+        if not identity.sees(requested):
+            abort(404, f"There is no group “{requested}”.")
+        return str(requested)
+    from_cookie = request.cookies.get(COOKIE, "")
+    if from_cookie and "\x00" not in from_cookie and identity.sees(from_cookie):
+        return from_cookie
+    configured, existing = get_settings().group, groups()
     if identity.groups is None and (home := _home_group()) is not None:
         return home
-    return configured if configured in known or not known else known[0]
+    return configured if configured in existing or not existing else existing[0]
 
 
 def _all_groups(_: object) -> dict[str, list[str]]:
@@ -191,26 +191,26 @@ def _close_scope() -> None:
         scope.close()
 
 
-def menu() -> list[tuple[LazyString, list[Entry]]]:
+def menu() -> list[tuple[LazyString, list[MenuEntry]]]:
     """Sections of the menu with the entries that the user may open."""
-    known = who()
-    allowed = [page for page in current_app.extensions["jiyi.pages"] if known.may(page.scope)]
+    caller = who()
+    allowed = [page for page in current_app.extensions["jiyi.pages"] if caller.may(page.scope)]
     sections = []
     for section, titles in MENU.items():
         entries = (
-            Entry(title, tuple(page for page in allowed if page.entry == name))
+            MenuEntry(title, tuple(page for page in allowed if page.entry == name))
             for name, title in titles.items()
         )
-        if shown := [entry for entry in entries if entry.pages]:
-            sections.append((section, shown))
+        if visible := [entry for entry in entries if entry.pages]:
+            sections.append((section, visible))
     return sections
 
 
 def _surroundings() -> dict[str, object]:
-    known, chosen = identity(), g.get("group")
+    caller, chosen = identity(), g.get("group")
     around: dict[str, Any] = {"groups": [], "navigation": [], "tabs": None}
-    around |= {"identity": known, "group": chosen}
-    if known is not None and not wants_fragment():
+    around |= {"identity": caller, "group": chosen}
+    if caller is not None and not wants_fragment():
         around["groups"] = groups() if chosen else []
         around["navigation"] = menu()
         entries = [entry for _, section in around["navigation"] for entry in section]

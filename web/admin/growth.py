@@ -30,10 +30,10 @@ from models.memory import agents
 from models.memory.reads import nodes_of
 from web.admin import frame, inputs
 from web.admin.acting import checked, form
-from web.admin.frame import Page, asked
+from web.admin.frame import MenuPage, parameter
 from web.admin.pages import NO_AGENT, Context, Pages, listed
 
-proposal_pages = Pages("proposals", __name__, Page("skills", lazy_gettext("Proposals"), "proposals.page"))
+proposal_pages = Pages("proposals", __name__, MenuPage("skills", lazy_gettext("Proposals"), "proposals.page"))
 
 PROPOSALS_PER_PAGE = 30
 #: Of each kind of evidence, of votes, of what happened, and of an agent's patterns and trajectories: the
@@ -49,9 +49,9 @@ WITH_REASON = ("approve", "reject", "archive")
 @proposal_pages.page("/proposals", "proposals.html", kinds=KINDS, statuses=STATUSES)
 def proposals_page(connection: Connection, group: str) -> Context:
     """Those of all kinds, the latest first."""
-    agent = asked("agent")
+    agent = parameter("agent")
     like = {"kind": inputs.choice("kind", KINDS), "status": inputs.choice("status", STATUSES)}
-    place = {"cursor": asked("cursor"), "limit": PROPOSALS_PER_PAGE}
+    place = {"cursor": parameter("cursor"), "limit": PROPOSALS_PER_PAGE}
     rows = proposals.find(connection, group, checked(ListProposals, agent_id=agent, **like, **place))
     return {
         "filters": {**like, "agent": agent},
@@ -72,22 +72,22 @@ def proposal_page(connection: Connection, group: str, proposal_id: UUID) -> Cont
     """One, with all that it rests on, what would differ, and all that happened to it."""
     proposal = proposals.need(connection, group, proposal_id)
     latest, of_steps = proposal.evidence[-LATEST:], proposal.kind == "pipeline"
-    shown: Context = {
+    context: Context = {
         "proposal": proposal,
         "verbs": proposals.possible(proposal),
         "memories": [] if of_steps else nodes_of(connection, group, latest),
         "trajectories": trajectories.trajectories_by_id(connection, group, latest) if of_steps else [],
     }
     if isinstance(proposal, SkillProposal):
-        shown["pattern"] = artifacts.pattern_of(connection, group, proposal)
-        shown["votes"] = artifacts.votes_on(connection, group, proposal_id, LATEST)
-        shown["happened"] = evolution.evolution_events(connection, group, proposal_id, LATEST)
+        context["pattern"] = artifacts.pattern_of(connection, group, proposal)
+        context["votes"] = artifacts.votes_on(connection, group, proposal_id, LATEST)
+        context["happened"] = evolution.evolution_events(connection, group, proposal_id, LATEST)
     if isinstance(proposal, FileProposal):  # against the current file, or the one current at the decision
         current = proposal.current
         if proposal.status == "pending":
             current = identity.current_file(connection, (group, proposal.agent_id), proposal.file).content
-        shown["lines"] = diff(current, proposal.suggested)
-    return shown
+        context["lines"] = diff(current, proposal.suggested)
+    return context
 
 
 @proposal_pages.page("/growth/agents/<name:group>/<name:agent>", "grown_agent.html", "agent", NO_AGENT)
@@ -103,10 +103,10 @@ def learned_by_agent(connection: Connection, group: str, agent: str) -> Context 
     }
 
 
-def _decided(known: Context) -> str:
-    if known["verb"] == "delete":
+def _decided(values: Context) -> str:
+    if values["verb"] == "delete":
         return url_for("proposals.page", group=frame.group())
-    return url_for("proposals.one", proposal_id=known["proposal_id"], group=frame.group())
+    return url_for("proposals.one", proposal_id=values["proposal_id"], group=frame.group())
 
 
 PROPOSAL = "/proposals/<uuid:proposal_id>"
@@ -127,7 +127,7 @@ form(
 )
 
 
-pain_pages = Pages("pains", __name__, Page("skills", lazy_gettext("Pain points"), "pains.page"))
+pain_pages = Pages("pains", __name__, MenuPage("skills", lazy_gettext("Pain points"), "pains.page"))
 
 PAINS_PER_PAGE, EVIDENCE_SHOWN = 30, 50
 PAIN_STATUSES: tuple[PainStatus, ...] = get_args(PainStatus)
@@ -137,8 +137,8 @@ NO_PAIN = lazy_gettext("There is no pain point %(id)s in the group â€œ%(group)sâ
 @pain_pages.page("/pains", "pains.html", statuses=PAIN_STATUSES)
 def pains_page(connection: Connection, group: str) -> Context:
     """Those felt last first."""
-    agent, status = asked("agent"), inputs.choice("status", PAIN_STATUSES)
-    place = {"cursor": asked("cursor"), "limit": PAINS_PER_PAGE}
+    agent, status = parameter("agent"), inputs.choice("status", PAIN_STATUSES)
+    place = {"cursor": parameter("cursor"), "limit": PAINS_PER_PAGE}
     rows = pains.pain_page(connection, group, checked(ListPains, agent_id=agent, status=status, **place))
     return {
         "filters": {"agent": agent, "status": status},
@@ -173,18 +173,18 @@ def identity_page(connection: Connection, group: str, agent: str) -> Context | N
     if agents.agent_row(connection, group, agent) is None:
         return None
     name = (group, agent)
-    shown, compared = cast("File", inputs.choice("file", FILES) or "SOUL"), inputs.whole("version")
-    current = identity.current_file(connection, name, shown)
-    old = None if compared is None else identity.file_version(connection, name, shown, compared)
-    wanted = ListProposals(kind="identity", agent_id=agent, limit=PROPOSALS_SHOWN)
+    file, compared = cast("File", inputs.choice("file", FILES) or "SOUL"), inputs.whole("version")
+    current = identity.current_file(connection, name, file)
+    old = None if compared is None else identity.file_version(connection, name, file, compared)
+    query = ListProposals(kind="identity", agent_id=agent, limit=PROPOSALS_SHOWN)
     differs = None if old is None else {"version": old.version, "lines": diff(old.content, current.content)}
     return {
         "agent_id": agent,
         "files": identity.current_files(connection, name),
-        "shown": shown,
-        "history": identity.file_history(connection, name, shown, None, VERSIONS_SHOWN),
+        "shown": file,
+        "history": identity.file_history(connection, name, file, None, VERSIONS_SHOWN),
         "compared": differs,
-        "proposals": proposals.find(connection, group, wanted)[:PROPOSALS_SHOWN],
+        "proposals": proposals.find(connection, group, query)[:PROPOSALS_SHOWN],
         "snapshots": identity.snapshot_page(connection, name, None, SNAPSHOTS_SHOWN),
         "max_chars": limits.MAX_IDENTITY_CHARS,
     }
@@ -193,7 +193,7 @@ def identity_page(connection: Connection, group: str, agent: str) -> Context | N
 IDENTITY = "/identity/<name:group>/<name:agent>"
 for _verb in ("propose", "snapshot", "rollback"):
     _action = getattr(identity_actions, _verb)
-    form(proposal_pages, f"{IDENTITY}/{_verb}", _action, "proposals.identity", kept=["file"])
+    form(proposal_pages, f"{IDENTITY}/{_verb}", _action, "proposals.identity", in_address=["file"])
 
 
 BLUEPRINTS = (proposal_pages, pain_pages)

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.base import MAX_CURSOR_CHARS, decode_cursor
-from web.admin.frame import asked
+from web.admin.frame import parameter
 
 T = TypeVar("T")
 #: PostgreSQL's ``integer`` and ``bigint``.
@@ -22,7 +22,7 @@ MAX_BIGINT = 2**63 - 1
 
 def whole(name: str, most: int = MAX_INTEGER, least: int = 1) -> int | None:
     """A whole number, or None."""
-    text = asked(name)
+    text = parameter(name)
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most):
@@ -31,7 +31,7 @@ def whole(name: str, most: int = MAX_INTEGER, least: int = 1) -> int | None:
 
 
 def decimal(name: str, least: float, most: float) -> float | None:
-    text = asked(name, 40)
+    text = parameter(name, 40)
     if text is None:
         return None
     try:
@@ -44,7 +44,7 @@ def decimal(name: str, least: float, most: float) -> float | None:
 
 
 def choice(name: str, allowed: Sequence[str]) -> str | None:
-    value = asked(name)
+    value = parameter(name)
     if value is not None and value not in allowed:
         abort(400, f"{name}: must be one of {', '.join(allowed)}.")
     return value
@@ -52,15 +52,15 @@ def choice(name: str, allowed: Sequence[str]) -> str | None:
 
 def choices(name: str, allowed: Sequence[str]) -> list[str]:
     """All values given under one name, in the order of those allowed."""
-    given = {value for value in request.args.getlist(name) if value}
-    if given - set(allowed):
+    selected = {value for value in request.args.getlist(name) if value}
+    if selected - set(allowed):
         abort(400, f"{name}: must be among {', '.join(allowed)}.")
-    return [value for value in allowed if value in given]
+    return [value for value in allowed if value in selected]
 
 
 def moment(name: str, *, end: bool = False) -> datetime | None:
     """A day (its beginning, with ``end`` that of the next one) or a time, UTC unless it says."""
-    text = asked(name, 40)
+    text = parameter(name, 40)
     if text is None:
         return None
     try:
@@ -72,14 +72,14 @@ def moment(name: str, *, end: bool = False) -> datetime | None:
 
 
 def identifier(name: str) -> UUID | None:
-    text = asked(name, 40)
+    text = parameter(name, 40)
     try:
         return UUID(text) if text else None
     except ValueError:
         abort(400, f"{name}: must be an id.")
 
 
-def given(names: Sequence[str]) -> dict[str, str]:
+def parameters(names: Sequence[str]) -> dict[str, str]:
     """Those parameters that the address has, as they stand there."""
     return {name: value for name in names if (value := request.args.get(name))}
 
@@ -87,6 +87,6 @@ def given(names: Sequence[str]) -> dict[str, str]:
 def place(form: TypeAdapter[T]) -> T | None:
     """Where the page before ended in a list."""
     try:
-        return decode_cursor(asked("cursor", MAX_CURSOR_CHARS), form)
+        return decode_cursor(parameter("cursor", MAX_CURSOR_CHARS), form)
     except InvalidRequest as error:
         abort(400, str(error))

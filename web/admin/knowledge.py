@@ -21,14 +21,14 @@ from jiyi.text.splitting import MOST_SIZE, OVERLAP, SIZE
 from models.db.rows import MAX_LISTED_CHARS, MAX_WORDS_CHARS
 from models.memory import agents
 from models.tiers import actions, digests, knowledge, quarantine_reads
-from models.tiers.actions import Draft
-from models.tiers.knowledge import Demoted, WantedKnowledge
+from models.tiers.actions import PromotionDraft
+from models.tiers.knowledge import Demoted, KnowledgeFilters
 from models.tiers.quarantine import sentence
-from models.tiers.quarantine_reads import Entry, State, WantedEntries
+from models.tiers.quarantine_reads import EntryFilters, EntryPreview, State
 from web.accounts.identity import need
 from web.admin import frame, inputs
-from web.admin.acting import Part, form, ids_of, perform
-from web.admin.frame import Page, asked
+from web.admin.acting import PagePart, form, ids_of, perform
+from web.admin.frame import MenuPage, parameter
 from web.admin.pages import Context, Pages, listed, reads_database, redirect_to
 from web.show import age, translated
 
@@ -91,7 +91,7 @@ WORDS: dict[str, dict[str, LazyString]] = {
 REASONS = WORDS["reason_name"]
 
 
-def why(entry: Entry) -> str:
+def why(entry: EntryPreview) -> str:
     """Why an entry did not become working memory; empty where it did, or where the reason is unknown here."""
     return translated(sentence(entry.rejected_reason, entry.rejected_details))
 
@@ -100,7 +100,9 @@ def time_left(until: datetime | None) -> str:
     return age(None if until is None else max(0.0, (until - datetime.now(UTC)).total_seconds()))
 
 
-quarantine_pages = Pages("quarantine", __name__, Page("tiers", lazy_gettext("Quarantine"), "quarantine.page"))
+quarantine_pages = Pages(
+    "quarantine", __name__, MenuPage("tiers", lazy_gettext("Quarantine"), "quarantine.page")
+)
 quarantine_pages.add_app_template_filter(why, "why_rejected")
 quarantine_pages.add_app_template_filter(time_left, "time_left")
 for _filter, _words in WORDS.items():
@@ -122,10 +124,10 @@ ENTRY_FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least",
 )
 def entries_page(connection: Connection, group: str) -> Context:
     entries = quarantine_reads.entries(
-        connection, group, _wanted_entries(), inputs.place(BY_TIME), ENTRIES_PER_PAGE + 1
+        connection, group, _entry_filters(), inputs.place(BY_TIME), ENTRIES_PER_PAGE + 1
     )
     return {
-        "filters": inputs.given(ENTRY_FILTERS),
+        "filters": inputs.parameters(ENTRY_FILTERS),
         **listed("entries", entries, ENTRIES_PER_PAGE, "created_at", "entry_id"),
         **_offered(connection, group),
     }
@@ -151,7 +153,7 @@ form(
     quarantine_pages,
     "/quarantine/delete",
     actions.delete,
-    Part("_quarantine.html", entries_page),
+    PagePart("_quarantine.html", entries_page),
     check=_chosen,
 )
 form(quarantine_pages, "/quarantine/<uuid:entry_id>/check", actions.check, "quarantine.one")
@@ -167,22 +169,22 @@ def _offered(connection: Connection, group: str) -> dict[str, list[str]]:
     }
 
 
-def _wanted_entries() -> WantedEntries:
+def _entry_filters() -> EntryFilters:
     state = inputs.choice("state", STATES)
-    return WantedEntries(
-        words=asked("q", MAX_WORDS_CHARS) or "",
+    return EntryFilters(
+        words=parameter("q", MAX_WORDS_CHARS) or "",
         state=state,  # type: ignore[arg-type]
-        reason=asked("reason", 40),
-        session_id=asked("session"),
-        node_id=asked("node"),
-        agent_id=asked("agent"),
+        reason=parameter("reason", 40),
+        session_id=parameter("session"),
+        node_id=parameter("node"),
+        agent_id=parameter("agent"),
         at_least=inputs.decimal("at_least", 0, 1),
         below=inputs.decimal("below", 0, 1),
         unscored=inputs.choice("unscored", ("1",)) is not None,
     )
 
 
-digest_pages = Pages("digests", __name__, Page("tiers", lazy_gettext("Digests"), "digests.page"))
+digest_pages = Pages("digests", __name__, MenuPage("tiers", lazy_gettext("Digests"), "digests.page"))
 
 DIGESTS_PER_PAGE = 20
 #: Entries of a cluster that its page shows: the most central ones.
@@ -206,16 +208,16 @@ def digests_page(connection: Connection, group: str) -> Context:
 
 
 @digest_pages.page(
-    "/digests/<uuid:digest_id>", "digest.html", "one", NO_DIGEST, shown=ENTRIES_SHOWN, most=MAX_IDS
+    "/digests/<uuid:digest_id>", "digest.html", "one", NO_DIGEST, entries_shown=ENTRIES_SHOWN, most=MAX_IDS
 )
 def digest_page(connection: Connection, group: str, digest_id: UUID) -> Context | None:
     rows = digests.listed(connection, group, digest_id)
     if not rows:
         return None
-    shown = list(
+    entry_ids = list(
         dict.fromkeys(entry_id for item in rows[0].items for entry_id in item.entry_ids[:ENTRIES_SHOWN])
     )
-    entries = quarantine_reads.some_entries(connection, group, shown, MAX_LISTED_CHARS)
+    entries = quarantine_reads.some_entries(connection, group, entry_ids, MAX_LISTED_CHARS)
     return {"digest": rows[0], "entries": {entry.entry_id: entry for entry in entries}}
 
 
@@ -283,16 +285,16 @@ def promote() -> str:
     if body is None:
         abort(400, _("Choose entries, or write what is to be known."))
     template = "_promoted.html" if frame.wants_fragment() else "promoted.html"
-    return render_template(template, group=frame.group(), done=perform(actions.promote, body))
+    return render_template(template, group=frame.group(), result=perform(actions.promote, body))
 
 
-def _sent(connection: Connection) -> Draft:
+def _sent(connection: Connection) -> PromotionDraft:
     """The draft in the form; the texts of its entries are read from the database."""
     entries = actions.entries_of(
         connection, frame.group(), ids_of(request.form.getlist("entry"), "entry", MAX_IDS)
     )
     text, form = request.form.get("text", "").replace("\r\n", "\n"), request.form
-    return Draft(
+    return PromotionDraft(
         entries,
         text,
         form.get("kind") or "statement",
@@ -301,7 +303,7 @@ def _sent(connection: Connection) -> Draft:
     )
 
 
-knowledge_pages = Pages("knowledge", __name__, Page("tiers", lazy_gettext("Knowledge"), "knowledge.page"))
+knowledge_pages = Pages("knowledge", __name__, MenuPage("tiers", lazy_gettext("Knowledge"), "knowledge.page"))
 
 PIECES_PER_PAGE = 30
 DEMOTED: tuple[Demoted, ...] = get_args(Demoted)
@@ -315,9 +317,9 @@ NO_PIECE = lazy_gettext("The group “%(group)s” has no knowledge %(id)s.")
 
 @knowledge_pages.page("/knowledge", "knowledge.html", rows="_knowledge.html", kinds=PIECE_KINDS)
 def pieces_page(connection: Connection, group: str) -> Context:
-    pieces = knowledge.pieces(connection, group, _wanted_pieces(), inputs.place(BY_TIME), PIECES_PER_PAGE + 1)
+    pieces = knowledge.pieces(connection, group, _piece_filters(), inputs.place(BY_TIME), PIECES_PER_PAGE + 1)
     return {
-        "filters": inputs.given(PIECE_FILTERS),
+        "filters": inputs.parameters(PIECE_FILTERS),
         **listed("pieces", pieces, PIECES_PER_PAGE, "promoted_at", "knowledge_id"),
         "agents": knowledge.agents_with_knowledge(connection, group),
     }
@@ -333,30 +335,30 @@ def piece_page(connection: Connection, group: str, knowledge_id: UUID) -> Contex
     return {"piece": piece, "sources": sources, "history": history, "replaces": piece.replaces}
 
 
-def _edited(known: Context) -> str:
+def _edited(values: Context) -> str:
     became, changed = (
-        known["knowledge_id"],
-        known["knowledge_id"] != (request.view_args or {}).get("knowledge_id"),
+        values["knowledge_id"],
+        values["knowledge_id"] != (request.view_args or {}).get("knowledge_id"),
     )
     return url_for(
         "knowledge.one", knowledge_id=became, group=frame.group(), done="edited" if changed else None
     )
 
 
-def _demoted(known: Context) -> str:
-    return url_for("knowledge.one", knowledge_id=known["knowledge_id"], group=frame.group(), done="demoted")
+def _demoted(values: Context) -> str:
+    return url_for("knowledge.one", knowledge_id=values["knowledge_id"], group=frame.group(), done="demoted")
 
 
 form(knowledge_pages, "/knowledge/<uuid:knowledge_id>/edit", actions.edit, _edited)
 form(knowledge_pages, "/knowledge/<uuid:knowledge_id>/demote", actions.demote, _demoted)
 
 
-def _wanted_pieces() -> WantedKnowledge:
+def _piece_filters() -> KnowledgeFilters:
     whose = inputs.choice("whose", (OF_GROUP,))
-    return WantedKnowledge(
-        words=asked("q", MAX_WORDS_CHARS) or "",
+    return KnowledgeFilters(
+        words=parameter("q", MAX_WORDS_CHARS) or "",
         kind=inputs.choice("kind", PIECE_KINDS),
-        agent_id="" if whose else asked("agent"),
-        session_id=asked("session"),
+        agent_id="" if whose else parameter("agent"),
+        session_id=parameter("session"),
         demoted=inputs.choice("demoted", DEMOTED) or "without",  # type: ignore[arg-type]
     )

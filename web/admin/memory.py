@@ -35,11 +35,11 @@ from models.memory.reads import MAX_WORDS_CHARS, MemoryFilter, search
 from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import form, ids_of, perform
-from web.admin.frame import Page, asked
+from web.admin.frame import MenuPage, parameter
 from web.admin.pages import NO_AGENT, Context, Pages, listed, reads_database
 from web.answers import answer
 
-memory_pages = Pages("memories", __name__, Page("memories", lazy_gettext("Memories"), "memories.index"))
+memory_pages = Pages("memories", __name__, MenuPage("memories", lazy_gettext("Memories"), "memories.index"))
 memory_pages.add_app_template_filter(keywords.pieces, "pieces")
 
 MEMORIES_PER_PAGE = 30
@@ -71,14 +71,14 @@ def rows() -> str:
 @memory_pages.get("/memories/kinds")
 def kinds() -> str:
     """The number of matches of each kind, returned after the page, since all are counted."""
-    group, wanted = frame.group(), _wanted()
-    counts = attempt(lambda: from_database(lambda c: memory_reads.kind_counts(c, group, wanted)))
-    known = {"counts": counts.value, "why_unknown": counts.reason}
-    return render_template("_kinds.html", group=group, filters=_filters(), **known)
+    group, memory_filter = frame.group(), _memory_filter()
+    counts = attempt(lambda: from_database(lambda c: memory_reads.kind_counts(c, group, memory_filter)))
+    result = {"counts": counts.value, "why_unknown": counts.reason}
+    return render_template("_kinds.html", group=group, filters=_filters(), **result)
 
 
-def _added(told: Context) -> str:
-    return url_for("memories.node", group=frame.group(), node_id=told["id"])
+def _added(values: Context) -> str:
+    return url_for("memories.node", group=frame.group(), node_id=values["id"])
 
 
 #: Sent again it adds another one, unless the agent remembers each content once.
@@ -87,40 +87,40 @@ form(memory_pages, "/memories/add", add_memory, _added)
 
 def _matches() -> Context:
     """One page of the search, which may take too long."""
-    group, wanted = frame.group(), _wanted()
-    before = inputs.place(BY_TIME) if wanted.agent_id is None else inputs.place(BY_NUMBER)
+    group, memory_filter = frame.group(), _memory_filter()
+    before = inputs.place(BY_TIME) if memory_filter.agent_id is None else inputs.place(BY_NUMBER)
     reading = attempt(
-        lambda: from_database(lambda c: search(c, group, wanted, before, MEMORIES_PER_PAGE + 1))
+        lambda: from_database(lambda c: search(c, group, memory_filter, before, MEMORIES_PER_PAGE + 1))
     )
-    place = ("created_at", "node_id") if wanted.agent_id is None else ("node_count",)
-    shown: Context = {"nodes": None, "cursor": None, "next": None}
+    place = ("created_at", "node_id") if memory_filter.agent_id is None else ("node_count",)
+    page: Context = {"nodes": None, "cursor": None, "next": None}
     if reading.value is not None:
-        shown = listed("nodes", reading.value, MEMORIES_PER_PAGE, *place)
-    return {**shown, "why_unknown": reading.reason or None, "filters": _filters()}
+        page = listed("nodes", reading.value, MEMORIES_PER_PAGE, *place)
+    return {**page, "why_unknown": reading.reason or None, "filters": _filters()}
 
 
 def _filters() -> Context:
     """As an address has them."""
     several = {"type": inputs.choices("type", NODE_TYPES), "kind": inputs.choices("kind", ALL_KINDS)}
-    return {**inputs.given(FILTERS), **{name: values for name, values in several.items() if values}}
+    return {**inputs.parameters(FILTERS), **{name: values for name, values in several.items() if values}}
 
 
-def _wanted() -> MemoryFilter:
+def _memory_filter() -> MemoryFilter:
     archived = inputs.choice("archived", ARCHIVED)
     return MemoryFilter(
-        words=asked("q", MAX_WORDS_CHARS) or "",
-        agent_id=asked("agent"),
+        words=parameter("q", MAX_WORDS_CHARS) or "",
+        agent_id=parameter("agent"),
         types=inputs.choices("type", NODE_TYPES),
         kinds=inputs.choices("kind", ALL_KINDS),
         origins=[origin] if (origin := inputs.choice("origin", ORIGINS)) else (),
-        session_id=asked("session"),
-        from_user=None if (user := asked("user")) is None else composed(user),
+        session_id=parameter("session"),
+        from_user=None if (user := parameter("user")) is None else composed(user),
         created_after=inputs.moment("from"),
         created_before=inputs.moment("to", end=True),
         importance=inputs.decimal("importance", 0, 10),
-        keywords=[keyword] if (keyword := asked("keyword")) else (),
+        keywords=[keyword] if (keyword := parameter("keyword")) else (),
         archived=archived if archived in ("with", "only") else "without",  # type: ignore[arg-type]
-        superseded=asked("superseded") is not None,
+        superseded=parameter("superseded") is not None,
         without_vector=inputs.choice("vector", ("without",)) is not None,
     )
 
@@ -153,7 +153,7 @@ def chosen_ids() -> list[UUID]:
 
 def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) -> Response:
     """All pages of a list as a file, of the agent that the address names or of all."""
-    agent = asked("agent")
+    agent = parameter("agent")
 
     def gathered(cursor: str | None) -> Any:
         return perform(action, query(agent_id=agent, cursor=cursor, limit=EXPORTED_AT_ONCE))
@@ -184,23 +184,23 @@ NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session
     "/sessions/<name:group>/<name:agent>/<name:session>", "session.html", "session", NO_SESSION
 )
 def session_page(connection: Connection, group: str, agent: str, session: str) -> Context | None:
-    wanted = MemoryFilter(agent_id=agent, session_id=session, archived="with")
+    memory_filter = MemoryFilter(agent_id=agent, session_id=session, archived="with")
     before = inputs.place(BY_NUMBER)
-    nodes = search(connection, group, wanted, before, TURNS_PER_PAGE + 1)
+    nodes = search(connection, group, memory_filter, before, TURNS_PER_PAGE + 1)
     if not nodes and before is None:
         return None
-    found = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
+    page = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
     numbers = {node.node_id: node.node_count for node in nodes if node.kind == "session"}
     judged = entries.judgements(connection, group, numbers)
     remembered = entries.remembered_of(connection, (group, agent), numbers)
-    said = {node.node_id: node.description for node in nodes}
-    before_answers = entries.injections_for(connection, (group, agent), session, said)
+    texts = {node.node_id: node.description for node in nodes}
+    before_answers = entries.injections_for(connection, (group, agent), session, texts)
     turns = [
         {**_turn(turn, judged, remembered), "injection": before_answers.get(turn.node_id)}
-        for turn in reversed(found["turns"])
+        for turn in reversed(page["turns"])
     ]
     injected = _injected(connection, group, before_answers.values())
-    where = {"agent_id": agent, "session_id": session, "older": found["next"], "cursor": found["cursor"]}
+    where = {"agent_id": agent, "session_id": session, "older": page["next"], "cursor": page["cursor"]}
     return {**where, "turns": turns, "injected": injected}
 
 
@@ -208,8 +208,8 @@ def _turn(memory: Memory, judged: Mapping[UUID, bool], remembered: Mapping[UUID,
     """A memory, who speaks, what was remembered of it, and whether somebody judged it worth that."""
     speaker = memory.subject if memory.kind == "session" else None
     of_it = [fact.model_dump(exclude={"filling"}) for fact in remembered.get(memory.node_id, ())]
-    told = {"speaker": speaker, "judged": judged.get(memory.node_id), "remembered": of_it}
-    return {**memory.model_dump(), **told}
+    details = {"speaker": speaker, "judged": judged.get(memory.node_id), "remembered": of_it}
+    return {**memory.model_dump(), **details}
 
 
 def _injected(connection: Connection, group: str, injections: Iterable[InjectionRow]) -> dict[str, Memory]:
@@ -219,10 +219,10 @@ def _injected(connection: Connection, group: str, injections: Iterable[Injection
     return {str(memory.node_id): memory for memory in memories}
 
 
-def _turn_address(shown: Context) -> str:
+def _turn_address(values: Context) -> str:
     """The same page of the session, at the turn that was judged."""
-    place = {name: shown.get(name) or None for name in ("group", "agent", "session", "cursor")}
-    return url_for("memories.session", **place, _anchor=f"t{shown['node_id']}")
+    place = {name: values.get(name) or None for name in ("group", "agent", "session", "cursor")}
+    return url_for("memories.session", **place, _anchor=f"t{values['node_id']}")
 
 
 JUDGE = "/sessions/<name:group>/<name:agent>/<name:session>/<uuid:node_id>/judge"
@@ -241,15 +241,15 @@ def mistakes() -> Response:
     return _file(list_mistakes, OfAgents, "changes")
 
 
-event_pages = Pages("events", __name__, Page("memories", lazy_gettext("Events"), "events.page"))
+event_pages = Pages("events", __name__, MenuPage("memories", lazy_gettext("Events"), "events.page"))
 
 EVENTS_PER_PAGE = 50
 #: Most rows that one request for new events returns; when more have arrived, the page says so.
-MOST_NEWS = 100
+MAX_ARRIVALS = 100
 NO_EVENT = lazy_gettext("There is no event %(id)s in the group “%(group)s”.")
 
 
-@event_pages.page("/events", "events.html", most_news=MOST_NEWS)
+@event_pages.page("/events", "events.html", max_arrivals=MAX_ARRIVALS)
 def events_page(group: str) -> Context:
     return _events(group, inputs.place(BY_POSITION), None, EVENTS_PER_PAGE)
 
@@ -260,13 +260,13 @@ def event_rows() -> str:
     after = inputs.whole("after", inputs.MAX_BIGINT, least=0)  # the first position is 1
     before = inputs.place(BY_POSITION)
     group = frame.group()
-    data = _events(group, before, after, EVENTS_PER_PAGE if after is None else MOST_NEWS)
-    return render_template("_events.html", group=group, news=after is not None, **data)
+    data = _events(group, before, after, EVENTS_PER_PAGE if after is None else MAX_ARRIVALS)
+    return render_template("_events.html", group=group, arrived=after is not None, **data)
 
 
 @reads_database
 def _events(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> Context:
-    agent, agents = asked("agent"), stored_agents.agent_names(connection, group)
+    agent, agents = parameter("agent"), stored_agents.agent_names(connection, group)
     events = stored_events.events(connection, group, agent, before=before, after=after, limit=limit + 1)
     return {"agent": agent, "agents": agents, **listed("events", events, limit, "position")}
 
@@ -277,7 +277,7 @@ def event_page(connection: Connection, group: str, event_id: UUID) -> Context | 
     return {"event_id": event_id, **became._asdict()} if became.event or became.letters else None
 
 
-archive_pages = Pages("archive", __name__, Page("memories", lazy_gettext("Archive"), "archive.page"))
+archive_pages = Pages("archive", __name__, MenuPage("memories", lazy_gettext("Archive"), "archive.page"))
 
 ARCHIVED_PER_PAGE = 50
 AGENTS_COUNTED = 100
@@ -286,7 +286,7 @@ WHY_ARCHIVED = ("faded", "expired", "chosen")
 
 @archive_pages.page("/archive", "archive.html", rows="_archive.html", why=WHY_ARCHIVED, most=MAX_RESTORED)
 def archive(connection: Connection, group: str) -> Context:
-    agent, reason = asked("agent"), inputs.choice("reason", WHY_ARCHIVED)
+    agent, reason = parameter("agent"), inputs.choice("reason", WHY_ARCHIVED)
     place: Context = {"before": inputs.place(BY_TIME), "limit": ARCHIVED_PER_PAGE + 1}
     archived = memory_reads.archived(connection, group, agent_id=agent, reason=reason, **place)
     counts = memory_reads.archived_counts(connection, group, AGENTS_COUNTED)
@@ -294,16 +294,16 @@ def archive(connection: Connection, group: str) -> Context:
     return {"agent": agent, "reason": reason, "counts": counts, **nodes}
 
 
-def _restored(known: Context) -> str:
-    back = known.get("back") or None
-    return url_for("archive.page", group=frame.group(), agent=back, restored=known["count"])
+def _restored(values: Context) -> str:
+    back = values.get("back") or None
+    return url_for("archive.page", group=frame.group(), agent=back, restored=values["count"])
 
 
 form(archive_pages, "/archive/<name:group>/restore", restore, _restored, names={"ids": "node_id"})
 
 
 conversation_pages = Pages(
-    "conversations", __name__, Page("conversations", lazy_gettext("Conversations"), "conversations.index")
+    "conversations", __name__, MenuPage("conversations", lazy_gettext("Conversations"), "conversations.index")
 )
 
 AGENTS_PER_PAGE, INJECTIONS_PER_PAGE = 50, 20
@@ -329,11 +329,11 @@ def conversation(connection: Connection, group: str, agent: str) -> Context | No
         return None
     injections = entries.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
     kinds = {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS}
-    told = experiences.shown(connection, group, [row.node_id for row in kinds["experience"]])
+    experience_rows = experiences.shown(connection, group, [row.node_id for row in kinds["experience"]])
     return {
         "agent_id": agent,
         "kinds": kinds,
-        "experiences": {str(row.id): row for row in told},
+        "experiences": {str(row.id): row for row in experience_rows},
         "profile": find_profile(connection, name),
         "changes": entries.superseded(connection, name, CHANGES_SHOWN),
         "injected": _injected(connection, group, injections[:INJECTIONS_PER_PAGE]),

@@ -43,34 +43,34 @@ ADDRESS = "/nodes/<name:group>/<uuid:node_id>"
     "node.html",
     "node",
     NONE,
-    focal=lambda _: frame.asked("focal", MAX_FOCAL),
+    focal=lambda _: frame.parameter("focal", MAX_FOCAL),
     why_address=lambda data: _why_address(data["node"]),
     tree=lambda data: tree(data["reasons"]),
-    graph=lambda data: Graph(data["reasons"], data["resting"] or []),
+    graph=lambda data: EvidenceGraph(data["reasons"], data["resting"] or []),
 )
 def one(group: str, node_id: UUID) -> Context | None:
     """The memory with everything around it; slow parts are requested separately and may fail separately."""
-    stored = _stored(group, node_id)
-    if stored is None:
+    context = _memory_context(group, node_id)
+    if context is None:
         return None
-    of = (group, stored["node"]["agent_id"], node_id)
+    of = (group, context["node"]["agent_id"], node_id)
     resting = attempt(lambda: from_database(lambda c: reads.resting_on(c, *of, MAX_RESTING)))
-    return {**stored, "resting": resting.value, "resting_unknown": resting.reason or None}
+    return {**context, "resting": resting.value, "resting_unknown": resting.reason or None}
 
 
 @memory_pages.page(f"{ADDRESS}/nearest", "_nearest.html", "nearest")
 def nearest(group: str, node_id: UUID) -> Context:
     """Memories with the nearest vectors: thousands are compared, so the page requests them separately."""
-    found = attempt(lambda: from_database(lambda c: reads.nearest(c, group, node_id, NEAREST)))
-    return {"nearest": found.value, "nearest_unknown": found.reason or None}
+    reading = attempt(lambda: from_database(lambda c: reads.nearest(c, group, node_id, NEAREST)))
+    return {"nearest": reading.value, "nearest_unknown": reading.reason or None}
 
 
 @reads_database
-def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None:
+def _memory_context(connection: Connection, group: str, node_id: UUID) -> Context | None:
     node = reads.node(connection, group, node_id)
     if node is None:
         return None
-    said = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
+    utterances = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
     newer = [node.superseded_by] if node.superseded_by else []
     reasons = why_thought(connection, group, node_id, DEPTH, MOST_REASONS)
     evidence = reasons.nodes[node_id].evidence
@@ -79,8 +79,8 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
         "reasons": reasons,
         "evidence": [reasons.nodes[id_] for id_ in evidence if id_ in reasons.nodes],
         "evidence_count": len(evidence),  # with what is not there or not shown
-        "utterances": [{"speaker": str(who), "text": str(what)} for who, what in said[:MAX_UTTERANCES]],
-        "utterance_count": len(said),
+        "utterances": [{"speaker": str(who), "text": str(what)} for who, what in utterances[:MAX_UTTERANCES]],
+        "utterance_count": len(utterances),
         "session": reads.in_session(connection, group, node_id, BESIDE),
         "replaced_by": next(iter(reads.nodes_of(connection, group, newer)), None),
         "replaces": reads.nodes_of(connection, group, node.supersedes),
@@ -90,10 +90,12 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
 
 def _why_address(node: Context) -> str:
     """Where its components for the question that led here are shown."""
-    known = {"group": frame.group(), "node_id": node["node_id"], "agent": node["agent_id"]}
-    asked: dict[str, Any] = dict(request.args.lists())
-    given = {name: asked[name] for name in asked if name.startswith("a.") or name in ("focal", *FILTERS)}
-    return url_for("playground.one", **given | known)
+    subject = {"group": frame.group(), "node_id": node["node_id"], "agent": node["agent_id"]}
+    parameters: dict[str, Any] = dict(request.args.lists())
+    question = {
+        name: parameters[name] for name in parameters if name.startswith("a.") or name in ("focal", *FILTERS)
+    }
+    return url_for("playground.one", **question | subject)
 
 
 form(memory_pages, f"{ADDRESS}/archive", archive.archive, "memories.node")
@@ -116,8 +118,8 @@ def chosen(group: str) -> str:
     need("admin")
     node_ids = chosen_ids()
     nodes = from_database(lambda connection: reads.nodes_of(connection, frame.group(), node_ids))
-    found = perform(preview, node_ids=node_ids, timeout=PREVIEW_TIMEOUT)
-    return render_template("chosen.html", group=group, nodes=nodes, found=found)
+    affected = perform(preview, node_ids=node_ids, timeout=PREVIEW_TIMEOUT)
+    return render_template("chosen.html", group=group, nodes=nodes, affected=affected)
 
 
 form(memory_pages, f"{CHOSEN}/archive", archive.archive, "memories.index", name="archive_chosen", names=IDS)
@@ -138,13 +140,13 @@ LINE_CHARS, LINES = 26, 2
 
 def tree(reasons: Reasons) -> dict[str, object]:
     """The memory with its evidence beneath; what was shown before has nothing beneath it again."""
-    shown: set[UUID] = set()
+    visited: set[UUID] = set()
 
     def branch(node_id: UUID) -> dict[str, object]:
         node = reasons.nodes.get(node_id)
-        if node is None or node_id in shown:
+        if node is None or node_id in visited:
             return {"node_id": node_id, "node": node, "again": node is not None, "beneath": []}
-        shown.add(node_id)
+        visited.add(node_id)
         beneath = [branch(id_) for id_ in node.evidence]
         return {"node_id": node_id, "node": node, "again": False, "beneath": beneath}
 
@@ -163,7 +165,7 @@ class Box:
     here: bool = False
 
 
-class Graph:
+class EvidenceGraph:
     """From left to right: what rests on the memory, the memory, its evidence level by level."""
 
     def __init__(self, reasons: Reasons, resting: Sequence[MemoryBrief]) -> None:
@@ -180,15 +182,15 @@ class Graph:
         return len(self.columns) > 1
 
     def _column(self, place: int, nodes: Sequence[MemoryBrief]) -> Iterator[Box]:
-        shown = nodes if len(nodes) <= MOST_IN_COLUMN + 1 else nodes[:MOST_IN_COLUMN]
-        rows = len(shown) + (len(nodes) > len(shown))
+        visible = nodes if len(nodes) <= MOST_IN_COLUMN + 1 else nodes[:MOST_IN_COLUMN]
+        rows = len(visible) + (len(nodes) > len(visible))
         x = MARGIN + place * (WIDTH + COLUMN_GAP)
         top = (self.height - rows * (HEIGHT + ROW_GAP) + ROW_GAP) // 2
-        for row, node in enumerate(shown):
+        for row, node in enumerate(visible):
             y = top + row * (HEIGHT + ROW_GAP)
             yield Box(x, y, lines(node.description), node, here=node.node_id == self.here)
-        if len(nodes) > len(shown):
-            yield Box(x, top + len(shown) * (HEIGHT + ROW_GAP), [], None, len(nodes) - len(shown))
+        if len(nodes) > len(visible):
+            yield Box(x, top + len(visible) * (HEIGHT + ROW_GAP), [], None, len(nodes) - len(visible))
 
     def _lines(self, reasons: Reasons, resting: Sequence[MemoryBrief]) -> Iterator[dict[str, object]]:
         """A curve from each memory to each that it rests on, as SVG has it."""

@@ -36,12 +36,12 @@ from models.queue import actions as queue_actions
 from models.queue import broker_queues, dead_letters, pending_work
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
-from web.admin.acting import Part, checked, form, perform
-from web.admin.frame import Page, across_groups, asked
+from web.admin.acting import PagePart, checked, form, perform
+from web.admin.frame import MenuPage, across_groups, parameter
 from web.admin.pages import Context, Pages, listed
 from web.answers import answer, json_answer
 
-overview_pages = Pages("overview", __name__, Page("overview", lazy_gettext("Overview"), "overview.page"))
+overview_pages = Pages("overview", __name__, MenuPage("overview", lazy_gettext("Overview"), "overview.page"))
 
 #: Minutes that can be plotted at most: a day.
 MAX_MINUTES = 1_440
@@ -73,8 +73,8 @@ def series() -> Response:
 def gather(group: str, after: str) -> Context:
     with across_groups():
         data = overview(group, after)
-    told = {name: getattr(data, name) for name in ("as_of", "state", "checks", "access_buffered")}
-    return {**told, "group": group, **vars(data.queues), **vars(data.stored)}
+    fields = {name: getattr(data, name) for name in ("as_of", "state", "checks", "access_buffered")}
+    return {**fields, "group": group, **vars(data.queues), **vars(data.stored)}
 
 
 #: Two lines of a plot: each a path into what :func:`models.operations.rates.series` gives, and its name.
@@ -109,7 +109,7 @@ def spans() -> list[tuple[int, str]]:
 
 
 queue_pages = Pages(
-    "queues", __name__, Page("queues", lazy_gettext("Queues"), "queues.page", "operator", of_service=True)
+    "queues", __name__, MenuPage("queues", lazy_gettext("Queues"), "queues.page", "operator", of_service=True)
 )
 
 
@@ -137,7 +137,9 @@ def queue(queue: str) -> Context | None:
 
 
 worker_pages = Pages(
-    "workers", __name__, Page("queues", lazy_gettext("Workers"), "workers.page", "operator", of_service=True)
+    "workers",
+    __name__,
+    MenuPage("queues", lazy_gettext("Workers"), "workers.page", "operator", of_service=True),
 )
 
 
@@ -150,7 +152,7 @@ def workers() -> Context:
 MODE = "/workers/<name:worker>/<any(running, paused, draining, stopped):mode>"
 form(worker_pages, MODE, worker_actions.set_worker_mode, "workers.page", name="change")
 
-work_pages = Pages("work", __name__, Page("queues", lazy_gettext("Pending work"), "work.page"))
+work_pages = Pages("work", __name__, MenuPage("queues", lazy_gettext("Pending work"), "work.page"))
 
 PER_PAGE = 50
 
@@ -173,7 +175,7 @@ def _of_all(fields: Context) -> Context:
     return {**fields, "all_groups": who().may("operator")}
 
 
-ROWS = Part("_work_rows.html", work_of_kind)
+ROWS = PagePart("_work_rows.html", work_of_kind)
 form(work_pages, "/work/<name:kind>/retry", queue_actions.retry_work, ROWS, check=_of_all)
 
 
@@ -182,7 +184,7 @@ def _only(group: str) -> str | None:
     return None if who().may("operator") else group
 
 
-letter_pages = Pages("letters", __name__, Page("queues", lazy_gettext("Dead letters"), "letters.page"))
+letter_pages = Pages("letters", __name__, MenuPage("queues", lazy_gettext("Dead letters"), "letters.page"))
 
 STATES: tuple[LetterState, ...] = get_args(LetterState)
 #: Characters of a search in the reasons.
@@ -192,17 +194,17 @@ MAX_WORDS = 200
 @letter_pages.page("/dead", "letters.html", rows="_letters.html", states=STATES, across_groups=True)
 def letters(connection: Connection, group: str) -> Context:
     """A page of dead letters; after a decision about some, the first page."""
-    cursor = asked("cursor") if request.method == "GET" else None
-    asked_for = {"kind": asked("kind", 100), "words": asked("words", MAX_WORDS)}
+    cursor = parameter("cursor") if request.method == "GET" else None
+    criteria = {"kind": parameter("kind", 100), "words": parameter("words", MAX_WORDS)}
     state = inputs.choice("state", STATES) or "open"
-    wanted = LettersRequest(state=state, cursor=cursor, limit=PER_PAGE, **asked_for)
-    filters = {"group": group, "state": state, **asked_for}
+    query = LettersRequest(state=state, cursor=cursor, limit=PER_PAGE, **criteria)
+    filters = {"group": group, "state": state, **criteria}
     return {
         **filters,
         "filters": filters,
         "open": numbers.open_letters(connection, group),
         "kinds": dead_letters.kinds(connection, group),
-        **listed("letters", dead_letters.letters(connection, group, wanted), PER_PAGE, "letter_id"),
+        **listed("letters", dead_letters.letters(connection, group, query), PER_PAGE, "letter_id"),
         "cursor": cursor,
     }
 
@@ -219,13 +221,15 @@ def _chosen(fields: Context) -> Context:
     return fields
 
 
-LETTERS = Part("_letters.html", letters, {"most": MAX_RESOLVED})
+LETTERS = PagePart("_letters.html", letters, {"most": MAX_RESOLVED})
 ALL_OF = {"kind": "all_of"}
 form(letter_pages, "/dead/resolve", queue_actions.resolve_letters, LETTERS, names=ALL_OF, check=_chosen)
 
 
 job_pages = Pages(
-    "schedules", __name__, Page("jobs", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True)
+    "schedules",
+    __name__,
+    MenuPage("jobs", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True),
 )
 
 
@@ -235,15 +239,15 @@ def jobs(connection: Connection) -> Context:
     return {"jobs": [_job(row, now) for row in numbers.job_states(connection, get_settings(), now)]}
 
 
-form(job_pages, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"))
+form(job_pages, "/schedules/<name:job>/run", actions.run_job, PagePart("_run.html"))
 
 
 @job_pages.get("/schedules/<name:job>/run")
 def progress(job: str) -> str:
     """How far the run is that was begun at ``slot``; asked again until it has ended."""
-    wanted = checked(TickRequest, job=job, slot=request.args.get("slot", ""))
-    done = perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot)
-    return render_template("_run.html", done=done)
+    tick_request = checked(TickRequest, job=job, slot=request.args.get("slot", ""))
+    tick = perform(actions.get_tick, tick_request) or Tick(job=job, slot=tick_request.slot)
+    return render_template("_run.html", result=tick)
 
 
 def _job(row: JobState, now: datetime) -> Context:
@@ -254,7 +258,7 @@ def _job(row: JobState, now: datetime) -> Context:
     return {**dict(row), **words, "in_seconds": in_seconds}
 
 
-llm_pages = Pages("llm_use", __name__, Page("jobs", lazy_gettext("Cost of LLMs"), "llm_use.page"))
+llm_pages = Pages("llm_use", __name__, MenuPage("jobs", lazy_gettext("Cost of LLMs"), "llm_use.page"))
 
 DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
 
@@ -267,14 +271,14 @@ def llm_use(connection: Connection, group: str) -> Context:
     first = datetime.now(UTC).date() - timedelta(days=days - 1)
     rows = numbers.usage_by(connection, None if by == "group" else group, first, by)
     total = {"key": "", **{name: sum(row[name] for row in rows) for name in numbers.COUNTED}}
-    known = {"llm": get_settings().llm, "left": _left_to_rules(), "budgets": budgets.of(connection, group)}
-    return {"days": days, "by": by, "rows": rows, "total": total, **known}
+    context = {"llm": get_settings().llm, "left": _left_to_rules(), "budgets": budgets.of(connection, group)}
+    return {"days": days, "by": by, "rows": rows, "total": total, **context}
 
 
 def _left_to_rules() -> list[PromptByRules]:
     """Prompts that the LLM in use is not asked."""
     settings = get_settings()
     try:
-        return [] if settings.llm == RULES else verdict(llm_endpoint(settings)).left()
+        return [] if settings.llm == RULES else verdict(llm_endpoint(settings)).prompts_by_rules()
     except SettingsError:
         return []

@@ -41,7 +41,7 @@ NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(gro
 class Pages(Blueprint):
     """Routes of pages, and their tabs in the menu; what the first one needs is needed for every route."""
 
-    def __init__(self, name: str, import_name: str, *entries: frame.Page) -> None:
+    def __init__(self, name: str, import_name: str, *entries: frame.MenuPage) -> None:
         super().__init__(name, import_name)
         self.entries = entries
 
@@ -57,7 +57,7 @@ class Pages(Blueprint):
         every: int | None = None,
         across_groups: bool = False,
         late: bool = False,
-        **shown: Any,
+        **extras: Any,
     ) -> Callable[[Gather], Callable[..., Context]]:
         """Make a function that gathers data a page; its JSON form is ``<name>_json``, at ``<path>.json``.
 
@@ -77,31 +77,35 @@ class Pages(Blueprint):
             across_groups: an operator sees those of all groups.
             late: they take long, so the page comes first and then asks for what is on it; ``?whole`` gives
                 it at once.
-            shown: what else the template gets; a function is called with the data.
+            extras: what else the template gets; a function is called with the data.
         """
 
         def register(gather: Gather) -> Callable[..., Context]:
-            taken = signature(gather).parameters
-            ask = reads_database(gather) if "connection" in taken else gather
+            parameters = signature(gather).parameters
+            ask = reads_database(gather) if "connection" in parameters else gather
 
             @wraps(gather)
             def data(**parts: Any) -> Context:
                 frame.storable(*(part for part in parts.values() if isinstance(part, str)))
                 group = frame.group()
-                given = {name: value for name, value in {"group": group, **parts}.items() if name in taken}
+                arguments = {
+                    name: value for name, value in {"group": group, **parts}.items() if name in parameters
+                }
                 with frame.across_groups() if across_groups else nullcontext():
-                    gathered = ask(**given)
+                    gathered = ask(**arguments)
                 if gathered is None:
                     abort(404, str(missing) % {"group": group, "id": list(parts.values())[-1], **parts})
                 return {"group": group, **gathered}
 
             def whole(**parts: Any) -> Response:
                 if late and not (wants_json() or frame.wants_fragment() or "whole" in request.args):
-                    asked = request.args.to_dict(flat=False) | parts | {"group": frame.group(), "whole": 1}
-                    here = url_for(str(request.endpoint), **asked)
+                    query = request.args.to_dict(flat=False) | parts | {"group": frame.group(), "whole": 1}
+                    here = url_for(str(request.endpoint), **query)
                     return answer("late.html", data={"group": frame.group(), "address": here})
                 gathered = data(**parts)
-                besides = {key: value(gathered) if callable(value) else value for key, value in shown.items()}
+                besides = {
+                    key: value(gathered) if callable(value) else value for key, value in extras.items()
+                }
                 return answer(template, data=gathered, every=every, **besides)
 
             self.add_url_rule(path, name, whole)
@@ -119,7 +123,7 @@ def reads_database(question: Callable[..., T]) -> Callable[..., T]:
     """Ask in a short read-only transaction. Raises ``Unanswered``; 400 or 404 for what cannot be asked."""
 
     @wraps(question)
-    def asked(*args: Any, **parts: Any) -> T:
+    def in_transaction(*args: Any, **parts: Any) -> T:
         def read(connection: Connection) -> T:
             try:
                 return question(connection, *args, **parts)
@@ -128,14 +132,14 @@ def reads_database(question: Callable[..., T]) -> Callable[..., T]:
 
         return from_database(read)
 
-    return asked
+    return in_transaction
 
 
 def listed(name: str, fetched: Sequence[Any], size: int, *place: str) -> Context:
     """One page of rows, of which one too many was asked for, under a name; ``next`` is the following page's
     cursor, None if there is none: what the last row has in the fields of ``place``. ``cursor`` is this one's.
     """
-    page: Context = {name: list(fetched[:size]), "cursor": frame.asked("cursor"), "next": None}
+    page: Context = {name: list(fetched[:size]), "cursor": frame.parameter("cursor"), "next": None}
     if len(fetched) > size:
         last = [getattr(fetched[size - 1], field) for field in place]
         page["next"] = encode_cursor(last[0] if len(last) == 1 else last)

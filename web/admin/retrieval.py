@@ -25,19 +25,19 @@ from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
 from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
-from models.db.bounded_reads import Reading, attempt, from_database, source
+from models.db.bounded_reads import SourceReading, attempt, from_database, source
 from models.memory.agents import agent_names, agent_row
 from models.memory.filters import sentences
 from models.retrieval import records
 from web.actions import caller
 from web.admin import frame, inputs
 from web.admin.acting import perform
-from web.admin.frame import Page, asked
+from web.admin.frame import MenuPage, parameter
 from web.admin.pages import Context, Pages, listed
 from web.show import translated
 
 playground_pages = Pages(
-    "playground", __name__, Page("retrieval", lazy_gettext("Retrieval"), "playground.page")
+    "playground", __name__, MenuPage("retrieval", lazy_gettext("Retrieval"), "playground.page")
 )
 playground_pages.add_app_template_filter(lambda value: f"{value:g}", "setting")
 
@@ -77,16 +77,18 @@ FILTERS = (
     most_shown=MOST_SHOWN,
 )
 def answered(group: str) -> Context:
-    agent, focal = asked("agent"), asked("focal", 100_000) or ""
-    known = attempt(lambda: from_database(lambda connection: _known(connection, group, agent)))
-    agents, agent, settings = known.value or ([], agent, None)
+    agent, focal = parameter("agent"), parameter("focal", 100_000) or ""
+    reading = attempt(
+        lambda: from_database(lambda connection: _agents_and_settings(connection, group, agent))
+    )
+    agents, agent, settings = reading.value or ([], agent, None)
     defaults = _defaults(settings)
-    sides = {side: {**defaults, **_given(side, defaults)} for side in SIDES}
-    compare = asked("compare") is not None
+    sides = {side: {**defaults, **_own_settings(side, defaults)} for side in SIDES}
+    compare = parameter("compare") is not None
     if compare and not any(name.startswith("b.") for name in request.args):
         sides["b"] = sides["a"] | {"relevance": OTHER_RELEVANCE[sides["a"]["relevance"]]}
-    wanted = {side: _asked_for(sides[side], defaults) for side in (SIDES if compare else SIDES[:1])}
-    answers = _ask(group, agent, focal, wanted) if agent and focal.strip() else {}
+    requests = {side: _request_settings(sides[side], defaults) for side in (SIDES if compare else SIDES[:1])}
+    answers = _ask(group, agent, focal, requests) if agent and focal.strip() else {}
     lists = {side: ranking(side_answer, side, sides[side]) for side, side_answer in answers.items()}
     compared(lists)
     for side, ranked in lists.items():  # for the memories' own pages, which show the components again
@@ -96,7 +98,7 @@ def answered(group: str) -> Context:
     of_agent = {"agents": agents, "agent": agent, "known": settings is not None, "defaults": defaults}
     of_question = {"focal": focal, "filters": _filters(), "compare": compare, "sides": sides}
     address = _address(agent, focal, compare, sides, defaults)
-    return {**of_agent, **of_question, "unknown": known.reason or None, "found": lists, "address": address}
+    return {**of_agent, **of_question, "unknown": reading.reason or None, "found": lists, "address": address}
 
 
 @playground_pages.get("/playground/answer")
@@ -110,7 +112,7 @@ def found() -> Response:
     )
 
 
-def _known(
+def _agents_and_settings(
     connection: Connection, group: str, agent: str | None
 ) -> tuple[list[str], str | None, Context | None]:
     """The agents to choose from, the one chosen or the first, and its settings."""
@@ -127,9 +129,9 @@ def _defaults(settings: Context | None) -> Context:
     return {name: (own | usual)[name] for name in OF_A_SIDE}
 
 
-def _given(side: str, defaults: Context) -> Context:
+def _own_settings(side: str, defaults: Context) -> Context:
     """What the address says of one side. Negative weights come from an agent only."""
-    given = {
+    values = {
         "mode": inputs.choice(f"{side}.mode", MODES),
         "relevance": inputs.choice(f"{side}.relevance", RELEVANCES),
         **{name: inputs.decimal(f"{side}.{name}", min(0, defaults[name]), 100) for name in WEIGHTS},
@@ -137,21 +139,21 @@ def _given(side: str, defaults: Context) -> Context:
         "top_k": inputs.whole(f"{side}.top_k", MOST_SHOWN),
         "diversity": inputs.decimal(f"{side}.diversity", 0, 1),
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _asked_for(settings: Context, defaults: Context) -> Context:
+def _request_settings(settings: Context, defaults: Context) -> Context:
     """What a question says of its own: an agent may have weights that no question can have."""
     return {name: value for name, value in settings.items() if name not in WEIGHTS or value != defaults[name]}
 
 
 def _filters() -> Context:
-    given: Context = {**inputs.given(FILTERS)}
+    filters: Context = {**inputs.parameters(FILTERS)}
     several = {"type": NODE_TYPES, "kind": ALL_KINDS, "origin": ORIGINS}
-    return given | {name: inputs.choices(name, all_) for name, all_ in several.items() if name in given}
+    return filters | {name: inputs.choices(name, all_) for name, all_ in several.items() if name in filters}
 
 
-def _ask(group: str, agent: str, focal: str, sides: dict[str, Context]) -> dict[str, Reading[Answer]]:
+def _ask(group: str, agent: str, focal: str, sides: dict[str, Context]) -> dict[str, SourceReading[Answer]]:
     """Both sides at once."""
     begun: dict[str, Callable[[], Answer] | str] = {}
     for side, settings in sides.items():
@@ -160,7 +162,7 @@ def _ask(group: str, agent: str, focal: str, sides: dict[str, Context]) -> dict[
         except ValidationError as error:
             begun[side] = "; ".join(problems_of(error))
     return {
-        side: Reading(None, begun_answer) if isinstance(begun_answer, str) else attempt(begun_answer)
+        side: SourceReading(None, begun_answer) if isinstance(begun_answer, str) else attempt(begun_answer)
         for side, begun_answer in begun.items()
     }
 
@@ -173,15 +175,15 @@ def _request(group: str, agent: str, focal: str, settings: Context) -> Retrieval
         "min_trust": inputs.decimal("min_trust", 0, 1),
         "created_after": inputs.moment("from"),
         "created_before": inputs.moment("to", end=True),
-        "session_id": asked("session"),
-        "keywords": [word for word in [asked("keyword")] if word],
+        "session_id": parameter("session"),
+        "keywords": [word for word in [parameter("keyword")] if word],
         "min_similarity": inputs.decimal("min_similarity", -1, 1),
-        "include_archived": asked("archived") is not None,
-        "include_expired": asked("expired") is not None,
-        "superseded": asked("superseded") is not None,
+        "include_archived": parameter("archived") is not None,
+        "include_expired": parameter("expired") is not None,
+        "superseded": parameter("superseded") is not None,
     }
     times = {name: inputs.moment(name) for name in ("now", "as_of")}
-    whose = {"group_id": group, "agent_id": agent, "user_id": asked("user")}
+    whose = {"group_id": group, "agent_id": agent, "user_id": parameter("user")}
     return RetrievalRequest(queries=[focal], touch=False, **whose, **times, filters=filters, **settings)
 
 
@@ -189,23 +191,23 @@ def _address(
     agent: str | None, focal: str, compare: bool, sides: dict[str, Context], defaults: Context
 ) -> str:
     """This question's address: short, because what is as the agent has it is left out."""
-    given = {"group": frame.group(), "agent": agent or None, "focal": focal or None, **_filters()}
-    given["compare"] = "1" if compare else None
+    parameters = {"group": frame.group(), "agent": agent or None, "focal": focal or None, **_filters()}
+    parameters["compare"] = "1" if compare else None
     for side in SIDES if compare else SIDES[:1]:
-        given |= {
+        parameters |= {
             f"{side}.{name}": sides[side][name] for name in OF_A_SIDE if sides[side][name] != defaults[name]
         }
     if compare:  # said in any case, so that the address does not begin with another one
-        given["b.relevance"] = sides["b"]["relevance"]
-    return url_for("playground.page", **given)
+        parameters["b.relevance"] = sides["b"]["relevance"]
+    return url_for("playground.page", **parameters)
 
 
 @playground_pages.get("/playground/one/<name:group>/<uuid:node_id>")
 def one(group: str, node_id: Any) -> str:
     """The components of one memory for a question that led to it: part of the memory's page."""
-    focal, agent = asked("focal", 100_000) or "", asked("agent") or ""
+    focal, agent = parameter("focal", 100_000) or "", parameter("agent") or ""
     defaults = _defaults(None)
-    settings = {**defaults, **_given("a", defaults), "top_k": limits.MAX_TOP_K}
+    settings = {**defaults, **_own_settings("a", defaults), "top_k": limits.MAX_TOP_K}
     for name in ("mode", "recency_w", "relevance_w", "importance_w", "recency_decay", "relevance"):
         if f"a.{name}" not in request.args:
             del settings[name]  # as the agent has it
@@ -231,7 +233,7 @@ SHOWN = {
 FULL = 98.0
 
 
-def ranking(reading: Reading[Answer], side: str, settings: Context) -> Context:
+def ranking(reading: SourceReading[Answer], side: str, settings: Context) -> Context:
     """One side: its rows, or in one sentence why there are none."""
     of_side = {"side": side, "settings": settings, "unknown": reading.reason or None}
     if reading.value is None:
@@ -303,7 +305,7 @@ def retrieving(request: RetrievalRequest) -> Callable[[], Answer]:
 
 
 retrieval_pages = Pages(
-    "retrievals", __name__, Page("retrieval", lazy_gettext("Past retrievals"), "retrievals.page")
+    "retrievals", __name__, MenuPage("retrieval", lazy_gettext("Past retrievals"), "retrievals.page")
 )
 
 PER_PAGE = 30
@@ -311,11 +313,11 @@ PER_PAGE = 30
 
 @retrieval_pages.page("/retrievals", "retrievals.html", rows="_retrievals.html")
 def past_retrievals(connection: Connection, group: str) -> Context:
-    agent, agents = asked("agent"), agent_names(connection, group)
+    agent, agents = parameter("agent"), agent_names(connection, group)
     rows = records.listed(connection, group, agent, inputs.place(BY_ID), PER_PAGE + 1)
-    kept = {"retrievals": get_settings().retrievals_kept, "days": records.KEPT_DAYS}
+    retention = {"retrievals": get_settings().retrievals_kept, "days": records.KEPT_DAYS}
     of_page = listed("rows", rows, PER_PAGE, "retrieval_id")
-    return {"agent": agent, "agents": agents, "kept": kept, **of_page}
+    return {"agent": agent, "agents": agents, "kept": retention, **of_page}
 
 
 @retrieval_pages.page("/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", "again", late=True)
@@ -323,10 +325,10 @@ def asked_again(retrieval_id: UUID) -> Context:
     """A past retrieval, asked of what was known then and of what is known now, side by side."""
     again = perform(records.ask_again, id=retrieval_id)
     titles = {"a": gettext("As known then"), "b": gettext("As known now")}
-    sides = {"a": Reading(again.then), "b": Reading(again.now)}
+    sides = {"a": SourceReading(again.then), "b": SourceReading(again.now)}
     lists = {side: ranking(reading, side, {}) for side, reading in sides.items()}
     compared(lists)
     for side, title in titles.items():
         lists[side] |= {"address": {}, "title": title}
-    asked_then = {"focal": again.record.queries[0], "agent": again.record.agent_id}
-    return {"record": again.record, "same": again.same, "notes": again.notes, "found": lists, **asked_then}
+    question = {"focal": again.record.queries[0], "agent": again.record.agent_id}
+    return {"record": again.record, "same": again.same, "notes": again.notes, "found": lists, **question}

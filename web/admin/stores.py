@@ -9,10 +9,10 @@ from jiyi.errors import NotFound
 from jiyi.protocol.stores import FilesQuery, ItemsQuery, RetrieveItems, StoresQuery
 from models.stores import actions, reads
 from web.admin.acting import form, perform
-from web.admin.frame import Page, asked
+from web.admin.frame import MenuPage, parameter
 from web.admin.pages import Context, Pages, reads_database
 
-store_pages = Pages("stores", __name__, Page("stores", lazy_gettext("Stores"), "stores.index"))
+store_pages = Pages("stores", __name__, MenuPage("stores", lazy_gettext("Stores"), "stores.index"))
 
 STORES_PER_PAGE, ITEMS_PER_PAGE, FILES_SHOWN, OPERATIONS_SHOWN = 50, 30, 30, 20
 #: Characters of a line, of a question that is tried, and items that it finds.
@@ -22,7 +22,7 @@ NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(grou
 
 @store_pages.page("/stores", "stores.html", "index", chars=LINE_CHARS)
 def index(connection: Connection, group: str) -> Context:
-    page_ = reads.listed(connection, group, StoresQuery(cursor=asked("cursor"), limit=STORES_PER_PAGE))
+    page_ = reads.listed(connection, group, StoresQuery(cursor=parameter("cursor"), limit=STORES_PER_PAGE))
     return {
         "stores": page_.rows,
         "next": page_.next,
@@ -35,7 +35,7 @@ def index(connection: Connection, group: str) -> Context:
     "/stores/<name:name>", "store.html", "one", NO_STORE, chars=LINE_CHARS, query_chars=QUERY_CHARS
 )
 def one(group: str, name: str) -> Context | None:
-    query, run_id = asked("query", QUERY_CHARS), asked("run") or ""
+    query, run_id = parameter("query", QUERY_CHARS), parameter("run") or ""
     store = _store(group, name, run_id)
     if store is not None and query:
         question = RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED)
@@ -49,17 +49,17 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> Contex
         store = reads.state(connection, group, name, run_id)
     except NotFound:
         return None
-    of_store, cursor = {"name": name, "run_id": run_id}, asked("cursor")
-    wanted = ItemsQuery(limit=ITEMS_PER_PAGE, cursor=cursor, **of_store)
-    items = reads.page_of_items(connection, group, wanted)
+    of_store, cursor = {"name": name, "run_id": run_id}, parameter("cursor")
+    items_query = ItemsQuery(limit=ITEMS_PER_PAGE, cursor=cursor, **of_store)
+    items = reads.page_of_items(connection, group, items_query)
     files = reads.page_of_files(
-        connection, group, FilesQuery(limit=FILES_SHOWN, state=asked("state"), **of_store)
+        connection, group, FilesQuery(limit=FILES_SHOWN, state=parameter("state"), **of_store)
     ).rows
     return {"store": store, "items": items.rows, "next": items.next, "cursor": cursor, "files": files}
 
 
 RUN = {"run_id": "run"}
-form(store_pages, "/stores/<name:name>/reindex", actions.reindex, "stores.one", names=RUN, kept=["run"])
+form(store_pages, "/stores/<name:name>/reindex", actions.reindex, "stores.one", names=RUN, in_address=["run"])
 form(store_pages, "/stores/<name:name>/delete", actions.delete, "stores.index", names=RUN)
 
 

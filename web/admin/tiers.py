@@ -19,71 +19,71 @@ from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.retrieval_node import NodeProperties, format_history
-from models.db.bounded_reads import Reading, Unanswered, attempt, from_database, source
+from models.db.bounded_reads import SourceReading, Unanswered, attempt, from_database, source
 from models.tiers import quarantine, quarantine_reads
 from models.tiers import query as memory
-from models.tiers import working as kept
+from models.tiers import working as cache
 from models.tiers.quarantine import RunningAway
-from models.tiers.quarantine_reads import Counts, Entry, EntryWithOrigin
+from models.tiers.quarantine_reads import EntryPreview, EntryWithOrigin, TierCounts
 from models.tiers.working import WM_ENTRIES, WM_HOURS
-from models.tiers.working import Entry as CachedEntry
+from models.tiers.working import WorkingEntry as CachedEntry
 from web.accounts.identity import who
 from web.actions import caller
 from web.admin import inputs
-from web.admin.frame import Page, asked
+from web.admin.frame import MenuPage, parameter
 from web.admin.knowledge import REASONS, digest_pages, knowledge_pages, promotion_pages, quarantine_pages
 from web.admin.pages import Context, Pages
 
-working_pages = Pages("working", __name__, Page("tiers", lazy_gettext("Working memory"), "working.page"))
+working_pages = Pages("working", __name__, MenuPage("tiers", lazy_gettext("Working memory"), "working.page"))
 
 
 @working_pages.page("/working", "working.html", live="_working.html", every=5)
 def working_memory(group: str) -> Context:
     """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
-    cached = source("Valkey").begin(lambda: kept.read(group))
+    cached = source("Valkey").begin(lambda: cache.read(group))
 
-    stored = attempt(lambda: from_database(lambda c: quarantine_reads.working(c, group, WM_ENTRIES)))
-    entries, notes = together(attempt(cached), stored)
+    database = attempt(lambda: from_database(lambda c: quarantine_reads.working(c, group, WM_ENTRIES)))
+    entries, notes = together(attempt(cached), database)
     bounds = {"most": WM_ENTRIES, "hours": WM_HOURS, "as_of": datetime.now(UTC)}
     return {"entries": entries, "notes": notes, **bounds}
 
 
 def together(
-    cached: Reading[list[CachedEntry] | None], stored: Reading[list[EntryWithOrigin]]
+    cached: SourceReading[list[CachedEntry] | None], database: SourceReading[list[EntryWithOrigin]]
 ) -> tuple[list[EntryWithOrigin], list[str]]:
     """The entries, and what people should know about them.
 
     Raises:
         Unanswered: neither Valkey nor the database did.
     """
-    known = {row.entry_id: row for row in stored.value or ()}
+    rows = {row.entry_id: row for row in database.value or ()}
     if cached.value is not None:
         note = _(
             "The database does not answer (%(why)s): what the list in Valkey does not keep is left out.",
-            why=stored.reason,
+            why=database.reason,
         )
-        entries = [known.get(entry.entry_id) or _only_cached(entry) for entry in cached.value]
-        return entries, [] if stored.value is not None else [note]
-    if stored.value is None:
-        raise Unanswered("working memory", cached.reason or stored.reason)
+        entries = [rows.get(entry.entry_id) or _only_cached(entry) for entry in cached.value]
+        return entries, [] if database.value is not None else [note]
+    if database.value is None:
+        raise Unanswered("working memory", cached.reason or database.reason)
     note = _(
         "Valkey does not answer (%(why)s), so agents get nothing of this now. It is what the database knows.",
         why=cached.reason,
     )
     # Without a reason it is not made yet, or lost: the next who reads or writes makes the list of these.
-    return stored.value, [note] if cached.reason else []
+    return database.value, [note] if cached.reason else []
 
 
 def _only_cached(entry: CachedEntry) -> EntryWithOrigin:
     """An entry of which only Valkey can be asked: what it does not keep is empty."""
-    kept = {name: getattr(entry, name) for name in EntryWithOrigin.model_fields if hasattr(entry, name)}
+    cached = {name: getattr(entry, name) for name in EntryWithOrigin.model_fields if hasattr(entry, name)}
     empty: Context = {"depth": 0, "rejected_details": {}, "metadata": {}, "provenance": {}}
-    told = {"working_until": entry.expires_at, "state": "accepted", "chars": len(entry.content)}
+    derived = {"working_until": entry.expires_at, "state": "accepted", "chars": len(entry.content)}
     unknown = dict.fromkeys(EntryWithOrigin.model_fields) | empty
-    return EntryWithOrigin(**unknown | kept | told | {"flags": list(entry.flags)})
+    return EntryWithOrigin(**unknown | cached | derived | {"flags": list(entry.flags)})
 
 
-tier_pages = Pages("tiers", __name__, Page("tiers", lazy_gettext("Three tiers"), "tiers.page"))
+tier_pages = Pages("tiers", __name__, MenuPage("tiers", lazy_gettext("Three tiers"), "tiers.page"))
 
 #: Spans that one may look back over, in days.
 DEFAULT_SPAN = "7"
@@ -94,12 +94,12 @@ LATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _DatabaseState:
     """What the database knows; all unknown if it does not answer."""
 
-    counts: Counts | None = None
+    counts: TierCounts | None = None
     screened: dict[str, int] | None = None
-    waiting: list[Entry] | None = None
+    waiting: list[EntryPreview] | None = None
     running_away: list[RunningAway] | None = None
 
 
@@ -109,46 +109,46 @@ def three_tiers(group: str) -> Context:
     days = inputs.choice("days", CHOICES) or DEFAULT_SPAN
     since = None if days == "all" else datetime.now(UTC) - timedelta(days=int(days))
 
-    def question(connection: Connection) -> _Stored:
-        waiting = quarantine_reads.WantedEntries(state="waiting")
-        return _Stored(
+    def question(connection: Connection) -> _DatabaseState:
+        waiting = quarantine_reads.EntryFilters(state="waiting")
+        return _DatabaseState(
             counts=quarantine_reads.counts(connection, group),
             screened=quarantine_reads.outcomes(connection, group, since),
             waiting=quarantine_reads.entries(connection, group, waiting, None, WAITING_SHOWN),
             running_away=quarantine.running_away(connection, group, datetime.now(UTC)),
         )
 
-    stored, hot = attempt(lambda: from_database(question)), attempt(working_memory)
-    known = stored.value or _Stored()
+    database, hot = attempt(lambda: from_database(question)), attempt(working_memory)
+    state = database.value or _DatabaseState()
     entries, notes = (hot.value["entries"], hot.value["notes"]) if hot.value else (None, None)
     return {
         "days": days,
         "as_of": datetime.now(UTC),
-        "unknown": stored.reason or None,
+        "unknown": database.reason or None,
         "working_unknown": hot.reason or None,
         "notes": notes or [],
         "entries": None if entries is None else entries[:WORKING_SHOWN],
         "in_working": None if entries is None else len(entries),
-        "tiers": _states(stored, notes),
-        "outcomes": _outcomes(known.screened),
-        **vars(known),
+        "tiers": _states(database, notes),
+        "outcomes": _outcomes(state.screened),
+        **vars(state),
         "limits": {"entries": WM_ENTRIES, "hours": WM_HOURS},
     }
 
 
-def _states(stored: Reading[_Stored], known_notes: list[str] | None) -> list[Context]:
-    """The state of each tier; ``known_notes`` on working memory: None if nothing is known of it."""
-    down = None if stored.value else _("The database does not answer: %(why)s", why=stored.reason)
-    counts = stored.value.counts if stored.value else None
+def _states(database: SourceReading[_DatabaseState], working_notes: list[str] | None) -> list[Context]:
+    """The state of each tier; ``working_notes``: None if nothing is known of it."""
+    down = None if database.value else _("The database does not answer: %(why)s", why=database.reason)
+    counts = database.value.counts if database.value else None
     since = None if counts is None else counts.waiting_since
     late = since is not None and (datetime.now(UTC) - since).total_seconds() > LATE_SECONDS
-    notes = [_("Neither Valkey nor the database answers.")] if known_notes is None else known_notes
+    notes = [_("Neither Valkey nor the database answers.")] if working_notes is None else working_notes
     note = notes[0] if notes else ""
     behind = _("The filters are behind: is a worker for the queue “embedding” running?") if late else ""
     without = _("Some of it has no vector yet: it is found by its words until it has.")
     return [
         _state("quarantine", down, behind),
-        _state("working", None if known_notes is not None and stored.reason else note or None, note),
+        _state("working", None if working_notes is not None and database.reason else note or None, note),
         _state("longterm", down, without if counts and counts.without_vector else ""),
     ]
 
@@ -176,7 +176,7 @@ def _outcomes(screened: dict[str, int] | None) -> list[Context]:
     ]
 
 
-recall_pages = Pages("recall", __name__, Page("retrieval", lazy_gettext("Ask the tiers"), "recall.page"))
+recall_pages = Pages("recall", __name__, MenuPage("retrieval", lazy_gettext("Ask the tiers"), "recall.page"))
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -197,14 +197,14 @@ MAX_DAYS = 36_500
     longest=lambda _data: limits.MAX_FOCAL_CHARS,
 )
 def answered(group: str) -> Context:
-    query, wanted = (asked("query", limits.MAX_FOCAL_CHARS) or "").strip(), _wanted()
-    got = _ask_tiers(group, query, wanted) if query else None
-    text = format_history(got.value.results, wanted["language"]) if got and got.value else None
-    unknown = (got and got.reason) or None
+    query, options = (parameter("query", limits.MAX_FOCAL_CHARS) or "").strip(), _options()
+    reading = _ask_tiers(group, query, options) if query else None
+    text = format_history(reading.value.results, options["language"]) if reading and reading.value else None
+    unknown = (reading and reading.reason) or None
     return {
         "query": query,
-        "wanted": wanted,
-        "answer": got and got.value,
+        "wanted": options,
+        "answer": reading and reading.value,
         "unknown": unknown,
         "history_context": text,
     }
@@ -221,32 +221,32 @@ def found() -> Response:
     )
 
 
-def _wanted() -> Context:
+def _options() -> Context:
     """The node's properties, with its defaults; what is left empty in the form is not asked for."""
     defaults = NodeProperties()
-    sent = asked("sent") is not None
+    sent = parameter("sent") is not None
     days = inputs.decimal("time_range_days", 1e-6, MAX_DAYS)
     return {
         "max_results": inputs.whole("max_results", MAX_RESULTS) or defaults.max_results,
         "time_range_days": days if sent or days is not None else defaults.time_range_days,
         "relevance_threshold": inputs.decimal("relevance_threshold", -1, 1),
-        "include_verdicts": asked("include_verdicts") is not None if sent else defaults.include_verdicts,
+        "include_verdicts": parameter("include_verdicts") is not None if sent else defaults.include_verdicts,
         "order": inputs.choice("order", ORDERS) or defaults.order,
-        "session_id": asked("session"),
-        "agent_id": asked("agent"),
+        "session_id": parameter("session"),
+        "agent_id": parameter("agent"),
         "web_results": int(inputs.decimal("web_results", 0, MAX_WEB_RESULTS) or 0),
         "language": inputs.choice("headings", LANGUAGES) or defaults.language,  # `language` is the page's own
     }
 
 
-def _ask_tiers(group: str, query: str, wanted: Context) -> Reading[MemoryAnswer]:
-    given = {name: value for name, value in wanted.items() if name != "language" and value is not None}
-    if wanted["web_results"]:
-        given["asking_session"] = wanted["session_id"] or who().actor
+def _ask_tiers(group: str, query: str, options: Context) -> SourceReading[MemoryAnswer]:
+    fields = {name: value for name, value in options.items() if name != "language" and value is not None}
+    if options["web_results"]:
+        fields["asking_session"] = options["session_id"] or who().actor
     try:
-        question = MemoryQuery(group_id=group, query=query, **given)
+        question = MemoryQuery(group_id=group, query=query, **fields)
     except ValidationError as error:
-        return Reading(None, "; ".join(problems_of(error)))
+        return SourceReading(None, "; ".join(problems_of(error)))
     queue = retrieval_queue(group, "", get_settings().retrieval_shards)
 
     def by_worker() -> MemoryAnswer:
@@ -265,10 +265,10 @@ def _ask_tiers(group: str, query: str, wanted: Context) -> Reading[MemoryAnswer]
         except (InvalidRequest, TooManyQuestions) as error:
             return error
 
-    got = attempt(source("retrieval worker").begin(ask, PATIENCE))
-    if isinstance(got.value, JiyiError):
-        return Reading(None, str(got.value))
-    return Reading(got.value, got.reason)
+    reading = attempt(source("retrieval worker").begin(ask, PATIENCE))
+    if isinstance(reading.value, JiyiError):
+        return SourceReading(None, str(reading.value))
+    return SourceReading(reading.value, reading.reason)
 
 
 BLUEPRINTS = (

@@ -17,7 +17,7 @@ from jiyi.protocol.openapi.document import PREFIX, TAGS
 from web.accounts.api_keys import identify_by_key
 from web.api import docs, wiring
 from web.api.problems import answer_to
-from web.api.registry import OPERATIONS, Operation, complete_examples
+from web.api.registry import OPERATIONS, ApiOperation, complete_examples
 from web.api.running import run
 
 assert wiring.MODULES  # their import is what registers their operations
@@ -47,7 +47,7 @@ def _blueprint() -> Blueprint:
     return blueprint
 
 
-def _view(operation: Operation) -> Callable[..., Response]:
+def _view(operation: ApiOperation) -> Callable[..., Response]:
     @wraps(operation.handler)
     def view(**parts: Any) -> Response:
         return run(operation, **parts)

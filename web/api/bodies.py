@@ -27,14 +27,14 @@ from jiyi.protocol.limits import BODIES_BYTES, BODY_BYTES, BODY_PATIENCE, RETRY_
 from jiyi.protocol.openapi.document import field_problem
 from jiyi.protocol.wire.bounds import MESSAGE, TooDeepError, TooMuchError
 from jiyi.protocol.wire.json_checks import repeated_key, sentence, wrong_types
-from web.api.problems import Refused, refusal_of
-from web.api.registry import Operation
+from web.api.problems import RequestRefused, refusal_of
+from web.api.registry import ApiOperation
 
 #: Bytes read at a time of a body that is refused.
 CHUNK = 65_536
 
 
-class Room:
+class BodyRoom:
     """Bytes of bodies in hand, ``most`` together; a larger one has it all for itself. Thread-safe."""
 
     def __init__(self, most: int) -> None:
@@ -59,12 +59,16 @@ class Room:
 
 
 #: This process's.
-ROOM = Room(BODIES_BYTES)
+ROOM = BodyRoom(BODIES_BYTES)
 
 
 @contextmanager
 def room_for_body() -> Iterator[None]:
-    """A large body is in hand until the block ends. Raises :class:`Refused` if there is no room in time."""
+    """A large body is in hand until the block ends.
+
+    Raises:
+        RequestRefused: there is no room in time.
+    """
     size = request.content_length or 0
     if size <= SMALL_BODY_BYTES:
         yield
@@ -72,7 +76,7 @@ def room_for_body() -> Iterator[None]:
     g.body_room = ROOM.take(size, BODY_PATIENCE)
     if not g.body_room:
         drain(size)
-        raise Refused(
+        raise RequestRefused(
             503,
             "Other large requests are being read; send fewer, or smaller ones, at a time.",
             Retry_After=str(RETRY_SECONDS),
@@ -85,11 +89,11 @@ def room_for_body() -> Iterator[None]:
 
 def give_back_room() -> None:
     """The body is no longer in memory: to be called before a long wait. A second time it does nothing."""
-    if taken := g.pop("body_room", 0):
-        ROOM.give_back(taken)
+    if size := g.pop("body_room", 0):
+        ROOM.give_back(size)
 
 
-def read_body(operation: Operation, model: type[BaseModel], action: str | None) -> BaseModel:
+def read_body(operation: ApiOperation, model: type[BaseModel], action: str | None) -> BaseModel:
     """The request's body, checked.
 
     Args:
@@ -98,13 +102,13 @@ def read_body(operation: Operation, model: type[BaseModel], action: str | None) 
         action: the name, or an alias, of the action that it is the request of, if it is one.
 
     Raises:
-        Refused: too large, no JSON, or not what the model takes.
+        RequestRefused: too large, no JSON, or not what the model takes.
     """
     data = _data(_limit(operation, action))
     if not data and not operation.body_required:
         return model()
     if request.mimetype != CONTENT_TYPE:
-        raise Refused(415, f"The body must be JSON, with the header Content-Type: {CONTENT_TYPE}.")
+        raise RequestRefused(415, f"The body must be JSON, with the header Content-Type: {CONTENT_TYPE}.")
     return checked_body(model, data)
 
 
@@ -113,22 +117,22 @@ def checked_body(model: type[BaseModel], data: bytes) -> BaseModel:
     try:
         MESSAGE.check(data)
     except TooDeepError as error:
-        raise Refused(422, f"The body has {error}.") from None
+        raise RequestRefused(422, f"The body has {error}.") from None
     except TooMuchError as error:
-        raise Refused(413, f"The body has {error}; send several requests.") from None
+        raise RequestRefused(413, f"The body has {error}; send several requests.") from None
     if (repeated := repeated_key(data)) is not None:
-        raise Refused(422, sentence(repeated), [field_problem(sentence(repeated))])
+        raise RequestRefused(422, sentence(repeated), [field_problem(sentence(repeated))])
     try:
         body = model.model_validate_json(data)
     except ValidationError as error:
         raise refusal_of(error, model) from None
     texts = unstorable(body.model_dump(warnings=False)) if NUL_ESCAPE in data else ()
     if problems := first_of(chain(texts, wrong_types(model, from_json(data)))):
-        raise Refused(422, "; ".join(problems), map(field_problem, problems))
+        raise RequestRefused(422, "; ".join(problems), map(field_problem, problems))
     return body
 
 
-def _limit(operation: Operation, action: str | None) -> int:
+def _limit(operation: ApiOperation, action: str | None) -> int:
     declared = None if action is None else TABLE.get(name_of(action))
     return (
         limits.MAX_MESSAGE_BYTES
@@ -143,7 +147,7 @@ def _data(limit: int) -> bytes:
         return request.get_data(cache=False)
     except RequestEntityTooLarge:
         drain(limits.MAX_MESSAGE_BYTES)
-        raise Refused(413, f"The body has more than {limit:,} bytes; send several requests.") from None
+        raise RequestRefused(413, f"The body has more than {limit:,} bytes; send several requests.") from None
 
 
 def drain(most: int) -> None:

@@ -55,8 +55,8 @@ def _root() -> str:
     return request.host_url.rstrip("/")
 
 
-def _here(made: bytes, root: str) -> bytes:
-    return made.replace(ROOT.encode(), root.encode())
+def _here(content: bytes, root: str) -> bytes:
+    return content.replace(ROOT.encode(), root.encode())
 
 
 @once_each(len(FORMS))
@@ -72,7 +72,7 @@ def page_bytes() -> bytes:
     document = whole_document()
     schemas = document["components"]["schemas"]
     described = [
-        {"operation": operation, "told": document["paths"][operation.url][operation.method.lower()]}
+        {"operation": operation, "spec": document["paths"][operation.url][operation.method.lower()]}
         for operation in OPERATIONS
     ]
     return render_template(

@@ -36,13 +36,13 @@ from models.erasure import actions as erasure_actions
 from models.memory import archive, inbox, questions, repeats
 from models.memory import events as stored
 from models.memory.agents import key_of
-from models.memory.ingest import Kept, Looks, group_commit
+from models.memory.ingest import Looks, StoredCounts, group_commit
 from models.queue.dead_letters import VECTOR_FIELD, MisfitVectors, ReusedIds, reason_of
 from models.reflection import actions as reflection
 from models.retrieval import records
 from web.actions import caller
 from web.api.bodies import give_back_room
-from web.api.problems import RETRY_SECONDS, Refused
+from web.api.problems import RETRY_SECONDS, RequestRefused
 from web.api.registry import expose, operation
 from web.api.running import Asker, Reply
 
@@ -51,35 +51,35 @@ from web.api.running import Asker, Reply
 AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, psycopg.DataError, *FAILURES)
 
 
-def keep(events: Sequence[Event]) -> Kept:
+def keep(events: Sequence[Event]) -> StoredCounts:
     """Return when they are in the database.
 
     Raises:
-        Refused: an id is taken, vectors do not fit, an event belongs to a subject that is off, or (504) the
-            database is slow: then whether they were stored is not known.
+        RequestRefused: an id is taken, vectors do not fit, an event belongs to a subject that is off, or
+            (504) the database is slow: then whether they were stored is not known.
         Unanswered: the database refuses a value, or is away.
     """
     for event in events:
         if (subject := subjects.of_event(event.type)) is not None:
-            raise Refused(422, str(subject.refusal), code=subject.refusal.code)
+            raise RequestRefused(422, str(subject.refusal), code=subject.refusal.code)
     try:
         return group_commit().store(events, PATIENCE)
     except Late:
-        raise Refused(
+        raise RequestRefused(
             504, _perhaps_stored(events), code=NoAnswer.code, Retry_After=str(RETRY_SECONDS)
         ) from None
     except ReusedIds as error:
         problems = [FieldProblem(field="event_id", message=reason_of(event)) for event in error.events]
-        raise Refused(409, str(error), problems, code=error.code) from None
+        raise RequestRefused(409, str(error), problems, code=error.code) from None
     except MisfitVectors as error:
         places = {event.key: place for place, event in enumerate(events)}
         problems = [
             FieldProblem(field=_vector_field(places[misfit.event.key], len(events)), message=misfit.reason)
             for misfit in error.misfits
         ]
-        raise Refused(422, str(error), problems, code=error.code) from None
+        raise RequestRefused(422, str(error), problems, code=error.code) from None
     except inbox.CollisionError:
-        raise Refused(409, "event_id: taken by something else; choose another.") from None
+        raise RequestRefused(409, "event_id: taken by something else; choose another.") from None
     except AWAY as error:
         raise Unanswered("database", one_line(error)) from error
 
@@ -101,8 +101,8 @@ def _vector_field(place: int, count: int) -> str:
     return VECTOR_FIELD if count == 1 else f"events.{place}.{VECTOR_FIELD}"
 
 
-def _erasure_asked(_asker: Asker, done: ErasureState) -> Reply:
-    return Reply(done, {"Location": f"{PREFIX}/erasures/{done.erasure_id}"})
+def _erasure_reply(_asker: Asker, erasure: ErasureState) -> Reply:
+    return Reply(erasure, {"Location": f"{PREFIX}/erasures/{erasure.erasure_id}"})
 
 
 expose(
@@ -111,15 +111,15 @@ expose(
     "erase_memory",
     "memories",
     status=202,
-    given=lambda parts: {"node_ids": [parts["id"]]},
-    present=_erasure_asked,
+    from_parts=lambda parts: {"node_ids": [parts["id"]]},
+    present=_erasure_reply,
     doc="""Erase one memory.
 
     The memory and everything derived from it goes, everywhere, for good, and so do its words in what was
     said. A job does it:
     it is pending until the state is done, and the memory may be found until then. Erasing it again meanwhile
     begins nothing new,
-    and tells how far it is, as get_erasure does; afterwards there is no such memory.
+    and says how far it is, as get_erasure does; afterwards there is no such memory.
     """,
 )
 expose(
@@ -129,7 +129,7 @@ expose(
     "erasure",
     status=202,
     errors=(404,),
-    present=_erasure_asked,
+    present=_erasure_reply,
 )
 
 
@@ -164,7 +164,7 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
     try:
         events = body.as_events(asker.group_id)
     except ValueError as error:
-        raise Refused(422, str(error)) from None
+        raise RequestRefused(422, str(error)) from None
     return accepted(once(events, body.given(), query.once), query.wait or 0.0)
 
 
@@ -174,7 +174,7 @@ expose(
     "POST /events/status",
     "event_states_of_many",
     "events",
-    doc="""Tell what became of many events.
+    doc="""Get the states of many events.
 
     As event_states, for up to 1,000 ids, which are more than an address can hold. Changes nothing.
     """,
@@ -205,36 +205,36 @@ def end_session(asker: Asker, session_id: str, body: SessionEnd, query: OnceQuer
     event's id is also that of the reflection: see get_reflection.
     """
     if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
-        raise Refused(404, f"There is no agent {body.agent_id!r}.")
+        raise RequestRefused(404, f"There is no agent {body.agent_id!r}.")
     return accepted(once([body.as_event(asker.group_id, session_id)], [body.model_fields_set], query.once))
 
 
-def once(events: Sequence[Event], given: Sequence[Collection[str]], seconds: int) -> Sequence[Event]:
+def once(events: Sequence[Event], field_names: Sequence[Collection[str]], seconds: int) -> Sequence[Event]:
     """The events with the ids that what they say has for so many seconds (:mod:`models.memory.repeats`); 0:
     with those that they have.
 
-    ``given``: the fields of the envelope that the sender gave, event by event.
+    ``field_names``: the fields of the envelope that the sender sent, event by event.
     """
     if not seconds:
         return events
     return from_database(
-        lambda connection: repeats.with_ids(connection, events, given, seconds, datetime.now(UTC))
+        lambda connection: repeats.with_ids(connection, events, field_names, seconds, datetime.now(UTC))
     )
 
 
 def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     """Store events durably, each once; answer after up to ``wait`` seconds with their states."""
-    kept = keep(events)
+    result = keep(events)
     ids = [event.event_id for event in events]
     url, states = status_url(ids), None
     if wait:
         give_back_room()
-        known = _states.wait(events[0].group_id, ids, wait)
-        states = None if known is None else [known[event_id] for event_id in ids]
-    done = Accepted(
-        event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states
+        by_id = _states.wait(events[0].group_id, ids, wait)
+        states = None if by_id is None else [by_id[event_id] for event_id in ids]
+    answer = Accepted(
+        event_ids=ids, accepted=result.accepted, repeated=result.repeated, status_url=url, states=states
     )
-    return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})
+    return Reply(answer.model_dump(mode="json", exclude_none=True), {"Location": url})
 
 
 def _look(connection: Connection, group_id: str, ids: Sequence[UUID]) -> dict[UUID, EventState]:
@@ -341,8 +341,8 @@ expose(
 )
 
 
-def _reflection_asked(_asker: Asker, done: Made) -> Reply:
-    return Reply(done, {"Location": f"{PREFIX}/reflections/{done.id}"})
+def _reflection_reply(_asker: Asker, reflection: Made) -> Reply:
+    return Reply(reflection, {"Location": f"{PREFIX}/reflections/{reflection.id}"})
 
 
 expose(
@@ -350,7 +350,7 @@ expose(
     "POST /agents/<anything:agent_id>/reflect",
     "reflect",
     "reflections",
-    present=_reflection_asked,
+    present=_reflection_reply,
     status=202,
 )
 

@@ -36,7 +36,7 @@ DOCS = "/api/docs"
 RETRY_SECONDS = 1
 
 
-class Refused(Exception):  # noqa: N818 – its name says what happened
+class RequestRefused(Exception):  # noqa: N818 – its name says what happened
     """A request that is answered with a status and, perhaps, what is wrong with which field."""
 
     def __init__(
@@ -69,7 +69,7 @@ def answer_to(error: Exception) -> Response:
     ):
         error = subject.refusal
     match error:
-        case Refused():
+        case RequestRefused():
             return problem(error.status, error.detail, error.errors, error.headers, error.code)
         case InvalidEvent() | InvalidRequest():
             return problem(422, str(error), map(field_problem, error.problems), code=error.code)
@@ -108,12 +108,12 @@ def problem(
     )
 
 
-def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refused:
+def refusal_of(error: ValidationError, model: type[BaseModel]) -> RequestRefused:
     """400 for what is no JSON at all, 422 for wrong fields."""
     problems = problems_of(error, model)
     if any(item["type"] == "json_invalid" for item in first_errors(error)):
-        return Refused(400, f"The body is not JSON: {problems[0].removeprefix('value: ')}.")
-    return Refused(422, join_problems(problems), map(field_problem, problems))
+        return RequestRefused(400, f"The body is not JSON: {problems[0].removeprefix('value: ')}.")
+    return RequestRefused(422, join_problems(problems), map(field_problem, problems))
 
 
 def _of_service(error: JiyiError) -> Response:
@@ -123,9 +123,9 @@ def _of_service(error: JiyiError) -> Response:
     if isinstance(error, BrokerUnavailable):
         log.warning("%s %s: %s", request.method, request.path, error)
         detail = f"the broker or Valkey {OF_VALKEY[state_of_valkey(error)]}"
-    told = getattr(error, "retry_after", None)
+    seconds = getattr(error, "retry_after", None)
     headers = (
-        {"Retry-After": str(RETRY_SECONDS if told is None else math.ceil(told))}
+        {"Retry-After": str(RETRY_SECONDS if seconds is None else math.ceil(seconds))}
         if status in (429, 503, 504)
         else {}
     )

@@ -17,7 +17,7 @@ from jiyi.protocol.openapi import document
 from jiyi.protocol.openapi.document import Method, Tag
 from models.db.actions import Action
 from web.actions import READ_TIMEOUT_MS, STATEMENT_TIMEOUT_MS, WORKER_SECONDS, perform
-from web.api.problems import Refused
+from web.api.problems import RequestRefused
 
 #: Operation → ``request`` (what it shows → body or query) and ``answer``, as the OpenAPI document has them. A
 #: file for each tag.
@@ -28,12 +28,12 @@ EXAMPLES: Mapping[str, Any] = {
 }
 
 Handler = Callable[..., Any]
-#: What an action is asked with, by the names of its request's fields.
-Given = Mapping[str, Any]
+#: Values of an action's request, by the names of its fields.
+RequestFields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation(document.Operation):
+class ApiOperation(document.Operation):
     """The arguments given to :func:`operation`, with the handler."""
 
     handler: Handler
@@ -44,10 +44,10 @@ class Operation(document.Operation):
 
 
 #: Every operation there is, in the order of the document.
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[ApiOperation] = []
 
 
-def operation(address: str, tag: Tag, **told: Any) -> Callable[[Handler], Handler]:
+def operation(address: str, tag: Tag, **options: Any) -> Callable[[Handler], Handler]:
     """Make a function the operation of its name at an address such as ``GET /nodes/<uuid:id>``.
 
     It gets an :class:`web.api.running.Asker`, the path's parts by name, and ``query`` and ``body`` where it
@@ -59,21 +59,23 @@ def operation(address: str, tag: Tag, **told: Any) -> Callable[[Handler], Handle
     def register(handler: Handler) -> Handler:
         name, hints = handler.__name__, get_type_hints(handler)
         for field, parameter in (("body", "body"), ("query", "query"), ("answer", "return")):
-            told.setdefault(field, hints.get(parameter))
-        told.update({field: tuple(told[field].split()) for field in ("flat", "needed") if field in told})
+            options.setdefault(field, hints.get(parameter))
+        options.update(
+            {field: tuple(options[field].split()) for field in ("flat", "needed") if field in options}
+        )
         if (example := EXAMPLES.get(name)) is not None:
-            told.update(examples=example.get("request", {}), answer_example=example.get("answer"))
+            options.update(examples=example.get("request", {}), answer_example=example.get("answer"))
         summary, _, description = (handler.__doc__ or "").strip().partition("\n")
-        told.setdefault("description", " ".join(description.split()) or summary)
+        options.setdefault("description", " ".join(description.split()) or summary)
         method, _, path = address.partition(" ")
-        known: dict[str, Any] = {
+        common: dict[str, Any] = {
             "id": name,
             "tag": tag,
             "method": cast("Method", method),
             "path": path,
             "handler": handler,
         }
-        OPERATIONS.append(Operation(summary=summary.rstrip("."), **known, **told))
+        OPERATIONS.append(ApiOperation(summary=summary.rstrip("."), **common, **options))
         return handler
 
     return register
@@ -83,15 +85,15 @@ def complete_examples() -> None:
     """An answer without an example of its own has that of the first operation with such an answer; a list has
     the example of a row.
     """
-    known: dict[str, Any] = {}
+    examples: dict[str, Any] = {}
     for one in OPERATIONS:
         if one.answer_example is not None:
-            known.setdefault(repr(one.answer), one.answer_example)
+            examples.setdefault(repr(one.answer), one.answer_example)
 
     def example(answer: Any) -> Any:
         of = getattr(answer, "__pydantic_generic_metadata__", {"origin": None})
-        if repr(answer) in known or of["origin"] is not Rows:
-            return known.get(repr(answer))
+        if repr(answer) in examples or of["origin"] is not Rows:
+            return examples.get(repr(answer))
         row = example(of["args"][0])
         return None if row is None else {"rows": [row], "next": None}
 
@@ -108,27 +110,27 @@ def expose(
     tag: Tag,
     *,
     present: Callable[[Any, Any], Any] | None = None,
-    given: Callable[[Given], Given] | None = None,
+    from_parts: Callable[[RequestFields], RequestFields] | None = None,
     without: str = "",
     missing: str = "",
     doc: str = "",
     timeout: float = WORKER_SECONDS,
-    **told: Any,
-) -> Operation:
+    **options: Any,
+) -> ApiOperation:
     """Make an action, or a read, an operation: its scope, its words (unless ``doc`` has others) and its
     behaviour are the action's.
 
     The action's request is what the path's parts say and, of a GET or DELETE, the query, else the body: all
-    its fields but those of ``without``. ``given``: the path's parts alone are, and it makes the request of
-    them. ``present`` makes the answer of an :class:`web.api.running.Asker` and the result; without it the
+    its fields but those of ``without``. ``from_parts``: the path's parts alone are, and it makes the request
+    of them. ``present`` makes the answer of an :class:`web.api.running.Asker` and the result; without it the
     result is the answer. ``missing``: what there is none of when it is 404, with the path's parts in braces.
     """
-    told = {"answer": action.result, "body": None, "query": None, **told}
+    options = {"answer": action.result, "body": None, "query": None, **options}
     method, _, path = address.partition(" ")
     parts = document.parts_of(path)
-    form = None if given is not None else without_fields(action.request, {*parts, *without.split()})
+    form = None if from_parts is not None else without_fields(action.request, {*parts, *without.split()})
     if form is not None and form.model_fields:
-        told["query" if method in ("GET", "DELETE") else "body"] = form
+        options["query" if method in ("GET", "DELETE") else "body"] = form
     statement_ms = READ_TIMEOUT_MS if method == "GET" else STATEMENT_TIMEOUT_MS
 
     def handler(
@@ -141,17 +143,19 @@ def expose(
             for name in model.model_fields_set
         } | parts
         try:
-            request = action.request.model_validate(fields if given is None else given(fields))
+            request = action.request.model_validate(fields if from_parts is None else from_parts(fields))
         except ValidationError as error:
             raise InvalidRequest(problems_of(error, action.request)) from None
         try:
             result = perform(action, asker.group_id, request, timeout=timeout, statement_ms=statement_ms)
         except NotFound as error:
-            raise Refused(404, f"There is no {missing.format(**parts)}.") if missing else error from None
+            raise (
+                RequestRefused(404, f"There is no {missing.format(**parts)}.") if missing else error
+            ) from None
         return result if present is None else present(asker, result)
 
     handler.__name__, handler.__doc__ = name, doc or action.doc
-    operation(address, tag, scope=action.scope, action=action if action.name else None, **told)(handler)
+    operation(address, tag, scope=action.scope, action=action if action.name else None, **options)(handler)
     return OPERATIONS[-1]
 
 
@@ -160,12 +164,14 @@ def without_fields(request: type[BaseModel], names: set[str]) -> type[BaseModel]
     gone = names & request.model_fields.keys()
     if not gone:
         return request
-    told = {
+    namespace = {
         "__module__": request.__module__,
         "__doc__": request.__doc__,
         "__annotations__": dict.fromkeys(gone, ClassVar[None]),
     }
     form: type[BaseModel] = new_class(
-        f"{request.__name__}Form", (request,), exec_body=lambda body: body.update(told | dict.fromkeys(gone))
+        f"{request.__name__}Form",
+        (request,),
+        exec_body=lambda body: body.update(namespace | dict.fromkeys(gone)),
     )
     return form

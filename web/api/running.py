@@ -22,8 +22,8 @@ from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from web.accounts.identity import Identity, need, who
 from web.api.bodies import read_body, room_for_body
-from web.api.problems import Refused, refusal_of
-from web.api.registry import Operation
+from web.api.problems import RequestRefused, refusal_of
+from web.api.registry import ApiOperation
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def run(operation: Operation, **parts: Any) -> Response:
+def run(operation: ApiOperation, **parts: Any) -> Response:
     """Answer a request. Raises what :func:`web.api.problems.answer_to` makes problems of."""
     identity = who() if operation.scope is None else need(operation.scope)
     asker = Asker(group_of(identity), identity)
     names = [part for part in parts.values() if isinstance(part, str)]
     if any(not name.strip() for name in names) or any(True for _ in unstorable(names)):
-        raise Refused(404, "Nothing has such a name.")
+        raise RequestRefused(404, "Nothing has such a name.")
     arguments = {**parts}
     if (query := checked_query(operation.query, request.args.lists())) is not None:
         arguments["query"] = query
@@ -76,49 +76,49 @@ def scope_of(asker: Asker) -> AbstractContextManager[None]:
 
 def group_of(identity: Identity) -> str:
     """The key's group; for an operator's key the one in the header, else the deployment's."""
-    named = _group_header()
+    requested = _group_header()
     if identity.groups is None:
-        return named or get_settings().group
-    if named is not None and not identity.sees(named):
-        raise Refused(403, f"{GROUP_HEADER}: this key speaks for its own group; leave the header out.")
-    return named or min(identity.groups)
+        return requested or get_settings().group
+    if requested is not None and not identity.sees(requested):
+        raise RequestRefused(403, f"{GROUP_HEADER}: this key speaks for its own group; leave the header out.")
+    return requested or min(identity.groups)
 
 
 def _group_header() -> str | None:
-    named = request.headers.get(GROUP_HEADER)
-    if not named:
+    name = request.headers.get(GROUP_HEADER)
+    if not name:
         return None
     try:
-        named = named.encode("latin-1").decode()  # WSGI hands headers over as Latin-1, whatever they are
+        name = name.encode("latin-1").decode()  # WSGI hands headers over as Latin-1, whatever they are
     except UnicodeError:
-        raise Refused(400, f"{GROUP_HEADER}: must be UTF-8.") from None
-    if any(True for _ in unstorable(named)):
-        raise Refused(400, f"{GROUP_HEADER}: no group has such a name.")
-    return named
+        raise RequestRefused(400, f"{GROUP_HEADER}: must be UTF-8.") from None
+    if any(True for _ in unstorable(name)):
+        raise RequestRefused(400, f"{GROUP_HEADER}: no group has such a name.")
+    return name
 
 
 def checked_query(
     model: type[BaseModel] | None, parameters: Iterable[tuple[str, list[str]]]
 ) -> BaseModel | None:
     """The parameters behind the question mark. One that there is not, or that comes twice, is refused."""
-    given: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     wrong = []
     for name, values in parameters:
         if model is not None and name in model.model_fields and _is_list(model, name):
-            given[name] = [part for value in values for part in value.split(",")]
+            fields[name] = [part for value in values for part in value.split(",")]
             continue
         if len(values) > 1:
             wrong.append(f"{name}: given {len(values)} times; give it once")
-        given[name] = values[0]
-    wrong += unstorable(given)
+        fields[name] = values[0]
+    wrong += unstorable(fields)
     if model is None:
-        wrong += [f"{name}: there is no such parameter" for name in given]
+        wrong += [f"{name}: there is no such parameter" for name in fields]
     if wrong:
-        raise Refused(422, "; ".join(wrong), map(field_problem, wrong))
+        raise RequestRefused(422, "; ".join(wrong), map(field_problem, wrong))
     if model is None:
         return None
     try:
-        return model.model_validate(given)
+        return model.model_validate(fields)
     except ValidationError as error:
         raise refusal_of(error, model) from None
 
@@ -151,7 +151,7 @@ class InHand:
                 )
                 raise TooManyRequests(detail, retry_after=RETRY_SECONDS)
             if self._counts.total() >= self._most:
-                raise Refused(
+                raise RequestRefused(
                     503, f"{self._most} requests are being answered. {again}", Retry_After=str(RETRY_SECONDS)
                 )
             self._counts[group_id] += 1

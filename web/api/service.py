@@ -19,7 +19,7 @@ from models.queue import actions as queue_actions
 from models.queue import broker_queues
 from web.accounts.identity import need
 from web.actions import perform
-from web.api.problems import Refused
+from web.api.problems import RequestRefused
 from web.api.registry import OPERATIONS, expose, operation
 from web.api.running import Asker
 
@@ -43,7 +43,7 @@ def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
     """
     action = ACTIONS.get(name_of(name)) or REFUSED.get(name_of(name))
     if action is None:
-        raise Refused(404, f"There is no action {name!r}.")
+        raise RequestRefused(404, f"There is no action {name!r}.")
     need(action.scope)  # before anything is said about the request
     try:
         request = action.request.model_validate(body.root)

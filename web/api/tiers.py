@@ -48,7 +48,7 @@ from models.tiers import query as memory
 from web.accounts.identity import who
 from web.actions import caller
 from web.api.memory import keep, once
-from web.api.problems import Refused
+from web.api.problems import RequestRefused
 from web.api.registry import expose, operation
 from web.api.running import Asker
 
@@ -70,7 +70,7 @@ def ask(query: MemoryQuery, seconds: float) -> MemoryAnswer:
     try:
         return MemoryAnswer.model_validate_json(caller().call_for_json(TASK, queue, query, seconds))
     except (BrokerUnavailable, NoAnswer) as error:
-        log.warning("the web asks the tiers by itself: %s", error)
+        log.warning("the web process queries the tiers without a worker: %s", error)
     return memory.query_memory(query, None, DIRECT_SECONDS)
 
 
@@ -81,11 +81,11 @@ class Retriever:
         self, query: str, *, group_id: str, timeout: float | None = None, **options: Any
     ) -> MemoryAnswer:
         try:
-            asked = MemoryQuery(query=query, group_id=group_id, **options)
+            question = MemoryQuery(query=query, group_id=group_id, **options)
         except ValidationError as error:
             raise InvalidRequest(problems_of(error, MemoryQuery)) from None
         try:
-            return ask(asked, QUERY_SECONDS if timeout is None else min(timeout, MAX_TIMEOUT))
+            return ask(question, QUERY_SECONDS if timeout is None else min(timeout, MAX_TIMEOUT))
         except JiyiError:
             raise
         except Exception as error:  # its words are not for the caller
@@ -115,8 +115,8 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     quarantine is never among it. Without workers, long-term memory is found by its words, and its state says
     so.
     """
-    wanted = {name: getattr(body, name) for name in MemoryQuery.model_fields if name != "group_id"}
-    return ask(MemoryQuery(group_id=asker.group_id, **wanted), body.timeout)
+    fields = {name: getattr(body, name) for name in MemoryQuery.model_fields if name != "group_id"}
+    return ask(MemoryQuery(group_id=asker.group_id, **fields), body.timeout)
 
 
 @operation(
@@ -149,18 +149,16 @@ def working_memory(asker: Asker) -> WorkingMemory:
     What the group's agents said lately and the filters let in, newest first: temporary and unverified. From
     Valkey; if that is away or has lost it, from the database, which knows the same.
     """
-    told = attempt(source("valkey").begin(lambda: working.read(asker.group_id)))
-    if told.value is not None:
-        return WorkingMemory(rows=[entry.item() for entry in told.value], source="valkey")
-    why = f"Valkey did not answer: {told.reason}." if told.reason else ""
+    cached = attempt(source("valkey").begin(lambda: working.read(asker.group_id)))
+    if cached.value is not None:
+        return WorkingMemory(rows=[entry.item() for entry in cached.value], source="valkey")
+    why = f"Valkey did not answer: {cached.reason}." if cached.reason else ""
     try:
-        stored = from_database(
-            lambda connection: quarantine.stored_working_memory(connection, asker.group_id)
-        )
+        rows = from_database(lambda connection: quarantine.stored_working_memory(connection, asker.group_id))
     except Unanswered as error:
-        both = f"{error.reason}; Valkey: {told.reason}" if told.reason else error.reason
+        both = f"{error.reason}; Valkey: {cached.reason}" if cached.reason else error.reason
         raise Unanswered(error.source, both) from error
-    return WorkingMemory(rows=[entry.item() for entry in stored], source="database", message=why)
+    return WorkingMemory(rows=[entry.item() for entry in rows], source="database", message=why)
 
 
 def _event(group_id: str, body: IngestBody) -> Event:
@@ -203,17 +201,17 @@ def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
     """
     if _name(body.inputs.get("group_id")) not in ("", asker.group_id):
         problem = FieldProblem(field="inputs.group_id", message=FOREIGN_GROUP.partition(": ")[2])
-        raise Refused(422, f"inputs.{FOREIGN_GROUP}", [problem])
-    told: list[NodeEvent] = []
+        raise RequestRefused(422, f"inputs.{FOREIGN_GROUP}", [problem])
+    events: list[NodeEvent] = []
     session_id = _name(body.inputs.get("session_id")) or None
 
-    def tell(event: NodeEvent) -> None:
-        told.append(event)
-        actions.node_told(asker.group_id, event, body.node_id, session_id)
+    def emit(event: NodeEvent) -> None:
+        events.append(event)
+        actions.publish_node_event(asker.group_id, event, body.node_id, session_id)
 
     node = MemoryRetrievalNode(body.properties, retriever=Retriever(), node_id=body.node_id)
-    done = node.process({**body.inputs, "group_id": asker.group_id}, tell)
-    return NodeRan(outputs={**body.inputs, CONTEXT_FIELD: done[CONTEXT_FIELD]}, events=told)
+    outputs = node.process({**body.inputs, "group_id": asker.group_id}, emit)
+    return NodeRan(outputs={**body.inputs, CONTEXT_FIELD: outputs[CONTEXT_FIELD]}, events=events)
 
 
 @operation(f"GET {PATH}", "tiers", scope="read")
@@ -261,7 +259,7 @@ expose(
     "tiers",
     without="cursor limit",
     answer=DigestState,
-    present=lambda _asker, found: found.rows[0],
+    present=lambda _asker, digests: digests.rows[0],
     missing="digest {digest_id}",
     doc="""Get one digest.
 

@@ -18,12 +18,12 @@ from jiyi.protocol.wire.signatures import KeyScope
 from models.db.bounded_reads import Unanswered
 from web.accounts.identity import need
 from web.api.bodies import checked_body
-from web.api.problems import Refused, answer_to
-from web.api.registry import OPERATIONS, Operation, operation
+from web.api.problems import RequestRefused, answer_to
+from web.api.registry import OPERATIONS, ApiOperation, operation
 from web.api.running import Asker, Reply, checked_query
 
 #: Errors reported to a model, so that it can do something else; any other error is a failure of ours.
-TOLD = (JiyiError, Refused, Unanswered, HTTPException)
+REPORTED_ERRORS = (JiyiError, RequestRefused, Unanswered, HTTPException)
 
 
 @operation("GET /tools", "service", scope=None)
@@ -56,46 +56,48 @@ def call_tool(asker: Asker, body: ToolCall) -> JsonObject:
     """
     try:
         return output_of(body, _performed(asker, body))
-    except TOLD as error:
+    except REPORTED_ERRORS as error:
         return output_of(body, error=_sentence(error))
 
 
 def _performed(asker: Asker, call: ToolCall) -> Any:
     """The answer to the model. Raises what the operation raises; InvalidRequest for what is no call of it."""
-    found = _named(call.name)
-    if found is None:
+    tool = _tool_of(call.name)
+    if tool is None:
         raise InvalidRequest([f"there is no tool {call.name!r}; there are {', '.join(OFFERED)}"])
-    target = next(operation for operation in OPERATIONS if operation.id == OFFERED[found.name])
+    target = next(operation for operation in OPERATIONS if operation.id == OFFERED[tool.name])
     if target.scope is not None:
         need(target.scope)
     arguments = call.arguments()
-    asked = tool_calls.asked(found, arguments)
-    answer = _answer(asker, target, asked)
-    if (fewer := tool_calls.fewer(found, asked, answer)) is not None:
+    tool_request = tool_calls.request_of(tool, arguments)
+    answer = _answer(asker, target, tool_request)
+    if (fewer := tool_calls.fewer(tool, tool_request, answer)) is not None:
         answer = _answer(asker, target, fewer)
-    return tool_calls.told(found, arguments, answer)
+    return tool_calls.answer_for_model(tool, arguments, answer)
 
 
-def _answer(asker: Asker, target: Operation, asked: tool_calls.Asked) -> Any:
+def _answer(asker: Asker, target: ApiOperation, tool_request: tool_calls.ToolRequest) -> Any:
     """What the operation answers, as JSON values."""
-    given: dict[str, Any] = {name: _part(target, name, value) for name, value in asked.parts.items()}
+    arguments: dict[str, Any] = {
+        name: _part(target, name, value) for name, value in tool_request.parts.items()
+    }
     if (
-        query := checked_query(target.query, [(name, [value]) for name, value in asked.query.items()])
+        query := checked_query(target.query, [(name, [value]) for name, value in tool_request.query.items()])
     ) is not None:
-        given["query"] = query
+        arguments["query"] = query
     if target.body is not None:
-        given["body"] = checked_body(target.body, to_json(asked.body or {}))
-    value = target.handler(asker, **given)
+        arguments["body"] = checked_body(target.body, to_json(tool_request.body or {}))
+    value = target.handler(asker, **arguments)
     if isinstance(value, Reply):
         value = value.value
     return from_json(value if isinstance(value, bytes) else to_json(value))
 
 
-def _named(name: str) -> Tool | None:
+def _tool_of(name: str) -> Tool | None:
     return {tool.name: tool for tool, _ in _tools()}.get(name)
 
 
-def _part(target: Operation, name: str, value: str) -> Any:
+def _part(target: ApiOperation, name: str, value: str) -> Any:
     """A part of the path, as its converter would give it."""
     if target.parts[name] != "uuid":
         if not value.strip():

@@ -1,4 +1,4 @@
-// Events as they arrive. The stream only says that something has: the rows are fetched, each burst of news once.
+// Events as they arrive. The stream only says that something has: the rows are fetched, each burst of arrivals once.
 "use strict";
 
 (() => {
@@ -11,7 +11,7 @@
 
   const MOST_ROWS = 300; // on the page; older ones leave it at the bottom
   const OVERLAP = 30; // rows looked at once more: an event may be committed after one that came later, and its state changes
-  const QUIET_MS = 150; // news within this time are fetched together
+  const QUIET_MS = 150; // arrivals within this time are fetched together
   let stream, timer, retry, fetching, busy = false, again = false, paused = false, missed = false;
 
   const say = (name) => {
@@ -39,10 +39,10 @@
     }
     for (const row of rows().slice(MOST_ROWS)) row.remove();
     document.getElementById("no-events").hidden = rows().length > 0;
-    document.dispatchEvent(new Event("jiyi:news"));
+    document.dispatchEvent(new Event("jiyi:arrivals"));
   };
 
-  const fetchNews = async () => {
+  const fetchArrivals = async () => {
     if (busy) { again = true; return; }
     busy = true;
     fetching = new AbortController();
@@ -57,7 +57,7 @@
         if (stream.readyState === EventSource.OPEN) say("live");
       }
     } catch {
-      // Paused; or the service is away, and the stream tells when it is back.
+      // Paused; or the service is away, and the stream says when it is back.
     } finally {
       busy = false;
       if (again) { again = false; soon(); }
@@ -66,12 +66,12 @@
 
   const soon = () => {
     clearTimeout(timer);
-    timer = setTimeout(fetchNews, QUIET_MS);
+    timer = setTimeout(fetchArrivals, QUIET_MS);
   };
 
   const begin = () => {
     say("waiting");
-    stream = new EventSource(live.dataset.stream); // comes back by itself, with the last id it knows
+    stream = new EventSource(live.dataset.stream); // reconnects automatically, with the last id it knows
     stream.addEventListener("open", () => { say("live"); soon(); });
     stream.addEventListener("error", () => {
       say("waiting");
@@ -82,7 +82,7 @@
     }
   };
 
-  // Also what is due or under way is not shown: a paused list stays as it is.
+  // Also what is due or under way is not shown: a paused list does not change.
   const pause = () => {
     stream.close();
     clearTimeout(timer);

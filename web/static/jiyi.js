@@ -74,7 +74,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.detail.elt.hasAttribute("data-live")) event.preventDefault();
 });
 
-// What a refresh could not bring is said once, and taken back when the next one comes through.
+// What a refresh could not load is said once, and taken back when the next one comes through.
 const trouble = (text) => {
   const line = document.getElementById("trouble");
   line.textContent = text;
@@ -160,7 +160,7 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 document.addEventListener("htmx:afterSettle", localTimes);
 document.addEventListener("htmx:sseMessage", localTimes);
-document.addEventListener("jiyi:news", localTimes);
+document.addEventListener("jiyi:arrivals", localTimes);
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-print]")) window.print();
 });

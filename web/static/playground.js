@@ -43,7 +43,7 @@
     }
     form.requestSubmit();
   });
-  // Another agent has other settings of its own: the page begins anew with them.
+  // Another agent has other settings of its own: the page starts again with them.
   form.querySelector("[name=agent]").addEventListener("change", (event) => {
     event.stopPropagation();
     const address = new URL(form.action);
@@ -61,7 +61,7 @@
     }
   };
 
-  // Rows that were open stay open when the answer comes anew.
+  // Rows that were open stay open when a new answer comes.
   let open = new Set();
   const found = document.getElementById("found");
   const rows = () => [...found.querySelectorAll("details[data-node]")];

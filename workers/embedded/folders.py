@@ -37,9 +37,9 @@ def private_home(home: Path) -> None:
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = home.stat()
     shared = status.st_mode & stat.S_ISVTX or home in (Path.home(), Path(home.anchor))
-    wanted = stat.S_IMODE(status.st_mode) & ~0o077 | make_traversable() & 0o077
-    if status.st_uid == os.geteuid() and not shared and stat.S_IMODE(status.st_mode) != wanted:
-        home.chmod(wanted)
+    mode = stat.S_IMODE(status.st_mode) & ~0o077 | make_traversable() & 0o077
+    if status.st_uid == os.geteuid() and not shared and stat.S_IMODE(status.st_mode) != mode:
+        home.chmod(mode)
 
 
 def socket_folder(home: Path, run_dir: Path, longest: str) -> Path:

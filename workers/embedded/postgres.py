@@ -123,8 +123,8 @@ class Postgres(Server):
         try:
             address = make_conninfo(host=str(self._sockets), port=PORT, user=SUPERUSER, dbname="postgres")
             with psycopg.connect(address, autocommit=True, connect_timeout=CLIENT_SECONDS) as connection:
-                known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
-                if known.fetchone() is None:
+                existing = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
+                if existing.fetchone() is None:
                     connection.execute(f"CREATE DATABASE {DATABASE}")
         except psycopg.Error as error:
             raise self.failure(f"database {DATABASE!r} cannot be opened ({error})") from error

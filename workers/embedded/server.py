@@ -176,7 +176,7 @@ class ProcessNotes:
 def end_leftovers(notes: ProcessNotes, folders: Iterable[Path]) -> None:
     """End what a crashed copy has left: noted applications, and servers that work in the folders.
 
-    Only for who holds the home's lock, which proves that nobody needs them.
+    Only for the holder of the home's lock, which proves that nobody needs them.
     """
     applications = {process: number for note in notes.read() for process, number in _session(note).items()}
     if applications:

@@ -21,13 +21,13 @@ from jiyi.protocol.events import Event, EventKey
 from jiyi.protocol.wire.broker import BROKER_ERRORS, INTAKE_QUEUE
 from jiyi.protocol.wire.calls import retrieval_queue, retrieval_queues
 from jiyi.settings import Settings, get_settings
-from models.memory.inbox import CollisionError, Prepared, Stored
-from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
+from models.memory.inbox import CollisionError, Prepared, StoreResult
+from models.memory.ingest import DATABASE_ERRORS, EventBatch, Ingestor, Rejected, is_transient
 from workers import gc_tuning, logs
 from workers import tracing as tracing_setup
 from workers.app import app
 from workers.intake.opening import Opened, Signatures, open_messages, refused
-from workers.intake.sources import BATCH, Batch, Source, begin_again, ended, open_source
+from workers.intake.sources import BATCH, MessageBatch, MessageSource, begin_again, ended, open_source
 
 log = logging.getLogger("jiyi.intake")
 
@@ -58,7 +58,7 @@ NO_TRACES: Mapping[EventKey, str] = {}
 class Storing:
     """A batch that the other thread stores; the result says whether it is to be acknowledged."""
 
-    batch: Batch
+    batch: MessageBatch
     result: Future[bool]
 
 
@@ -88,7 +88,7 @@ class Intake:
                 next(pauses)
         self._storer.shutdown()
 
-    def _read(self, source: Source) -> None:
+    def _read(self, source: MessageSource) -> None:
         storing: Storing | None = None
         while not self.stopping:
             # While a batch is being stored look only for what is there: its end must not wait for the next
@@ -106,17 +106,17 @@ class Intake:
             self._finish(source, storing)
 
     @staticmethod
-    def _finish(source: Source, storing: Storing) -> None:
+    def _finish(source: MessageSource, storing: Storing) -> None:
         if storing.result.result():
             source.acknowledge(storing.batch)  # after the commit, never before: the broker forgets the batch
 
-    def _open(self, batch: Batch) -> Opened | None:
+    def _open(self, batch: MessageBatch) -> Opened | None:
         """What a batch holds; None when the intake is to stop, and its messages are to be delivered again."""
         if not self._until_done("signatures wait", lambda: self._signatures.look_up(batch.messages)):
             return None
         return open_messages(batch.messages, self._signatures)
 
-    def _store(self, source: Source, batch: Batch, opened: Opened) -> bool:
+    def _store(self, source: MessageSource, batch: MessageBatch, opened: Opened) -> bool:
         """In the other thread, shard by shard, each in its turn. False: the intake is to stop."""
         for shard, events in enumerate(by_shard(opened.events, self.settings.retrieval_shards)):
             step = partial(store_part, opened, events, shard)
@@ -125,7 +125,7 @@ class Intake:
                 return False
         return True
 
-    def _await_turn(self, source: Source, batch: Batch, shard: int) -> bool:
+    def _await_turn(self, source: MessageSource, batch: MessageBatch, shard: int) -> bool:
         pause = FIRST_LOOK
         while not self.stopping:
             turn = source.turn(batch, shard)
@@ -138,11 +138,11 @@ class Intake:
                 source.acknowledge(turn)
         return False
 
-    def _store_again(self, source: Source, batch: Batch) -> bool:
+    def _store_again(self, source: MessageSource, batch: MessageBatch) -> bool:
         """A batch of which an intake may have died, one by one, to see of which message."""
         signatures = Signatures(self.settings)  # the other thread is using its own
-        known = self._until_done("signatures wait", lambda: signatures.look_up(batch.messages))
-        if not (known and self._await_turn(source, batch, 0)):
+        has_signatures = self._until_done("signatures wait", lambda: signatures.look_up(batch.messages))
+        if not (has_signatures and self._await_turn(source, batch, 0)):
             return False
         for message in batch.messages:
             if begin_again(message) > MOST_ATTEMPTS:
@@ -151,9 +151,9 @@ class Intake:
             else:
                 opened = open_messages([message], signatures)
             step = partial(store_part, opened, opened.events, 0)
-            stored = self._until_done("nothing is acknowledged", step)
+            is_stored = self._until_done("nothing is acknowledged", step)
             ended(message)  # with its process alive
-            if not stored:
+            if not is_stored:
                 return False
         return True
 
@@ -177,8 +177,8 @@ class Intake:
         seconds = FIRST_PAUSE
         while True:
             end = time.monotonic() + seconds
-            while not self.stopping and (left := end - time.monotonic()) > 0:
-                time.sleep(min(left, IDLE_WAIT))
+            while not self.stopping and (remaining := end - time.monotonic()) > 0:
+                time.sleep(min(remaining, IDLE_WAIT))
             yield
             seconds = min(seconds * 2, LAST_PAUSE)
 
@@ -188,10 +188,10 @@ def store(
     rejected: Sequence[Rejected],
     ready: Prepared | None = None,
     traces: Mapping[EventKey, str] = NO_TRACES,
-) -> Stored:
+) -> StoreResult:
     """Store a batch; refused events become dead letters. Raises as :meth:`Ingestor.ingest`."""
     with tracing.batch("process events", traces, "stored"):
-        return INGESTOR.ingest([Part([event]) for event in events], rejected, ready)
+        return INGESTOR.ingest([EventBatch([event]) for event in events], rejected, ready)
 
 
 def by_shard(events: Sequence[Event], shards: int) -> list[list[Event]]:

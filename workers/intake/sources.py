@@ -98,7 +98,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MessageBatch:
     """Messages taken together; ``receipt`` is the source's. ``again``: a dead intake had some in hand."""
 
     messages: list[Taken]
@@ -106,28 +106,28 @@ class Batch:
     again: bool = False
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """A queue of messages. All methods raise :data:`BROKER_ERRORS` when the broker is away."""
 
-    def take(self, limit: int, wait: float) -> Batch | None:
+    def take(self, limit: int, wait: float) -> MessageBatch | None:
         """The oldest messages, at most ``limit``; None if there is none within ``wait`` seconds."""
         ...
 
-    def turn(self, batch: Batch, shard: int) -> bool | Batch:
+    def turn(self, batch: MessageBatch, shard: int) -> bool | MessageBatch:
         """Whether the batch's events of this shard may be stored: those of earlier batches are.
 
         A batch instead, of a dead intake, that all wait for: to be stored and acknowledged first.
         """
         ...
 
-    def acknowledge(self, batch: Batch) -> None:
+    def acknowledge(self, batch: MessageBatch) -> None:
         """The batch is stored."""
         ...
 
     def close(self) -> None: ...
 
 
-def open_source(settings: Settings) -> Source:
+def open_source(settings: Settings) -> MessageSource:
     """The source for the configured broker, its exchange and queue declared."""
     address = redis_address(settings.need("broker_url"))
     options = {"connect_timeout": SOCKET_TIMEOUT, "transport_options": AMQP_TIMEOUTS}
@@ -175,19 +175,19 @@ class RedisSource:
         #: The list of a dead intake that is being stored instead of a batch of its own.
         self._adopted = ""
 
-    def take(self, limit: int, wait: float) -> Batch | None:
+    def take(self, limit: int, wait: float) -> MessageBatch | None:
         first = self._stay_alive()
         if first and not self._adopted and len(self._free) == len(self._own) and self._is_orphan(first):
             self._adopted = first
             return self._adopt(first)
         hold = self._free[-1]
-        taken = self._move(hold, limit) or (self._wait(wait) and self._move(hold, limit))
-        if not taken:
+        messages = self._move(hold, limit) or (self._wait(wait) and self._move(hold, limit))
+        if not messages:
             return None
         self._free.remove(hold)
-        return Batch([_opened(raw) for raw in taken], hold)
+        return MessageBatch([_opened(raw) for raw in messages], hold)
 
-    def turn(self, batch: Batch, shard: int) -> bool | Batch:
+    def turn(self, batch: MessageBatch, shard: int) -> bool | MessageBatch:
         first = cast("bytes | None", self._turn(keys=[*self._order], args=[batch.receipt, shard]))
         if first is None:
             return True
@@ -203,12 +203,13 @@ class RedisSource:
         """For a message of the usual priority, which stays; others are seen when the time is up."""
         try:
             # BLMOVE takes fractions.
-            return self._redis.blmove(self.queue, self.queue, wait, "RIGHT", "RIGHT") is not None  # type: ignore[arg-type]
+            to_itself = (self.queue, self.queue, wait, "RIGHT", "RIGHT")
+            return self._redis.blmove(*to_itself) is not None  # type: ignore[arg-type]
         except redis.OutOfMemoryError:  # full, perhaps of these very events: what is stored makes room
             time.sleep(wait)
             return False
 
-    def acknowledge(self, batch: Batch) -> None:
+    def acknowledge(self, batch: MessageBatch) -> None:
         with self._redis.pipeline() as pipe:
             pipe.delete(batch.receipt)
             pipe.zrem(self._order[0], batch.receipt)
@@ -244,9 +245,9 @@ class RedisSource:
             if self._redis.exists(valkey_keys.intake_alive(intake)):
                 continue
             holds = valkey_keys.intake_holds(self.queue, intake)
-            held = [hold for hold in holds if self._redis.exists(hold)]
-            if held:
-                self._redis.zadd(self._order[0], dict.fromkeys(held, 0), nx=True)
+            occupied = [hold for hold in holds if self._redis.exists(hold)]
+            if occupied:
+                self._redis.zadd(self._order[0], dict.fromkeys(occupied, 0), nx=True)
             else:
                 self._redis.srem(valkey_keys.intakes(self.queue), intake)
 
@@ -261,10 +262,10 @@ class RedisSource:
                 return True
         return not self._redis.exists(valkey_keys.intake_alive(intake))
 
-    def _adopt(self, hold: str) -> Batch:
-        held = cast("list[bytes]", self._redis.lrange(hold, 0, -1))
-        log.warning("storing %d messages that a dead intake held", len(held))
-        return Batch([_opened(raw) for raw in reversed(held)], hold, again=True)
+    def _adopt(self, hold: str) -> MessageBatch:
+        messages = cast("list[bytes]", self._redis.lrange(hold, 0, -1))
+        log.warning("storing %d messages that a dead intake held", len(messages))
+        return MessageBatch([_opened(raw) for raw in reversed(messages)], hold, again=True)
 
 
 class KombuSource:
@@ -303,18 +304,18 @@ class KombuSource:
         self._consumer.consume()
         return True
 
-    def turn(self, batch: Batch, shard: int) -> bool | Batch:  # noqa: ARG002 – the protocol's
+    def turn(self, batch: MessageBatch, shard: int) -> bool | MessageBatch:  # noqa: ARG002 – the protocol's
         return True  # nobody else reads
 
-    def take(self, limit: int, wait: float) -> Batch | None:
+    def take(self, limit: int, wait: float) -> MessageBatch | None:
         self._connection.heartbeat_check()  # an intake that is idle, and lives
         if not self._may_read():
             time.sleep(wait)
             return None
         deadline = time.monotonic() + wait
-        while len(self._taken) < limit and (left := deadline - time.monotonic()) > 0:
+        while len(self._taken) < limit and (remaining := deadline - time.monotonic()) > 0:
             try:
-                self._connection.drain_events(timeout=left)
+                self._connection.drain_events(timeout=remaining)
             except TimeoutError:
                 break
             # The first message has come: what follows it closely belongs to the batch, the rest to the next
@@ -328,11 +329,11 @@ class KombuSource:
             message = self._taken.pop(0)
             messages.append(message)
             size += max(len(_bytes(message.body)), COMPRESSED_BYTES if compression_of(message.headers) else 0)
-        taken = [_taken(_bytes(message.body), message.content_type, message.headers) for message in messages]
+        opened = [_taken(_bytes(message.body), message.content_type, message.headers) for message in messages]
         again = any((message.delivery_info or {}).get("redelivered") for message in messages)
-        return Batch(taken, messages, again=again)
+        return MessageBatch(opened, messages, again=again)
 
-    def acknowledge(self, batch: Batch) -> None:
+    def acknowledge(self, batch: MessageBatch) -> None:
         for message in batch.receipt:
             message.ack()
 

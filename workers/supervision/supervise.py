@@ -64,7 +64,7 @@ class Supervisor:
         path = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH", "")]))
         # Unbuffered: a line is worth most at the moment it is written, above all the last one before a crash.
         self._env = {**env, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", SUPERVISOR: str(os.getpid())}
-        self._output = Output(commands, quiet=quiet)
+        self._output = ProcessOutput(commands, quiet=quiet)
         self._stack = stack
         self._log_dir = stack.log_dir if stack else log_dir
         self._children: dict[str, subprocess.Popen[bytes]] = {}
@@ -315,7 +315,7 @@ class Interrupts:
 SYSTEM = "system"  # name before the supervisor's own lines.
 
 
-class Output:
+class ProcessOutput:
     """The terminal, shared by the processes' readers. ``quiet``: print nothing but what is always said."""
 
     def __init__(self, names: Iterable[str], *, quiet: bool) -> None:

@@ -29,22 +29,22 @@ class Callers(Generic[T]):
     def begin(self, caller: str, request: T) -> Literal["begun", "waits", "refused"]:
         """Have a request answered. If it waits, an :meth:`end` gives it back later."""
         with self._lock:
-            known = self._of.setdefault(caller, _Requests())
-            if known.busy < self._at_once:
-                known.busy += 1
+            requests = self._of.setdefault(caller, _Requests())
+            if requests.busy < self._at_once:
+                requests.busy += 1
                 return "begun"
-            if len(known.waiting) < self._most_waiting:
-                known.waiting.append(request)
+            if len(requests.waiting) < self._most_waiting:
+                requests.waiting.append(request)
                 return "waits"
             return "refused"
 
     def end(self, caller: str) -> T | None:
         """One that was begun is answered. The next, if one waits, is begun."""
         with self._lock:
-            known = self._of[caller]
-            if known.waiting:
-                return known.waiting.popleft()
-            known.busy -= 1
-            if not known.busy:
+            requests = self._of[caller]
+            if requests.waiting:
+                return requests.waiting.popleft()
+            requests.busy -= 1
+            if not requests.busy:
                 del self._of[caller]  # nobody is remembered
             return None

@@ -94,7 +94,7 @@ def somebody_signs_in() -> bool:
             return users.any_at_all(connection)
     except SQLAlchemyError as error:
         raise SettingsError(
-            "JIYI_WEB_HOST is not this machine alone, and the database does not tell whether anybody can"
+            "JIYI_WEB_HOST is not this machine alone, and the database does not say whether anybody can"
             f" sign in: {one_line(error)}"
         ) from None
 
@@ -118,7 +118,7 @@ def serve(sock: socket.socket) -> None:
     # to look through all of it for garbage took a fifth of a second, again and again, in which nobody was
     # answered
     gc_tuning.tune_gc()
-    server = Server(
+    server = WebServer(
         app,
         sock,
         threads=REQUESTS_AT_ONCE + OTHER_THREADS,
@@ -197,8 +197,8 @@ class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
     def finish(self) -> None:
         super().finish()
         if self.status.startswith("429"):
-            asked = (self.channel.caller(), self.channel.path())
-            self.channel.server.refused[asked] = time.monotonic() + REFUSAL_PAUSE
+            request = (self.channel.caller(), self.channel.path())
+            self.channel.server.refused[request] = time.monotonic() + REFUSAL_PAUSE
 
 
 class _Up(Task):  # type: ignore[misc]
@@ -223,7 +223,7 @@ class _TooMany(Error):  # type: ignore[misc]  # noqa: N818 – as waitress names
         super().__init__(f"{busy}; send fewer at a time. Ask again in {RETRY_SECONDS} s.")
 
 
-class _Problem(ErrorTask):  # type: ignore[misc]
+class _RefusalTask(ErrorTask):  # type: ignore[misc]
     """What is wrong with a request that no page sees, in the form of the API's problems."""
 
     def execute(self) -> None:
@@ -239,11 +239,11 @@ class _Problem(ErrorTask):  # type: ignore[misc]
         self.write(body)
 
 
-class Connection(HTTPChannel):  # type: ignore[misc]
+class ClientConnection(HTTPChannel):  # type: ignore[misc]
     """One client's connection."""
 
     task_class: type[Task] = _Task
-    error_task_class = _Problem
+    error_task_class = _RefusalTask
     #: The request that was being received when it was looked at last, and since when.
     _receiving: HTTPRequestParser | None = None
     _since = 0.0
@@ -297,7 +297,7 @@ class Connection(HTTPChannel):  # type: ignore[misc]
 class _Begun:
     """A request that a thread answers."""
 
-    def __init__(self, connection: Connection, caller: str) -> None:
+    def __init__(self, connection: ClientConnection, caller: str) -> None:
         self._connection, self._caller = connection, caller
 
     def service(self) -> None:
@@ -310,13 +310,13 @@ class _Begun:
         self._connection.cancel()
 
 
-class Server(TcpWSGIServer):  # type: ignore[misc]
+class WebServer(TcpWSGIServer):  # type: ignore[misc]
     """Serves a WSGI application on a bound, listening socket, with threads.
 
     ``patience``: seconds that a client may leave an answer unread; ``proxies``: trusted reverse proxies.
     """
 
-    channel_class = Connection
+    channel_class = ClientConnection
 
     def __init__(
         self,
@@ -332,10 +332,10 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         #: Until when callers that were refused are held back, and the connections that are held, with the end
         #: of each; on ``time.monotonic``'s clock.
         self.refused: dict[tuple[str, str], float] = {}
-        self._held: deque[tuple[float, Connection]] = deque()
+        self._held: deque[tuple[float, ClientConnection]] = deque()
         #: Probes, which the loop answers; and whose requests the threads have.
-        self._probes: deque[Connection] = deque()
-        self._callers: Callers[Connection] = Callers(REQUESTS_OF_CALLER, REQUESTS_WAITING)
+        self._probes: deque[ClientConnection] = deque()
+        self._callers: Callers[ClientConnection] = Callers(REQUESTS_OF_CALLER, REQUESTS_WAITING)
         settings = Adjustments(
             sockets=[sock],
             threads=threads,
@@ -355,7 +355,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         _allow_files(2 * MAX_CONNECTIONS)
 
-    def add_task(self, task: Connection) -> None:
+    def add_task(self, task: ClientConnection) -> None:
         """Decide when the next request of a connection is answered."""
         now, path = time.monotonic(), task.path()
         if task.is_probe():
@@ -367,7 +367,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         else:
             self._begin(task)
 
-    def _begin(self, task: Connection) -> None:
+    def _begin(self, task: ClientConnection) -> None:
         caller = task.caller()
         match self._callers.begin(caller, task):
             case "begun":
@@ -437,14 +437,14 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         while self._held and self._held[0][0] <= time.monotonic():
             self._begin(self._held.popleft()[1])
 
-    def _connections(self) -> list[Connection]:
+    def _connections(self) -> list[ClientConnection]:
         return list(self.active_channels.values())
 
 
-def _allow_files(wanted: int) -> None:
+def _allow_files(files: int) -> None:
     """Sockets are files, of which many systems allow a process 1,024 unless it asks for more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    limit = files if hard == resource.RLIM_INFINITY else min(files, hard)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 

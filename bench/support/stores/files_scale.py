@@ -25,7 +25,7 @@ from sqlalchemy import text
 
 from bench.support.stores.files import GROUP, QUIET, declare, do_owed
 from engine.providers.embedders import HashingEmbedder
-from engine.stores.chunks import Place, chunk_of
+from engine.stores.chunks import FilePlace, chunk_of
 from jiyi.protocol.stores import RetrieveItems
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.splitting import split
@@ -118,7 +118,7 @@ def _stale(name: str, folder: Path) -> int:
         stored = {row.item_id for row in connection.execute(_ITEMS, {"id": store.store_id})}
         unembedded = connection.execute(_UNEMBEDDED, {"id": store.store_id}).scalar_one()
     expected = {
-        chunk_of(store.store_id, Place(str(folder), name), number, piece.text).item_id
+        chunk_of(store.store_id, FilePlace(str(folder), name), number, piece.text).item_id
         for path in folder.rglob("*.md")
         for name in [path.relative_to(folder).as_posix()]
         for number, piece in enumerate(split(path.read_text(encoding="utf-8")))

@@ -92,7 +92,7 @@ class Outbox {
     this.#log = log;
   }
 
-  tell(...events) {
+  enqueue(...events) {
     const under = config();
     this.waiting.push(...events.map((event) => ({ event, under })));
     if (this.waiting.length > MOST_WAITING) {
@@ -116,7 +116,7 @@ class Outbox {
         await post("/events", { events: batch.map((told) => told.event) }, TELL_MS, current ? now : under);
       } catch (error) {
         if (!current) {
-          this.#log.warn(`jiyi: ${batch.length} events are not published: they were told under a key that is no longer set: ${error.message}`);
+          this.#log.warn(`jiyi: ${batch.length} events are not published: they belong to a key that is no longer set: ${error.message}`);
         } else if (!REFUSED.has(error.status)) {
           this.#log.warn(`jiyi: ${this.waiting.length} events wait: ${error.message}`);
           await pause(wait, undefined, { ref: false });
@@ -183,7 +183,7 @@ export default {
         const events = turns
           .filter(([, words]) => words.trim())
           .map(([role, words]) => event("turn.recorded", { role, text: cut(words.trim(), MAX_CHARS) }, ctx));
-        void outbox.tell(...events);
+        void outbox.enqueue(...events);
       } catch (error) {
         api.logger.warn(`jiyi: what was said is not remembered: ${error.message}`);
       }
@@ -191,7 +191,7 @@ export default {
 
     api.on("session_end", async (end, ctx) => {
       const session = { ...ctx, sessionKey: end.sessionKey ?? ctx.sessionKey, sessionId: end.sessionId };
-      if (ENDS.has(end.reason) && said(session)) void outbox.tell(event("session.ended", {}, session));
+      if (ENDS.has(end.reason) && said(session)) void outbox.enqueue(event("session.ended", {}, session));
     });
 
     api.registerTool((ctx) => {
@@ -208,7 +208,7 @@ export default {
           "jiyi_remember",
           "Keep one fact in long-term memory. What is said in the conversation is remembered without it.",
           "text",
-          "The fact, in one sentence that can be understood by itself.",
+          "The fact, in one sentence that can be understood on its own.",
           async (fact) => {
             const told = event("memory.observed", { description: cut(fact, MAX_CHARS), origin: "assistant" }, from);
             await post("/events", { events: [told] }, TELL_MS);

@@ -24,7 +24,7 @@ Refs = dict[Any, Json]
 
 REF = "#/components/schemas/{model}"
 TITLE = "Jiyi 记忆"
-DESCRIPTION = """Memory for AI agents: tell it what happened, ask it what matters now.
+DESCRIPTION = """Memory for AI agents: send it what happened, ask it what matters now.
 
 Send `Authorization: Bearer jiyi_…` with every request. The key says which group (tenant) it speaks for and
 what it may:
@@ -32,7 +32,7 @@ what it may:
 is not of the
 key's group is not found. Errors are problem details (RFC 9457)."""
 TAGS = {
-    "events": "What happened: told in, and followed.",
+    "events": "What happened: published and followed.",
     "retrieval": "What matters now.",
     "memories": "Memories one by one, and what they rest on.",
     "agents": "Who remembers, and with which settings.",
@@ -47,7 +47,7 @@ TAGS = {
 }
 PART_TEXTS = {
     "id": (
-        "Its id, as lists and other answers tell it. A memory has that of its event, and so has an entry of"
+        "Its id, as lists and other answers have it. A memory has that of its event, and so has an entry of"
         " quarantine."
     ),
     "digest_id": "Id of a digest.",
@@ -155,7 +155,7 @@ MEANINGS: Mapping[int, str] = {
     409: (
         "An id that was given is taken by something else; choose another. `code` is `id_reused` where an"
         " event's id was used again with other content: nothing of the request is stored, and the first event"
-        " stays as it is; `conflict` where somebody else has changed, or decided on, the same thing"
+        " stays unchanged; `conflict` where somebody else has changed, or decided on, the same thing"
         " meanwhile: look again."
     ),
     413: (
@@ -407,11 +407,11 @@ def _problem(status: int) -> Json:
 
 def _schemas(operations: Iterable[Operation]) -> tuple[Refs, Json]:
     """(model, mode) → a reference, and the schemas by name."""
-    wanted: list[Any] = [(operation.answer, "serialization") for operation in operations]
-    wanted += [(operation.body, "validation") for operation in operations if operation.body is not None]
+    models: list[Any] = [(operation.answer, "serialization") for operation in operations]
+    models += [(operation.body, "validation") for operation in operations if operation.body is not None]
     adapters = [
         (model, mode, TypeAdapter(model))
-        for model, mode in dict.fromkeys([*wanted, (Problem, "serialization")])
+        for model, mode in dict.fromkeys([*models, (Problem, "serialization")])
     ]
     refs, defined = TypeAdapter.json_schemas(adapters, ref_template=REF)
     return {key: dict(ref) for key, ref in refs.items()}, {

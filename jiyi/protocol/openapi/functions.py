@@ -81,8 +81,8 @@ SHORT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked of the tool's operation."""
+class ToolRequest:
+    """A request of the tool's operation."""
 
     #: In place of the path's braces, not yet percent-encoded.
     parts: dict[str, str]
@@ -91,29 +91,29 @@ class Asked:
     body: Json | None
 
 
-def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
+def request_of(tool: Tool, arguments: Mapping[str, Any]) -> ToolRequest:
     """The request that a call is. A null says that an argument is not given, at any depth. Raises
     InvalidRequest for a missing or unknown argument.
     """
     place_in(tool, arguments)  # a cursor that is none is said before anything is done
     own = {*(["detail"] if tool.name == RETRIEVE else []), *(["cursor"] if _is_paged(tool) else [])}
-    given: Json = {
+    fields: Json = {
         field: _trimmed(field, value) for field, value in without_nulls(arguments).items() if field not in own
     }
-    if missing := [field for field in tool.in_path if field not in given]:
+    if missing := [field for field in tool.in_path if field not in fields]:
         raise InvalidRequest([f"missing: {', '.join(missing)}"])
-    body = {field: value for field, value in given.items() if field not in (*tool.in_path, *tool.in_query)}
+    body = {field: value for field, value in fields.items() if field not in (*tool.in_path, *tool.in_query)}
     has_body = tool.method not in ("GET", "DELETE")
     if body and not has_body:
         raise InvalidRequest([f"unknown arguments: {', '.join(body)}"])
-    return Asked(
-        {field: str(given[field]) for field in tool.in_path},
-        {**tool.fixed, **{field: _text(given[field]) for field in tool.in_query if field in given}},
+    return ToolRequest(
+        {field: str(fields[field]) for field in tool.in_path},
+        {**tool.fixed, **{field: _text(fields[field]) for field in tool.in_query if field in fields}},
         body if has_body else None,
     )
 
 
-def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
+def answer_for_model(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
     """An operation's answer as returned to the model: without nulls, and as much as fits; of a retrieval the
     short form unless it asked for more.
     """
@@ -135,7 +135,7 @@ def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
     )
 
 
-def fewer(tool: Tool, request: Asked, answer: Any) -> Asked | None:
+def fewer(tool: Tool, request: ToolRequest, answer: Any) -> ToolRequest | None:
     """The request to make instead where a list with a cursor of its own is too long."""
     if not {"cursor", "limit"} <= {*tool.in_query}:
         return None
@@ -149,12 +149,12 @@ def fewer(tool: Tool, request: Asked, answer: Any) -> Asked | None:
 
 def place_in(tool: Tool, arguments: Mapping[str, Any]) -> int:
     """How much of a tool's answer was returned before. Raises InvalidRequest for an invalid cursor."""
-    given = arguments.get("cursor") if _is_paged(tool) else None
-    if given in (None, ""):
+    cursor = arguments.get("cursor") if _is_paged(tool) else None
+    if cursor in (None, ""):
         return 0
-    if not (str(given).isascii() and str(given).isdigit()):
+    if not (str(cursor).isascii() and str(cursor).isdigit()):
         raise InvalidRequest(["cursor: is no cursor of this answer; give `next` of the answer before"])
-    return int(given)
+    return int(cursor)
 
 
 def _is_paged(tool: Tool) -> bool:
@@ -171,10 +171,10 @@ def offered(tool: Tool) -> Tool:
     }
     properties = answer.get("properties", {})
     if tool.name == OBSERVE and "event_ids" in properties:
-        said = {"type": "string", "format": "uuid", "description": "The memory's id."}
-        properties = {"node_id": said, **_without(properties, "event_ids")}
-        kept = [name for name in answer.get("required", []) if name != "event_ids"]
-        answer = {**answer, "properties": properties, "required": ["node_id", *kept]}
+        node_id = {"type": "string", "format": "uuid", "description": "The memory's id."}
+        properties = {"node_id": node_id, **_without(properties, "event_ids")}
+        required = [name for name in answer.get("required", []) if name != "event_ids"]
+        answer = {**answer, "properties": properties, "required": ["node_id", *required]}
     if _is_paged(tool):
         answer = {**answer, "properties": {**properties, "next": NEXT, "left_out": LEFT_OUT}}
     if tool.name == RETRIEVE:
@@ -199,27 +199,27 @@ def fitted(answer: Json, after: int, most: int = MOST_TOKENS) -> Json:
     rows = reduce(getitem, path, answer)
     items = [*rows.items()] if isinstance(rows, dict) else [*rows]
     rest: Json = _with_cut_texts(_with(answer, path, type(rows)()))
-    room, kept = most - _tokens(rest), list[Any]()
+    room, page = most - _tokens(rest), list[Any]()
     for item in items[after:]:
         cut = _with_cut_texts(item)
         room -= _tokens(cut) + 1
-        if room < 0 and kept:
+        if room < 0 and page:
             break
-        kept.append(cut)
-    left = len(items) - after - len(kept)
-    shorter = _with(rest, path, type(rows)(kept))
-    return {**shorter, "next": str(after + len(kept)), "left_out": left} if left > 0 else shorter
+        page.append(cut)
+    remaining = len(items) - after - len(page)
+    shorter = _with(rest, path, type(rows)(page))
+    return {**shorter, "next": str(after + len(page)), "left_out": remaining} if remaining > 0 else shorter
 
 
 def _piece(answer: Json, field: str, after: int) -> Json:
     """An answer, with as much of its text from a character on as fits."""
     if not after and _fits(answer, MOST_TOKENS):
         return answer
-    said = str(answer.get(field, ""))[after:]
+    text = str(answer.get(field, ""))[after:]
     rest = _without(fitted({**answer, field: ""}, 0, MOST_TOKENS // 2), "next")
-    piece = cut_to_tokens(said[: MOST_TOKENS * MOST_CHARS], MOST_TOKENS - _tokens(rest))
-    if piece == said:
-        return {**rest, field: said}
+    piece = cut_to_tokens(text[: MOST_TOKENS * MOST_CHARS], MOST_TOKENS - _tokens(rest))
+    if piece == text:
+        return {**rest, field: text}
     piece = piece.removesuffix(CUT)
     return {**rest, field: piece, "next": str(after + len(piece))}
 
@@ -282,9 +282,11 @@ def _with_cut_texts(value: Any) -> Any:
 def _once_each(value: Any) -> Any:
     """Without the texts that were embedded where they are the memories' own."""
     if isinstance(value, dict):
-        said = value.get("description")
+        description = value.get("description")
         return {
-            name: _once_each(part) for name, part in value.items() if name != "embedding_key" or part != said
+            name: _once_each(part)
+            for name, part in value.items()
+            if name != "embedding_key" or part != description
         }
     return [_once_each(part) for part in value] if isinstance(value, list) else value
 
@@ -292,10 +294,10 @@ def _once_each(value: Any) -> Any:
 def _may_lack(schema: Any, field: str) -> Any:
     """A schema in which no object must have a field of that name."""
     if isinstance(schema, dict):
-        kept = {name: _may_lack(part, field) for name, part in schema.items()}
-        if isinstance(required := kept.get("required"), list):
-            kept["required"] = [name for name in required if name != field]
-        return kept
+        properties = {name: _may_lack(part, field) for name, part in schema.items()}
+        if isinstance(required := properties.get("required"), list):
+            properties["required"] = [name for name in required if name != field]
+        return properties
     return [_may_lack(part, field) for part in schema] if isinstance(schema, list) else schema
 
 
@@ -331,9 +333,9 @@ def shortened(answer: Mapping[str, Any], after: int = 0) -> Json:
         if room < 0:
             break
         memories.append(memory)
-    left = len(nodes) - len(memories)
-    goes_on = {"next": str(after + len(memories))} if left else {}
-    return {**_without(rest, "next"), "memories": memories, "left_out": left, **goes_on}
+    remaining = len(nodes) - len(memories)
+    goes_on = {"next": str(after + len(memories))} if remaining else {}
+    return {**_without(rest, "next"), "memories": memories, "left_out": remaining, **goes_on}
 
 
 def without_nulls(value: Any) -> Any:
@@ -378,10 +380,10 @@ def _function(tool: Tool, form: Form, *, strict: bool) -> Json:
     # With OpenAI all that may be left out is null instead; Anthropic's may be left out, and it limits how
     # many may be null.
     schema = strict_schema(tool.input_schema, nullable=form != "anthropic") if strict else tool.input_schema
-    named: Json = {"name": tool.name, "description": tool.description}
+    base: Json = {"name": tool.name, "description": tool.description}
     if form == "anthropic":
-        return {**named, "input_schema": schema, **({"strict": True} if strict else {})}
-    function = {**named, "parameters": schema, "strict": strict}
+        return {**base, "input_schema": schema, **({"strict": True} if strict else {})}
+    function = {**base, "parameters": schema, "strict": strict}
     return (
         {"type": "function", **function}
         if form == "openai-responses"
@@ -407,8 +409,8 @@ def _strict(schema: Json, *, nullable: bool) -> Json | None:
     """None if it has no fixed form."""
     options = schema.get("anyOf") or schema.get("oneOf")
     if options:
-        kept = [_strict(option, nullable=nullable) for option in options]
-        forms = [option for option in kept if option is not None]
+        strict_options = [_strict(option, nullable=nullable) for option in options]
+        forms = [option for option in strict_options if option is not None]
         return _described({"anyOf": forms}, schema) if forms else None
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}
@@ -454,9 +456,15 @@ def _closed(schema: Json, *, nullable: bool) -> Json | None:
             text = {"description": strict.pop("description")} if "description" in strict else {}
             strict = {"anyOf": [strict, {"type": "null"}], **text}
         properties[name] = strict
-    kept = [*properties] if nullable else [name for name in properties if name in required]
+    required_names = [*properties] if nullable else [name for name in properties if name in required]
     return _described(
-        {"type": "object", "properties": properties, "required": kept, "additionalProperties": False}, schema
+        {
+            "type": "object",
+            "properties": properties,
+            "required": required_names,
+            "additionalProperties": False,
+        },
+        schema,
     )
 
 
@@ -518,14 +526,14 @@ class ToolCall(RootModel[Annotated[ChatCall | ResponsesCall | ToolUse, Field(dis
         text = self.root.function.arguments if isinstance(self.root, ChatCall) else self.root.arguments
         try:
             MESSAGE.check(text.encode("utf-8", "replace"))
-            given = from_json(text) if text.strip() else {}
+            content = from_json(text) if text.strip() else {}
         except ValueError as error:
             raise InvalidRequest([f"arguments: not JSON ({error}); write one JSON object"]) from None
-        if not isinstance(given, dict):
-            raise InvalidRequest([f"arguments: must be a JSON object, not {type(given).__name__}"])
+        if not isinstance(content, dict):
+            raise InvalidRequest([f"arguments: must be a JSON object, not {type(content).__name__}"])
         if (repeated := repeated_key(text)) is not None:
             raise InvalidRequest([f"arguments: {sentence(repeated)}"])
-        return given
+        return content
 
 
 def output_of(call: ToolCall, answer: Any = None, *, error: str = "") -> JsonObject:

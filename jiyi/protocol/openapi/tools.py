@@ -75,13 +75,17 @@ def tools(operations: Sequence[Operation]) -> list[tuple[Tool, KeyScope | None]]
     ]
 
 
-def _tool(name: str, told: Operation, document: Json) -> Tool:
+def _tool(name: str, operation: Operation, document: Json) -> Tool:
     schemas = document["components"]["schemas"]
-    given = document["paths"][told.url][told.method.lower()]["parameters"]
-    fixed = {parameter["name"]: FIXED[parameter["name"]] for parameter in given if parameter["name"] in FIXED}
+    parameter_schemas = document["paths"][operation.url][operation.method.lower()]["parameters"]
+    fixed = {
+        parameter["name"]: FIXED[parameter["name"]]
+        for parameter in parameter_schemas
+        if parameter["name"] in FIXED
+    }
     parameters = [
         parameter
-        for parameter in given
+        for parameter in parameter_schemas
         if parameter["in"] in ("path", "query") and parameter["name"] not in fixed
     ]
     properties = {
@@ -89,14 +93,14 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
         for argument in parameters
     }
     required = [argument["name"] for argument in parameters if argument["required"]]
-    body = told.flat_body or told.body
+    body = operation.flat_body or operation.body
     if body is not None:
         schema = schemas[body.__name__]
         for field, property_ in schema["properties"].items():
-            if told.flat is None or field in told.flat:
+            if operation.flat is None or field in operation.flat:
                 properties[field] = openapi.not_null(property_)
         required += [field for field in schema.get("required", []) if field in properties]
-        required += [field for field in told.needed if field not in required]
+        required += [field for field in operation.needed if field not in required]
     for field, property_ in properties.items():
         property_.setdefault("description", _WORDS.get(field, ""))
     used: Json = {}
@@ -108,21 +112,22 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
     }
     return Tool(
         name=name,
-        title=told.summary,
+        title=operation.summary,
         description=_OPERATION.sub(
-            lambda match: _NAMES[match.group()], f"{told.summary}. {told.description}"
+            lambda match: _NAMES[match.group()], f"{operation.summary}. {operation.description}"
         ),
         input_schema={**arguments, **({"$defs": used} if used else {})},
         output_schema=_output(
-            document["paths"][told.url][told.method.lower()]["responses"][str(told.status)], schemas
+            document["paths"][operation.url][operation.method.lower()]["responses"][str(operation.status)],
+            schemas,
         ),
-        method=told.method,
-        path=told.url,
+        method=operation.method,
+        path=operation.url,
         in_path=[argument["name"] for argument in parameters if argument["in"] == "path"],
         in_query=[argument["name"] for argument in parameters if argument["in"] == "query"],
         fixed=fixed,
-        read_only=told.scope == "read",
-        idempotent=told.scope == "read" or told.method == "DELETE",
+        read_only=operation.scope == "read",
+        idempotent=operation.scope == "read" or operation.method == "DELETE",
         destructive=name in DESTRUCTIVE,
     )
 
@@ -131,9 +136,9 @@ def _output(response: Json, schemas: Json) -> Json:
     """The schema of an answer in which nulls are left out."""
     used: Json = {}
     (root,) = _local([response["content"][CONTENT_TYPE]["schema"]], schemas, used)
-    named = {name: _absent(schema) for name, schema in used.items()}
-    answer = named.pop(root["$ref"].rpartition("/")[2])
-    return {**answer, **({"$defs": named} if named else {})}
+    definitions = {name: _absent(schema) for name, schema in used.items()}
+    answer = definitions.pop(root["$ref"].rpartition("/")[2])
+    return {**answer, **({"$defs": definitions} if definitions else {})}
 
 
 def _absent(schema: Any) -> Any:
@@ -228,11 +233,11 @@ def document(root: str, operations: Sequence[Operation]) -> Json:
 
 
 def _operation(operation: Operation, schemas: Json) -> Json:
-    kept = operation.flat or ()
+    shown_fields = operation.flat or ()
     parameters = [
         {**parameter, "schema": flat(parameter["schema"], schemas)}
         for parameter in openapi.parameters(operation, schemas)
-        if parameter["in"] == "path" or parameter["name"] in kept
+        if parameter["in"] == "path" or parameter["name"] in shown_fields
     ]
     described: Json = {
         "operationId": operation.id,
@@ -245,9 +250,13 @@ def _operation(operation: Operation, schemas: Json) -> Json:
     if body is not None:
         schema = schemas[body.__name__]
         properties = {
-            name: flat(property_, schemas) for name, property_ in schema["properties"].items() if name in kept
+            name: flat(property_, schemas)
+            for name, property_ in schema["properties"].items()
+            if name in shown_fields
         }
-        required = [name for name in kept if name in schema.get("required", []) or name in operation.needed]
+        required = [
+            name for name in shown_fields if name in schema.get("required", []) or name in operation.needed
+        ]
         content = {"schema": {"type": "object", "properties": properties, "required": required}}
         described["requestBody"] = {"required": True, "content": {CONTENT_TYPE: content}}
     return described
@@ -258,7 +267,7 @@ def flat(schema: Json, schemas: Json) -> Json:
     schema = openapi.not_null(schema)
     if "$ref" in schema:
         schema = {**schemas[schema["$ref"].rpartition("/")[2]], **schema}
-    kept = {name: schema[name] for name in KEPT if schema.get(name) is not None}
-    if kept.get("type") not in SIMPLE:
-        kept = {"type": "string", "description": kept.get("description", "")}
-    return kept
+    simple = {name: schema[name] for name in KEPT if schema.get(name) is not None}
+    if simple.get("type") not in SIMPLE:
+        simple = {"type": "string", "description": simple.get("description", "")}
+    return simple

@@ -150,15 +150,15 @@ class Channel(redis.Channel):  # type: ignore[misc]
     def _create_client(self, asynchronous: bool = False) -> Any:
         if asynchronous:
             return super()._create_client(asynchronous=True)
-        kept = self._kept
+        client = self._kept
         if (
-            kept is None or kept.connection_pool is not self.pool
+            client is None or client.connection_pool is not self.pool
         ):  # after an outage the channel has a new pool
-            kept = self._kept = super()._create_client()
-        return kept
+            client = self._kept = super()._create_client()
+        return client
 
 
-class Transport(redis.Transport):  # type: ignore[misc]
+class RedisTransport(redis.Transport):  # type: ignore[misc]
     """kombu's, with such channels."""
 
     Channel = Channel
@@ -171,7 +171,7 @@ def register() -> None:
     By name, because kombu's pools make their connections from an address.
     """
     for scheme in ("redis", "rediss"):
-        TRANSPORT_ALIASES[scheme] = f"{__name__}:{Transport.__name__}"
+        TRANSPORT_ALIASES[scheme] = f"{__name__}:{RedisTransport.__name__}"
 
 
 #: Longest routing key of a binding, in bytes, and most wildcards in it: matching stays linear in practice.
@@ -205,26 +205,26 @@ def member_of(queue: Queue, separator: str) -> str:
     return separator.join(_TOPIC.prepare_bind(queue.name, queue.exchange.name, queue.routing_key, None))
 
 
-def _table(channel: Any, wanted: str, exchange: str) -> list[Binding]:
+def _table(channel: Any, target: str, exchange: str) -> list[Binding]:
     with channel.conn_or_acquire() as client:
         members = client.smembers(channel.keyprefix_queue % exchange)
     bindings = [
         binding for binding in (_binding(member, channel.sep) for member in members) if binding is not None
     ]
-    if not any(queue == wanted for _, _, queue in bindings):
+    if not any(queue == target for _, _, queue in bindings):
         raise NotBoundError(
-            f"the exchange {exchange!r} has no queue {wanted!r} yet, which the service declares when it"
+            f"the exchange {exchange!r} has no queue {target!r} yet, which the service declares when it"
             " starts"
         )
     return bindings
 
 
-def _put(channel: Any, wanted: str, queue: str, message: Any, **options: Any) -> None:
+def _put(channel: Any, target: str, queue: str, message: Any, **options: Any) -> None:
     """A queue that somebody else has bound gets its copy if it can; it keeps no event from the service."""
     try:
         type(channel)._put(channel, queue, message, **options)  # noqa: SLF001
     except ResponseError as error:
-        if queue == wanted:
+        if queue == target:
             raise
         log.warning("the queue %r, which is bound to the exchange of events, got no copy: %s", queue, error)
 

@@ -48,14 +48,14 @@ def reply_of(value: Any) -> bytes:
 
 
 def reply_of_error(error: JiyiError) -> bytes:
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "code": error.code,
         "message": str(error),
         "problems": getattr(error, "problems", None),
     }
     if isinstance(error, TooManyQuestions):
-        told["retry_after"] = error.retry_after
-    return to_json({"error": told})
+        body["retry_after"] = error.retry_after
+    return to_json({"error": body})
 
 
 def json_of(reply: bytes | str) -> bytes:
@@ -81,7 +81,7 @@ def open_reply(reply: bytes | str) -> Any:
 STREAM_KEY = "jiyi:stream:"
 
 
-class News(BaseModel):
+class LiveEvent(BaseModel):
     """Something has changed: ids, names of agents, counts and durations, never the text of a memory."""
 
     id: str = Field(description="Where it stands in the stream; give it as `after` to go on from there.")
@@ -143,9 +143,9 @@ def sentence_of_valkey(error: BaseException) -> str:
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
     """The error and what it was made of, each once."""
-    seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or found.__context__
+    visited: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in visited:
+        visited.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__

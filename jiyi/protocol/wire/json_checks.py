@@ -88,8 +88,12 @@ def _noted(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 def _repeated(pairs: list[tuple[str, Any]]) -> str:
-    seen: set[str] = set()
-    return next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    earlier: set[str] = set()
+    for key, _ in pairs:
+        if key in earlier:
+            return key
+        earlier.add(key)
+    raise AssertionError("it was called for pairs of which two have the same key")
 
 
 #: Bodies' models whose schemas are kept: more than there are.

@@ -16,7 +16,7 @@ from werkzeug.serving import make_server
 from jiyi import AsyncClient, Client
 from jiyi.client.http import AsyncHttpTransport
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.wire.calls import News
+from jiyi.protocol.wire.calls import LiveEvent
 
 KeyMaker = Callable[..., str]
 #: Calls that are under way at a time.
@@ -114,7 +114,7 @@ def test_wrong_arguments_are_said_when_the_call_is_awaited(service: str) -> None
 
 
 def test_the_live_stream_is_iterated_over(make: Callable[[], AsyncClient]) -> None:
-    async def watch() -> list[News]:
+    async def watch() -> list[LiveEvent]:
         async with make() as client:
             beginning = await first(client)
             told = await client.observe("klaus", "Klaus reads", wait=True)

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from jiyi import Client
 from jiyi.cli.app import app
-from jiyi.imports.bringing import Bringing
+from jiyi.imports.import_run import ImportRun
 from tests.integration.client.test_service import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -118,17 +118,17 @@ def test_an_import_that_is_killed_and_run_again_loses_nothing_and_has_no_twin(
     source: str, service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, count = written(source, 60, tmp_path), 60
-    monkeypatch.setattr("jiyi.imports.bringing.STATES_A_CALL", 20)
+    monkeypatch.setattr("jiyi.imports.import_run.STATES_A_CALL", 20)
     if source != "jsonl":
-        publish, batches = Bringing.publish, iter([True, True, False])
+        publish, batches = ImportRun.publish, iter([True, True, False])
 
-        def interrupted(self: Bringing, batch: Any) -> None:
+        def interrupted(self: ImportRun, batch: Any) -> None:
             if not next(batches):
                 raise KeyboardInterrupt
             publish(self, batch)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Bringing, "publish", interrupted)
+            patch.setattr(ImportRun, "publish", interrupted)
             report = bring(service, source, path, "--no-wait", code=130)
         assert (report["taken"], report["complete"], report["problem"]) == (40, False, "interrupted")
         until(lambda: len(stored(service)) == 40)

@@ -13,7 +13,7 @@ from jiyi.protocol import events as wire
 from jiyi.settings import get_settings
 from models.conversations.extraction_schedule import EXTRACT
 from models.db.connection import unit_of_work
-from models.memory.inbox import Stored, store
+from models.memory.inbox import StoreResult, store
 from tasks.conversations.extraction import extract
 from tasks.framework.work import run_until_idle
 
@@ -39,7 +39,7 @@ def say(group: str, *said: str | tuple[str, str], start: datetime = START, **fie
     return [event.event_id for event in events]
 
 
-def save(events: Iterable[wire.Event]) -> Stored:
+def save(events: Iterable[wire.Event]) -> StoreResult:
     with unit_of_work() as connection:
         return store(connection, list(events))
 

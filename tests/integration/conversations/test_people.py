@@ -149,7 +149,7 @@ def test_who_is_told_nothing_learns_that_from_the_answer(group: str) -> None:
     answer = retrieve(request)
     assert isinstance(answer, Answer)
     assert answer.status == "no_candidates"
-    assert answer.message == "no candidate memories for this agent that the user 'ben' is told"
+    assert answer.message == "no candidate memories for this agent that are visible to the user 'ben'"
 
 
 def test_profile_and_injection_are_the_user_s(group: str) -> None:

@@ -102,7 +102,7 @@ def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(group, mo
     refused: list[str] = []
 
     def end(number: int) -> None:
-        part = ingest.Part([ended(group, f"s{number}")])  # type: ignore[list-item]
+        part = ingest.EventBatch([ended(group, f"s{number}")])  # type: ignore[list-item]
         ingest.Ingestor(redelivers=False).ingest([part])
         if part.error is not None:
             refused.append(str(part.error))
@@ -208,7 +208,7 @@ def test_an_intake_that_met_another_transaction_stores_its_batch_once(group, mon
         return done
 
     monkeypatch.setattr(ingest.inbox, "store", meets)
-    part = ingest.Part([event])
+    part = ingest.EventBatch([event])
     ingest.Ingestor(redelivers=True).ingest([part])
     assert part.error is None
     assert len(rows("SELECT FROM memory_nodes WHERE group_id = :g", g=group)) == 1

@@ -47,7 +47,7 @@ from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.waiting import until
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
-from workers.worker_setup import Heartbeat
+from workers.worker_setup import WorkerHeartbeat
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -67,7 +67,7 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     with environment(redis_url=address, backup_dir=str(tmp_path / "backups")):
         valkey().flushdb()
         index_cache.forget_all()
-        heartbeat = Heartbeat("test@here", [])
+        heartbeat = WorkerHeartbeat("test@here", [])
         heartbeat.start()
         try:
             yield

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-from engine.conversations.memories import Source
+from engine.conversations.memories import ExtractionSource
 from jiyi.protocol import events as wire
 from jiyi.protocol.artifacts import ArtifactKind
 from jiyi.protocol.conversations import ExtractedExperience, Message
@@ -21,7 +21,7 @@ from models.growth.evolution import WEIGH
 from models.growth.trajectories import COMPRESS
 from models.growth.work import AGGREGATE, COMPOSE
 from models.memory.agents import lock_agents
-from models.memory.inbox import Stored, store
+from models.memory.inbox import StoreResult, store
 from models.queue import pending_work
 from tasks.framework.work import run_until_idle
 from tasks.growth.evolution import aggregate, compose, compress, weigh
@@ -32,7 +32,7 @@ WORK = {COMPRESS: compress, COMPOSE: compose, AGGREGATE: aggregate, WEIGH: weigh
 STEPS = ["open the paper tray", "pull the sheet out slowly", "close the tray"]
 
 
-def save(events: Iterable[wire.Event]) -> Stored:
+def save(events: Iterable[wire.Event]) -> StoreResult:
     with unit_of_work() as connection:
         return store(connection, list(events))
 
@@ -107,7 +107,7 @@ def experienced(
         with unit_of_work() as connection:
             found = lock_agents(connection, [(group, agent_id)])[group, agent_id]
             said = [Message(role="user", text=pain, at=at)]
-            source = Source(
+            source = ExtractionSource(
                 group, agent_id, f"s{time}", said, [uuid4()], "rules", "extraction@1", user_id=user_id
             )
             experiences.keep_extracted(connection, (group, agent_id), told, source, at)

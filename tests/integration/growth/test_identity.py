@@ -123,9 +123,9 @@ def test_of_two_who_approve_at_once_one_is_told_that_it_was_decided(agent: str) 
 def test_a_proposal_whose_base_has_changed_is_in_conflict_and_stays_pending(agent: str) -> None:
     first, second = propose(agent), propose(agent, "You are terse.")
     approve(agent, first)
-    with pytest.raises(Conflict, match="rests on version 0 of SOUL, and 1 is in force"):
+    with pytest.raises(Conflict, match="rests on version 0 of SOUL, and 1 is current"):
         approve(agent, second)
-    with pytest.raises(Conflict, match="version 1 of SOUL is in force, not 0"):
+    with pytest.raises(Conflict, match="version 1 of SOUL is current, not 0"):
         propose(agent, "You are terse.", base_version=0)
     found = act(agent, list_proposals, status="pending").rows
     assert [(one.id, one.stale) for one in found] == [(second.id, True)]

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.growth.pains import IdentityChange, MetaMemory, SelfReflected
-from engine.growth.questions import SelfReflection
+from engine.growth.questions import SelfReflectionQuestion
 from engine.providers import llms
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable, NotFound
@@ -91,10 +91,10 @@ class Scripted:
     model = "scripted"
 
     def __init__(self, found: SelfReflected) -> None:
-        self.found, self.asked = found, []  # type: tuple[SelfReflected, list[SelfReflection]]
+        self.found, self.asked = found, []  # type: tuple[SelfReflected, list[SelfReflectionQuestion]]
 
     def ask(self, question: Any) -> Any:
-        if isinstance(question, SelfReflection):
+        if isinstance(question, SelfReflectionQuestion):
             self.asked.append(question)
             return self.found
         return Rules().ask(question)
@@ -121,7 +121,7 @@ def test_after_five_conversations(group: str) -> None:
 def test_after_twenty_four_hours_with_something_new(group: str) -> None:
     say(group, *SMALL_TALK, WISH)
     with for_groups(group), unit_of_work() as connection:
-        assert self_review.owe_hours(connection, datetime.now(UTC), 10) == []
+        assert self_review.enqueue_reviews(connection, datetime.now(UTC), 10) == []
     rows(
         "UPDATE self_reflections SET last_at = now() - interval '25 h' WHERE group_id = :g RETURNING 1",
         g=group,
@@ -129,7 +129,7 @@ def test_after_twenty_four_hours_with_something_new(group: str) -> None:
     assert state(group).due == "hours"
     for expected in (1, 0):  # it is owed once
         with for_groups(group), unit_of_work() as connection:
-            assert len(self_review.owe_hours(connection, datetime.now(UTC), 10)) == expected
+            assert len(self_review.enqueue_reviews(connection, datetime.now(UTC), 10)) == expected
     run()
     [found] = looks(group)
     assert found.trigger == "hours"
@@ -138,7 +138,7 @@ def test_after_twenty_four_hours_with_something_new(group: str) -> None:
         g=group,
     )
     with for_groups(group), unit_of_work() as connection:
-        assert self_review.owe_hours(connection, datetime.now(UTC), 10) == []  # nothing was said since
+        assert self_review.enqueue_reviews(connection, datetime.now(UTC), 10) == []  # nothing was said since
 
 
 def test_an_agents_own_numbers_and_the_defaults(group: str) -> None:
@@ -299,7 +299,7 @@ def test_conversations_that_end_while_it_looks_count_towards_the_next(
     ask(group)
 
     def late(_self: Any, question: Any) -> Any:
-        if isinstance(question, SelfReflection):
+        if isinstance(question, SelfReflectionQuestion):
             for _ in range(2):
                 talk.end_session(group, f"late-{uuid4().hex}")
         return Rules().ask(question)

@@ -250,7 +250,7 @@ def test_a_memory_stands_among_its_like_its_session_and_its_work(signed_in: Flas
     assert {row["kind"] for row in found["owed"]} == {"appraise", "embed"}
     assert found["node"]["access_count"] == 1
     html = page(signed_in, f"/nodes/{group}/{nodes[1]}")
-    for shown in ("Alike", "turn 4", "<code>embed</code>", "03-03 09:41</time></li>"):
+    for shown in ("Similar", "turn 4", "<code>embed</code>", "03-03 09:41</time></li>"):
         assert shown in html
     assert data(signed_in, f"/nodes/{group}/{other}/nearest.json")["nearest"] == []  # of another size
 

@@ -12,7 +12,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory import archive, events
-from models.memory.ingest import Ingestor, Part
+from models.memory.ingest import EventBatch, Ingestor
 from models.memory.work import EMBED
 from models.queue import stream
 from tasks.framework.work import run_until_idle
@@ -96,7 +96,7 @@ def test_that_a_memory_is_stored_is_news_before_what_workers_make_of_it(
 
     monkeypatch.setattr("models.queue.wakeups.wake", done_at_once)
     if door == "the intake":
-        Ingestor(redelivers=True).ingest([Part([observed(group)])])
+        Ingestor(redelivers=True).ingest([EventBatch([observed(group)])])
     else:
         archive.add_memory.perform(Actor(group), AddMemory(agent_id="klaus", description="Klaus reads"))
     told = [entry.kind for entry in stream.read(group, "0")]

@@ -20,7 +20,7 @@ import pytest
 import redis
 from sqlalchemy import text
 
-from engine.memory import Derived, Source
+from engine.memory import Derived, MemorySource
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import MemoryObserved
@@ -41,7 +41,7 @@ from tests.services import intake_of_ones_own
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 from workers.intake import sources
-from workers.intake.sources import Batch, KombuSource, RedisSource, open_source
+from workers.intake.sources import KombuSource, MessageBatch, RedisSource, open_source
 
 __all__ = ["letter_with", "reading", "until"]
 
@@ -140,7 +140,7 @@ def publish(
             )
 
 
-def bodies(batch: Batch | None) -> list[str]:
+def bodies(batch: MessageBatch | None) -> list[str]:
     return [] if batch is None else [message.body.decode() for message in batch.messages]
 
 
@@ -182,7 +182,7 @@ def test_messages_of_all_priorities_are_counted_and_taken(
     assert address is not None
     assert broker_queues.waiting(queue) == 20
     assert broker_queues.depths(address, [queue]).waiting == {queue: 20}
-    found = broker_queues.contents(address, queue, shown=3)
+    found = broker_queues.contents(address, queue, limit=3)
     assert (found.waiting, found.scanned, found.by_name) == (20, 20, {"memory.observed": 20})
     assert [message.place for message in (*found.first, *found.last)] == [0, 1, 2, 19, 18, 17]
     reader = source()
@@ -283,7 +283,7 @@ def test_a_batch_is_stored_shard_by_shard_after_those_that_were_taken_before(
     assert two.turn(second, 1) is True
     two.close()  # with what it did not store: what waits for it gets it
     orphan = one.turn(third, 1)
-    assert isinstance(orphan, Batch)
+    assert isinstance(orphan, MessageBatch)
     assert bodies(orphan) == bodies(second)
     one.acknowledge(orphan)
     assert one.turn(third, 1) is True
@@ -475,7 +475,7 @@ def test_a_database_that_is_away_is_waited_for_and_the_batch_is_stored_once(
 ) -> None:
     original, in_hand, back, tried = intake().store, [], threading.Event(), threading.Event()
 
-    def away_at_first(*arguments: Any) -> inbox.Stored:
+    def away_at_first(*arguments: Any) -> inbox.StoreResult:
         in_hand.append(held(valkey))
         if back.is_set():
             return original(*arguments)
@@ -550,7 +550,7 @@ def test_an_event_that_breaks_our_own_code_is_kept_too(group: str, monkeypatch: 
     bad = observed(group, "bad")
     original = inbox.store
 
-    def broken(connection: Any, events: Sequence[wire.Event], *rest: Any) -> inbox.Stored:
+    def broken(connection: Any, events: Sequence[wire.Event], *rest: Any) -> inbox.StoreResult:
         if bad in events:
             raise TypeError("cannot be stored")
         return original(connection, events, *rest)
@@ -565,7 +565,7 @@ def test_an_event_from_which_nothing_can_be_derived_is_kept_and_the_others_store
     good, bad = observed(group, "good"), observed(group, "bad")
     original = inbox.derive
 
-    def broken(event: wire.MemoryObserved, source: Source | None = None) -> Derived:
+    def broken(event: wire.MemoryObserved, source: MemorySource | None = None) -> Derived:
         if event.event_id == bad.event_id:
             raise ValueError("cannot be derived")
         return original(event, source)
@@ -595,7 +595,7 @@ def test_a_database_that_is_away_refuses_nobody(group: str, monkeypatch: pytest.
 def test_a_collision_starts_the_batch_over(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     original, tries = inbox.store, [1, 2]
 
-    def collides(*arguments: Any) -> inbox.Stored:
+    def collides(*arguments: Any) -> inbox.StoreResult:
         result = original(*arguments)
         if tries:
             tries.pop()

@@ -23,8 +23,8 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db.connection import unit_of_work
 from models.memory import events as stored_events
-from models.memory.inbox import Stored
-from models.memory.ingest import Ingestor, Part
+from models.memory.inbox import StoreResult
+from models.memory.ingest import EventBatch, Ingestor
 from models.operations import embedding_models
 from models.queue.dead_letters import MisfitVectors
 from tasks.retrieval import retrieve as retrieval
@@ -63,8 +63,8 @@ def check_refused(reason: str) -> None:
         assert part in reason
 
 
-def from_broker(*events: Event) -> Stored:
-    return Ingestor(redelivers=True).ingest([Part([event]) for event in events])
+def from_broker(*events: Event) -> StoreResult:
+    return Ingestor(redelivers=True).ingest([EventBatch([event]) for event in events])
 
 
 def letters(group: str) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def test_the_intake_keeps_a_wrong_one_that_comes_first_as_a_dead_letter_and_stor
 
 
 def test_a_wrong_one_in_a_batch_takes_no_other_request_along(group: str) -> None:
-    parts = [Part([observed(group, BOOK, **wrong())]), Part([observed(group, TEA, **own(TEA))])]
+    parts = [EventBatch([observed(group, BOOK, **wrong())]), EventBatch([observed(group, TEA, **own(TEA))])]
     assert Ingestor(redelivers=False).ingest(parts).events == 1
     assert isinstance(parts[0].error, MisfitVectors)
     assert parts[1].error is None

@@ -18,8 +18,8 @@ from jiyi.protocol.operations import ResolveBody, Resolved
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import events as stored_events
-from models.memory.inbox import Stored
-from models.memory.ingest import Ingestor, Part
+from models.memory.inbox import StoreResult
+from models.memory.ingest import EventBatch, Ingestor
 from models.queue import actions
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.programs import Program
@@ -29,14 +29,14 @@ pytestmark = pytest.mark.usefixtures("database")
 FIRST, OTHER = "Klaus is reading a book", "Klaus sells the book"
 
 
-def stored(*events: Event) -> Stored:
+def stored(*events: Event) -> StoreResult:
     done = save(*events)
-    assert isinstance(done, Stored)
+    assert isinstance(done, StoreResult)
     return done
 
 
-def from_broker(*events: Event) -> Stored:
-    return Ingestor(redelivers=True).ingest([Part([event]) for event in events])
+def from_broker(*events: Event) -> StoreResult:
+    return Ingestor(redelivers=True).ingest([EventBatch([event]) for event in events])
 
 
 def state(group: str, event_id: UUID) -> EventState:
@@ -210,7 +210,7 @@ def test_16_a_request_with_a_reused_id_is_refused_as_a_whole(api: Program, group
 
 def test_16_a_request_that_reuses_an_id_costs_others_nothing(group: str) -> None:
     first, other = pair(group)
-    parts = [Part([first]), Part([other]), Part([observed(group, "new")])]
+    parts = [EventBatch([first]), EventBatch([other]), EventBatch([observed(group, "new")])]
     done = Ingestor(redelivers=False).ingest(parts)
     assert done.events == 2
     assert [type(part.error).__name__ for part in parts] == ["NoneType", "ReusedIds", "NoneType"]

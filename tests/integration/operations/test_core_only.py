@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[3]
 #: Tables of subjects in which the person stands before.
 TABLES = {"items", "schedules", "store_items", "quarantine_logs"}
 SWITCHED_OFF = (
-    "is switched off in this deployment: add it to JIYI_SUBJECTS and start the service anew"
+    "is switched off in this deployment: add it to JIYI_SUBJECTS and restart the service"
     " (docs/configuration.md)"
 )
 

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from engine.memory import counts_for_keywords
-from engine.operations import DAY, HOUR, JOBS, Job, Schedule
+from engine.operations import DAY, HOUR, JOBS, Job, JobSchedule
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
 from jiyi.protocol.base import Count, Request
 from jiyi.protocol.events import build
@@ -70,7 +70,7 @@ def a_job() -> Iterator[Callable[..., Job]]:
         name = f"test_{uuid4().hex}"
         made.append(name)
         FUNCTIONS[name] = function
-        return Job(name, "A test's.", **{"when": Schedule(DAY, 3 * HOUR), "time_limit": 60, **options})
+        return Job(name, "A test's.", **{"when": JobSchedule(DAY, 3 * HOUR), "time_limit": 60, **options})
 
     yield make
     for name in made:
@@ -204,7 +204,7 @@ def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job, mon
     with unit_of_work() as connection:
         seen = ticks.last(connection, [dying.name])[dying.name]
     assert (seen.state, "died" in (seen.error or "")) == ("failed", True)
-    zombie = ticks.Attempt(dying.name, seen.slot, 1)
+    zombie = ticks.JobAttempt(dying.name, seen.slot, 1)
     FUNCTIONS[dying.name] = lambda run: run.count(done=1)
     monkeypatch.setattr(ticks, "RETRY_SECONDS", -1)
     assert perform(dying) is not None
@@ -649,7 +649,7 @@ def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_
         indexes.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options})
     )
     for name in ("first: a", "second", "third"):
-        records.tell(group, name, [uuid4()], NOW.timestamp())
+        records.publish_accesses(group, name, [uuid4()], NOW.timestamp())
         time.sleep(0.002)  # the streams' own clock has milliseconds
     monkeypatch.setattr(indexes, "WARM_AGENTS", 2)
     run_in(group, indexes.warm)

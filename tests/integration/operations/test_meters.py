@@ -25,7 +25,7 @@ from jiyi.protocol.operations import Tick
 from jiyi.protocol.wire.broker import INTAKE_QUEUE, PUBLISHED_AT, stamp
 from jiyi.settings import get_settings
 from models.db import valkey_keys
-from models.db.bounded_reads import Reading
+from models.db.bounded_reads import SourceReading
 from models.db.valkey import valkey
 from models.memory import access
 from models.operations import health_checks as health
@@ -213,7 +213,7 @@ def send(name: str) -> Iterator[Callable[..., None]]:
 def test_a_look_into_a_queue_is_bounded_and_tells_what_waits_but_not_what_it_says(send, name, monkeypatch):
     address = redis_address(get_settings().broker_url)
     assert address
-    assert broker_queues.contents(address, name) == broker_queues.Contents(0)
+    assert broker_queues.contents(address, name) == broker_queues.QueueContents(0)
     send(
         "work.embed",
         'words of a "tenant" {"task": "other", "id": "x", "published_at": 5}',
@@ -342,7 +342,7 @@ def test_who_may_read_the_numbers(web_app: Flask, api_key: Callable[..., str], g
 
 
 def test_busy_or_unknown_is_not_down_and_a_late_job_is_not_blamed_on_a_beat_that_runs(web_app: Flask) -> None:
-    now, nobody = time.time(), cast("Reading[list[Worker]]", Reading(None, "no answer"))
+    now, nobody = time.time(), cast("SourceReading[list[Worker]]", SourceReading(None, "no answer"))
     long_ago = {health.PULSE: Tick(job=health.PULSE, slot=datetime(2026, 1, 1, tzinfo=UTC), state="done")}
     with web_app.test_request_context():
         assert health.workers(nobody, {}).state == "unknown"

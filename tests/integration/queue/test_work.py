@@ -251,7 +251,7 @@ def test_an_event_that_the_database_refuses_again_does_not_stop_the_others(group
             )
     store = inbox.store
 
-    def refusing(connection: Connection, events: Sequence[Event]) -> inbox.Stored:
+    def refusing(connection: Connection, events: Sequence[Event]) -> inbox.StoreResult:
         if bad in events:
             connection.execute(text("SELECT 'x'::int"))
         return store(connection, events)

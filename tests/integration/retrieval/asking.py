@@ -9,7 +9,7 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
 from models.db.actions import Actor
 from models.db.valkey import valkey
-from tasks.retrieval.retrieve import answer, tell
+from tasks.retrieval.retrieve import answer, publish_answer
 
 
 def answered(request: RetrievalRequest, caller: str = NOBODY) -> dict[str, Any]:
@@ -19,7 +19,9 @@ def answered(request: RetrievalRequest, caller: str = NOBODY) -> dict[str, Any]:
     began = time.monotonic()
     fields = answer(request)
     with valkey().pipeline(transaction=False) as pipe:
-        then = tell(pipe, Actor(request.group_id, caller), request, fields, time.monotonic() - began)
+        then = publish_answer(
+            pipe, Actor(request.group_id, caller), request, fields, time.monotonic() - began
+        )
         answers = pipe.execute()
     if then is not None:
         then(answers)

@@ -36,7 +36,7 @@ from models.memory.inbox import store
 from models.retrieval import agent_index, index_cache, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import CENTRE_STEPS
-from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, Whose, all_rows, lists_of
+from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, IndexScope, all_rows, lists_of
 from tasks import memory as memory_tasks
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, save
@@ -240,7 +240,7 @@ def test_tokens_that_are_filled_in_later_are_found_at_once_and_lose_no_row(group
     index = built_at_once(group)
     assert index.corpus().lexicon.bm25(["klaus"]).tolist().count(0) == 2
     accessed = T0.timestamp() + 60  # which the database does not know yet
-    records.tell(group, "klaus", [old.event_id], accessed)
+    records.publish_accesses(group, "klaus", [old.event_id], accessed)
     refreshed(index)
     with unit_of_work() as connection:
         change(connection, "tokens = 'klaus filled'", others[2].event_id)
@@ -338,7 +338,9 @@ def test_all_rows_come_in_order_however_many_were_known_of(group: str, plain: li
         for row in plain[TOGETHER : 3 * TOGETHER]:  # a part of those that are gathered together is empty
             change(connection, "archived_at = now(), archived_reason = 'forgotten'", row.node_id)
         for known in (0, 1, TOGETHER, TOGETHER + 1, AT_ONCE, AT_ONCE + 1, AT_ONCE + 77, 3 * AT_ONCE):
-            parts = list(all_rows(connection, Whose(group, "klaus", MODEL), archived=False, expected=known))
+            parts = list(
+                all_rows(connection, IndexScope(group, "klaus", MODEL), archived=False, expected=known)
+            )
             assert [node_id for part in parts for node_id in part.ids] == [
                 row.node_id.bytes for row in left
             ], known
@@ -466,7 +468,7 @@ def test_an_access_that_is_told_before_its_memory_is_read_is_kept(group: str) ->
         index.refresh(connection, agent)
         late = made(group, "late")
         save(late)
-        records.tell(group, "klaus", [late.event_id], T0.timestamp() + 60)
+        records.publish_accesses(group, "klaus", [late.event_id], T0.timestamp() + 60)
         index.refresh(connection, replace(agent, changed_xid=0))  # as it was before the memory came
         assert index.size == 2
         index.refresh(connection, seen(group))
@@ -492,13 +494,15 @@ def test_accesses_told_by_another_worker_are_seen_at_the_next_refresh_and_never_
         (f"{group}-b", "klaus", a.event_id),
         (group, "klaus", UUID(int=1)),
     ):
-        records.tell(of_group, agent, [node_id], start + 9_999)  # of others, or of an unknown memory
+        records.publish_accesses(
+            of_group, agent, [node_id], start + 9_999
+        )  # of others, or of an unknown memory
     assert refreshed(index).columns["last_accessed"].tolist() == [start, start + 3600]
     assert index.access_order().tolist() == [0, 1]
-    records.tell(group, "klaus", [a.event_id], start + 7200)
+    records.publish_accesses(group, "klaus", [a.event_id], start + 7200)
     assert refreshed(index).columns["last_accessed"].tolist() == [start + 7200, start + 3600]
     assert index.access_order().tolist() == [1, 0]
-    records.tell(group, "klaus", [a.event_id, b.event_id], start + 5400)
+    records.publish_accesses(group, "klaus", [a.event_id, b.event_id], start + 5400)
     with unit_of_work() as connection:
         embed(connection, a.event_id, [1, 0, 0])  # a change of a memory keeps when it was accessed
     # A new index knows what the database does not know yet.
@@ -517,7 +521,7 @@ def test_a_reader_that_was_away_for_too_long_catches_up_from_the_database(
     buffer.flush()
     # What was told is gone; nobody was away, though.
     assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp()] * 2
-    records.tell(group, "klaus", [new.event_id], T0.timestamp() + 120)
+    records.publish_accesses(group, "klaus", [new.event_id], T0.timestamp() + 120)
     monkeypatch.setattr(records, bound, 1 if bound == "KEPT" else records.LOOK_BACK - 1)
     assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp() + 60, T0.timestamp() + 120]
 
@@ -527,12 +531,12 @@ def test_what_was_told_of_an_agent_is_kept_for_a_number_of_accesses_and_for_a_ti
 ) -> None:
     key = valkey_keys.touched(group, "klaus")
     for _ in range(3 * records.KEPT):
-        records.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
+        records.publish_accesses(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
     # Valkey drops whole blocks, of up to a hundred.
     assert records.KEPT <= valkey().xlen(key) <= records.KEPT + 100
     assert 0 < valkey().ttl(key) <= records.FORGOTTEN_AFTER
     monkeypatch.setattr(records, "KEPT_SECONDS", 0)
-    records.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
+    records.publish_accesses(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
     assert valkey().xlen(key) < 100
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from bench.parity import find, load, made_up_vector, normalised_cases
 from jiyi.cli import stanford
-from jiyi.cli.stanford import Memory
+from jiyi.cli.stanford import SavedMemory
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.memory.work import DEPTH, STRENGTHEN
 from tasks.framework.work import Batch, run_until_idle
@@ -45,7 +45,7 @@ AGENT = "persona"
 MESSAGE = 500
 
 
-def remember(group: str, name: str, *, made_up: bool = False) -> Memory:
+def remember(group: str, name: str, *, made_up: bool = False) -> SavedMemory:
     memory = load(find(RECORDED if made_up else STANFORD, name), made_up=made_up)
     events = stanford.events(memory, group, AGENT)
     for start in range(0, len(events), MESSAGE):
@@ -63,7 +63,7 @@ def cases_of(file: str, name: str) -> list[dict[str, Any]]:
     return cases
 
 
-def check(group: str, memory: Memory, case: dict[str, Any]) -> None:
+def check(group: str, memory: SavedMemory, case: dict[str, Any]) -> None:
     request = RetrievalRequest(
         group_id=group,
         agent_id=AGENT,

@@ -18,7 +18,7 @@ from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import numbers
 from models.stores import actions, reads, rows
-from models.stores.saved_files import kept_path, own_folder, source_path
+from models.stores.saved_files import own_folder, source_path, storage_path
 from tests.integration.stores.kept import BOARD, SIMPLE, Kept, embed
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -168,11 +168,11 @@ def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: py
         patch.setattr("models.stores.saved_files.get_settings", get_settings)
         assert source_path(kept.group, "docs/workflows.md", "x").name == "workflows.md"
         with pytest.raises(ConfigError, match="x: "):
-            kept_path(kept.group, str(Path("docs/stores.json").resolve()), "x")
+            storage_path(kept.group, str(Path("docs/stores.json").resolve()), "x")
     assert source_path(kept.group, f"{root}/a.md", "x") == root.resolve() / "a.md"
     for path in ("../other/notes.json", "/etc/notes.json", f"{root}/link/notes.json", "notes.txt"):
         with pytest.raises(ConfigError, match="x: "):
-            kept_path(kept.group, path, "x")
+            storage_path(kept.group, path, "x")
     with pytest.raises(ConfigError, match=r"memory\[0\].config.memory_path"):
         kept.apply({**SIMPLE, "config": {"memory_path": "/etc/notes.json"}})
 

@@ -15,7 +15,7 @@ from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery, TierStatus
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.tiers import working
-from models.tiers.working import Entry
+from models.tiers.working import WorkingEntry
 from tests.integration.memory.test_inbox import rows, save
 from web.show import WORDS
 
@@ -67,7 +67,7 @@ def say(group: str, *texts: str, **fields: Any) -> list[UUID]:
     return [event.event_id for event in events]
 
 
-def hot(group: str) -> list[Entry]:
+def hot(group: str) -> list[WorkingEntry]:
     found = working.read(group)
     assert found is not None
     return found

@@ -204,7 +204,7 @@ def test_without_the_database_working_memory_answers_and_says_so_but_is_not_made
     assert "the database is away" in tier(answer, "longterm").message
     assert "nobody" not in tier(answer, "longterm").message
     assert (lost.status, lost.results) == ("failed", [])
-    assert "cannot be made anew" in tier(lost, "working").message
+    assert "cannot be rebuilt" in tier(lost, "working").message
 
 
 def test_an_embedder_that_is_away_leaves_words_and_the_web_is_asked_only_if_wanted(

@@ -33,14 +33,14 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 #: Searches in a process of its own, one question each: how many were made, and how many refused.
 SEARCHES = """
 import sys
-from engine.providers.web_search import SearchOptions
+from engine.providers.web_search import WebSearchOptions
 from engine.tiers.answer import Skipped
 from models.tiers import query
 query.SESSION_SEARCHES = 5
 group, mark, made, refused = sys.argv[1], sys.argv[2], 0, 0
 for number in range(4):
     try:
-        query.searcher().search(f"{mark}{number}", SearchOptions(), group_id=group, session_id="s")
+        query.searcher().search(f"{mark}{number}", WebSearchOptions(), group_id=group, session_id="s")
         made += 1
     except Skipped as reason:
         assert "as often as it may" in str(reason)

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from workers.web import serve
-from workers.web.serve import Connection, Server
+from workers.web.serve import ClientConnection, WebServer
 
 MANY = 500
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
@@ -117,7 +117,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
     sock = socket.create_server(("127.0.0.1", 0))
     port = int(sock.getsockname()[1])
-    server = Server(application, sock, threads=2, max_body=10_000, patience=0.4)
+    server = WebServer(application, sock, threads=2, max_body=10_000, patience=0.4)
     thread = threading.Thread(target=server.run)
     thread.start()
     yield port
@@ -208,7 +208,7 @@ def test_who_asks_again_at_once_for_what_was_refused_is_held_back_and_nobody_els
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = int(listening.getsockname()[1])
-        server = Server(application, listening, threads=2, max_body=10, patience=20)
+        server = WebServer(application, listening, threads=2, max_body=10, patience=20)
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
@@ -239,7 +239,7 @@ def test_who_asks_again_at_once_for_what_was_refused_is_held_back_and_nobody_els
 def test_a_caller_is_a_key_a_session_or_an_address(
     headers: dict[str, str], proxies: int, caller: str
 ) -> None:
-    connection = Connection.__new__(Connection)
+    connection = ClientConnection.__new__(ClientConnection)
     connection.requests, connection.addr = [SimpleNamespace(headers=headers, path="/")], ("192.0.2.1", 1)
     connection.server = SimpleNamespace(proxies=proxies)
     assert connection.caller() == caller

@@ -448,11 +448,11 @@ def test_workers_that_have_written_no_heartbeat_are_unknown_not_down() -> None:
     def worker(seconds: float) -> Worker:
         return Worker("here:1", "w@1", tuple(task_queues()), seconds)
 
-    assert health.workers(health.Reading([worker(1.0)])).state == "ok"
-    stopped = health.workers(health.Reading([worker(health.STOPPED_SECONDS + 1)]))
+    assert health.workers(health.SourceReading([worker(1.0)])).state == "ok"
+    stopped = health.workers(health.SourceReading([worker(health.STOPPED_SECONDS + 1)]))
     assert stopped.state == "unreachable"  # it was there, and says nothing any more
-    assert health.workers(health.Reading([])).state == "unknown"
-    assert health.workers(health.Reading(None, "why")) == health.Check("Workers", "unknown", "why")
+    assert health.workers(health.SourceReading([])).state == "unknown"
+    assert health.workers(health.SourceReading(None, "why")) == health.Check("Workers", "unknown", "why")
 
 
 def test_work_that_waits_too_long_needs_attention(browser: FlaskClient, group: str) -> None:

@@ -15,7 +15,7 @@ from models.operations import signs_of_life
 from models.queue.broker_queues import task_queues
 from tests.integration.waiting import until
 from workers.embedded.stack import Stack
-from workers.worker_setup import Heartbeat
+from workers.worker_setup import WorkerHeartbeat
 
 
 def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
@@ -48,7 +48,7 @@ def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(d
     def listed() -> list[signs_of_life.Worker]:
         return [worker for worker in signs_of_life.workers() if worker.name == name]
 
-    heartbeat = Heartbeat(name, ["upkeep"])
+    heartbeat = WorkerHeartbeat(name, ["upkeep"])
     heartbeat.start()
     until(listed)
     assert listed()[0].queues == ("upkeep",)

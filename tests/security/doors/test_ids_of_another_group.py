@@ -18,7 +18,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import Connection
 
-from engine.tiers.quarantine import Digest
+from engine.tiers.quarantine import QuarantineDigest
 from jiyi.client.caller import Caller
 from jiyi.protocol.appointments import ConfigureHeartbeat, CreateSchedule
 from jiyi.protocol.erasure import Erasure
@@ -44,7 +44,7 @@ from models.tiers.actions import promote
 from tests.services import done_within
 from web.accounts.identity import Identity
 from web.api import OPERATIONS, running
-from web.api.registry import Operation
+from web.api.registry import ApiOperation
 
 #: A word that stands in everything that the other group has, and nowhere else.
 SECRET = "Heilwasserquelle"
@@ -155,7 +155,7 @@ class Other:
                 name=STORE, role=AGENT, output_snapshot=Snapshot(text=f"{SECRET} is what the store keeps.")
             )
             done_within(connection, stores.update, Actor(group, "test"), said_in)
-            digest_id = digests.store(connection, group, EARLY, EARLY, 0, Digest(()), [], SECRET)
+            digest_id = digests.store(connection, group, EARLY, EARLY, 0, QuarantineDigest(()), [], SECRET)
         self.ids = {
             "node_id": [seen.event_id, thought.event_id],
             "event_id": [seen.event_id, UUID(refused["event_id"])],
@@ -321,7 +321,7 @@ def _appointments(connection: Connection, group: str) -> None:
     heartbeats.add(connection, group, [new], now)
 
 
-def asked_of_conversations(operation: Operation, other: Other) -> list[dict[str, Any]]:
+def asked_of_conversations(operation: ApiOperation, other: Other) -> list[dict[str, Any]]:
     """Its first example, with everything of the other group that it can name."""
     if operation.body is None:
         return [{}]
@@ -341,7 +341,7 @@ def asked_of_conversations(operation: Operation, other: Other) -> list[dict[str,
     return [{**example, **named, **more} for more in ({}, *wider)]
 
 
-def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str, Any]]]:
+def requests_of(operation: ApiOperation, other: Other) -> list[tuple[str, dict[str, Any]]]:
     """(path, what is asked) of all that is to be tried with an operation."""
     if operation.id == "perform_action":
         return [request for action in ACTIONS.values() for request in requests_by_name(action, other)]
@@ -389,7 +389,7 @@ def requests_by_name(action: Action[Any, Any], other: Other) -> list[tuple[str, 
     return [(f"{PREFIX}/actions/{action.name}", one) for one in asked]
 
 
-def ask(client: Any, key: str, operation: Operation, path: str, asked: dict[str, Any]) -> Any:
+def ask(client: Any, key: str, operation: ApiOperation, path: str, asked: dict[str, Any]) -> Any:
     what: dict[str, Any] = {"json": asked} if operation.body is not None else {"query_string": asked}
     return client.open(path, method=operation.method, headers={"Authorization": f"Bearer {key}"}, **what)
 

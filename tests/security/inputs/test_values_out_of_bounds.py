@@ -133,7 +133,7 @@ def test_a_group_with_a_long_name_keeps_its_stores(program: Callable[..., Progra
     asked.post("/stores/update", SAY, 200)
     assert asked.post("/stores/save", {"name": "notes"}, 200)["items"] == 1
     with within(Scope((long_group,))):
-        assert storefiles.kept_path(long_group, "notes.json", "memory_path").is_file()
+        assert storefiles.storage_path(long_group, "notes.json", "memory_path").is_file()
 
 
 @pytest.mark.parametrize(

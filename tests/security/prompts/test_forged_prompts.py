@@ -28,11 +28,17 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel
 
-from engine.conversations.injection import HEADINGS, Candidate, memory_sections, profile_section, style_of
+from engine.conversations.injection import (
+    HEADINGS,
+    MemoryCandidate,
+    memory_sections,
+    profile_section,
+    style_of,
+)
 from engine.conversations.memories import LABELS
 from engine.conversations.stable import VITAL, profile_lines, vital_section
 from engine.growth import questions
-from engine.growth.skills import Pattern, draft_skill
+from engine.growth.skills import ArtifactPattern, draft_skill
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Insights
 from engine.text.wordings import wording
@@ -53,7 +59,7 @@ from jiyi.protocol.proposals import SkillProposal
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tier_questions import TierItem
-from jiyi.stores.manager import END, LABEL, Ranked, rendered
+from jiyi.stores.manager import END, LABEL, RankedHit, rendered
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, SEVERAL_SPEAKERS, Section, compose
 from jiyi.text.prompting import PREFACE, remembered
@@ -264,8 +270,8 @@ def _node(text: str) -> ScoredMemory:
     return ScoredMemory.model_construct(**fields, score=1.0, recency=zero, relevance=zero, importance=zero)  # type: ignore[arg-type]
 
 
-def _candidate(text: str) -> Candidate:
-    return Candidate(uuid4(), "knowledge", text, NOW, 1.0, superseded_at=None)
+def _candidate(text: str) -> MemoryCandidate:
+    return MemoryCandidate(uuid4(), "knowledge", text, NOW, 1.0, superseded_at=None)
 
 
 def _injected(form: str, language: Language = "en") -> Callable[[Sequence[str]], str]:
@@ -296,7 +302,7 @@ def _sections(texts: Sequence[str]) -> str:
 
 def _store(texts: Sequence[str]) -> str:
     ranked = [
-        Ranked("notes\n## x", Hit(item=MemoryItem(id="1", content_summary=text, timestamp=0)), 1.0)
+        RankedHit("notes\n## x", Hit(item=MemoryItem(id="1", content_summary=text, timestamp=0)), 1.0)
         for text in texts
     ]
     return rendered(ranked, max_tokens=None, language="zh")[0]
@@ -329,7 +335,7 @@ def _scheduled(texts: Sequence[str]) -> str:
 
 
 def _skill(texts: Sequence[str]) -> str:
-    made = Pattern(
+    made = ArtifactPattern(
         kind="skill",
         hashes=[b"x"],
         title="Tea",

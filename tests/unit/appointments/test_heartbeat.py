@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from engine.appointments.schedule import (
     IDLE_AFTER,
     LATE_SECONDS,
-    Facts,
+    HeartbeatFacts,
     findings,
     is_quiet,
-    listed,
+    list_items,
     loud_from,
-    to_tell,
+    select_findings,
 )
 from jiyi.protocol.appointments import ConfigureHeartbeat
 
@@ -47,20 +47,20 @@ def test_alerts_wait_for_the_end_of_the_quiet_hours(day: int, hour: int, loud: t
 
 
 def test_zc_136_each_check_finds_its_own() -> None:
-    facts = Facts(
+    facts = HeartbeatFacts(
         unseen=2,
         late_seconds=LATE_SECONDS + 1,
         dead_letters=1,
         last_interaction_at=NOW - IDLE_AFTER,
         pains=("打印机总是离线",),
-        checklist=listed("- 看看窑\n- [x] done"),
+        checklist=list_items("- 看看窑\n- [x] done"),
         language="zh",
     )
     found = findings(facts, NOW)
     assert [one.source for one in found] == ["memory", "tasks", "memory", "pain", "checklist", "idle"]
     assert all(one.title and one.content for one in found)
-    assert findings(Facts(), NOW) == []
-    assert findings(Facts(last_interaction_at=NOW - IDLE_AFTER + timedelta(minutes=1)), NOW) == [], (
+    assert findings(HeartbeatFacts(), NOW) == []
+    assert findings(HeartbeatFacts(last_interaction_at=NOW - IDLE_AFTER + timedelta(minutes=1)), NOW) == [], (
         "a greeting waits for a day"
     )
 
@@ -69,16 +69,18 @@ def test_zc_136_each_check_finds_its_own() -> None:
     ("proactivity", "count"), [("silent", 0), ("light", 1), ("standard", 2), ("autonomous", 3)]
 )
 def test_proactivity_says_how_urgent_it_has_to_be(proactivity: str, count: int) -> None:
-    found = findings(Facts(unseen=1, dead_letters=1, last_interaction_at=NOW - IDLE_AFTER), NOW)
-    assert len(to_tell(found, proactivity, 5, set())) == count  # type: ignore[arg-type]
+    found = findings(HeartbeatFacts(unseen=1, dead_letters=1, last_interaction_at=NOW - IDLE_AFTER), NOW)
+    assert len(select_findings(found, proactivity, 5, set())) == count  # type: ignore[arg-type]
 
 
 def test_at_most_so_many_of_a_tick_the_most_urgent_first_and_nothing_twice_in_a_day() -> None:
-    found = findings(Facts(unseen=1, dead_letters=1, pains=tuple("abcdefg")), NOW)
-    told = to_tell(found, "autonomous", 5, set())
+    found = findings(HeartbeatFacts(unseen=1, dead_letters=1, pains=tuple("abcdefg")), NOW)
+    told = select_findings(found, "autonomous", 5, set())
     assert len(told) == 5
     assert told[0].urgency == "high"
-    assert to_tell(findings(Facts(unseen=1), NOW), "standard", 5, {("tasks", "unseen")}) == []
+    assert (
+        select_findings(findings(HeartbeatFacts(unseen=1), NOW), "standard", 5, {("tasks", "unseen")}) == []
+    )
 
 
 @pytest.mark.parametrize(

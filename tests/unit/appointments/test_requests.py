@@ -12,9 +12,16 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from engine.appointments import parse as parsing
-from engine.appointments.changes import ALIKE, Appointment, Fit, find_meant, move_timing, read_change
-from engine.appointments.parse import JUDGED_CHARS, SURE_NOT, Asked, judge_request, parse, readable
-from engine.appointments.schedule import Exact, Parsed, ParsedSchedule, Timing, Unclear
+from engine.appointments.changes import (
+    SIMILAR,
+    Appointment,
+    Fit,
+    match_appointments,
+    move_timing,
+    read_change,
+)
+from engine.appointments.parse import JUDGED_CHARS, SURE_NOT, RequestKind, judge_request, parse, readable
+from engine.appointments.schedule import Exact, Parsed, ParsedSchedule, ScheduleTiming, Unclear
 from engine.heads.judgements import Heads, Judged
 from engine.times.clocks import Impossible
 from engine.times.recurring import Lead
@@ -45,7 +52,7 @@ def likeliest(parsed: Parsed | None) -> ParsedSchedule:
     return parsed.schedule if isinstance(parsed, Exact) else parsed.schedules[0]
 
 
-def judged(text: str, **probabilities: float) -> Asked | None:
+def judged(text: str, **probabilities: float) -> RequestKind | None:
     heads = cast("Heads", Sure(**probabilities)) if probabilities else None
     return judge_request(text, NOW, lambda: SHANGHAI, heads)[0]
 
@@ -97,7 +104,7 @@ def test_orders_count_where_an_appointment_fits_and_reminders_in_so_many_words(
     text: str, probabilities: dict[str, float], asked: str | None, *, sure: bool
 ) -> None:
     found = judge_request(text, NOW, lambda: SHANGHAI, cast("Heads", Sure(**{"none": 0.0, **probabilities})))
-    assert (found.asked, found.sure) == (asked, sure)
+    assert (found.kind, found.sure) == (asked, sure)
 
 
 class Bare(Sure):
@@ -116,7 +123,7 @@ class Bare(Sure):
 def test_what_is_asked_politely_is_what_is_asked(asked: str, judged_as: str | None, *, sure: bool) -> None:
     heads = cast("Heads", Bare(**{asked: 1.0}))
     found = judge_request("Could you please see to the gym at 5pm?", NOW, lambda: SHANGHAI, heads)
-    assert (found.asked, found.sure) == (judged_as, sure)
+    assert (found.kind, found.sure) == (judged_as, sure)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +143,7 @@ def test_a_time_alone_completes_the_request_that_was_asked_back(
     after: str, text: str, task: str | None
 ) -> None:
     found = judge_request(text, NOW, lambda: SHANGHAI, None, after)
-    assert found.asked == (None if task is None else "new")
+    assert found.kind == (None if task is None else "new")
     if task is not None:
         assert likeliest(found.parsed).task == task
 
@@ -159,7 +166,7 @@ def test_a_message_is_read_once_and_only_where_a_new_appointment_may_be_asked_fo
 def test_what_is_known_to_ask_needs_only_a_time(text: str, hour: int) -> None:
     assert str(likeliest(parse(text, NOW, SHANGHAI, asks=True)).cron).split()[1] == str(hour)
     without = parse("say OVEN when it is done", NOW, SHANGHAI, asks=True)
-    assert without == Unclear("it does not say when", asked=True)
+    assert without == Unclear("it does not say when", is_request=True)
     assert parse("I get up at 6", NOW, SHANGHAI) == Unclear("nothing is asked for at a time")
 
 
@@ -180,7 +187,7 @@ THERE = (
 def meant(text: str, **given: Any) -> Fit:
     times = read_change(readable(text), NOW)
     told = [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)]
-    return find_meant(times.rest, told, THERE, **given)
+    return match_appointments(times.rest, told, THERE, **given)
 
 
 @pytest.mark.parametrize(
@@ -203,21 +210,23 @@ def meant(text: str, **given: Any) -> Fit:
 def test_which_appointment_is_meant(text: str, tasks: list[str], sure: bool) -> None:
     found = meant(text)
     assert ([one.task for one in found.appointments], found.sure) == (tasks, sure)
-    assert find_meant("取消提醒", (), THERE[:1]).sure  # the only one there is
-    assert not find_meant("cancel the haircut", (), THERE[:1]).sure
+    assert match_appointments("取消提醒", (), THERE[:1]).sure  # the only one there is
+    assert not match_appointments("cancel the haircut", (), THERE[:1]).sure
 
 
 def test_the_same_in_other_words_is_meant_where_vectors_say_so() -> None:
     def likeness(_text: str, others: Sequence[str]) -> list[float]:
-        return [ALIKE if other == "交房租" else 0.0 for other in others]
+        return [SIMILAR if other == "交房租" else 0.0 for other in others]
 
-    assert meant("drop the landlord thing", likeness=likeness).appointments == (THERE[1],)
-    assert not meant("drop the landlord thing", likeness=lambda _, others: [ALIKE] * len(others)).sure
-    assert not meant("drop the landlord thing", likeness=lambda _, others: [ALIKE - 0.01] * len(others)).sure
+    assert meant("drop the landlord thing", similarity=likeness).appointments == (THERE[1],)
+    assert not meant("drop the landlord thing", similarity=lambda _, others: [SIMILAR] * len(others)).sure
+    assert not meant(
+        "drop the landlord thing", similarity=lambda _, others: [SIMILAR - 0.01] * len(others)
+    ).sure
 
 
-ONCE = Timing("once", None, datetime(2026, 3, 5, 15, tzinfo=ZONE), None, SHANGHAI)
-WEEKLY = Timing("cron", "0 9 * * 1", None, None, SHANGHAI)
+ONCE = ScheduleTiming("once", None, datetime(2026, 3, 5, 15, tzinfo=ZONE), None, SHANGHAI)
+WEEKLY = ScheduleTiming("cron", "0 9 * * 1", None, None, SHANGHAI)
 
 
 @pytest.mark.parametrize(
@@ -242,10 +251,10 @@ WEEKLY = Timing("cron", "0 9 * * 1", None, None, SHANGHAI)
 def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> None:
     times = read_change(readable(text), NOW)
     once, weekly = move_timing(ONCE, times, NOW), move_timing(WEEKLY, times, NOW)
-    assert isinstance(once, Timing)
+    assert isinstance(once, ScheduleTiming)
     assert once.at is not None
     assert once.at.strftime("%Y-%m-%d %H:%M") == at
-    assert isinstance(weekly, Timing)
+    assert isinstance(weekly, ScheduleTiming)
     assert weekly.cron == cron
 
 
@@ -258,8 +267,10 @@ def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> Non
 def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
     found = move_timing(ONCE, read_change(readable(text), NOW), NOW)
     assert isinstance(found, Unclear)
-    assert found.asked
-    daily = Timing("cron", "0 9 * * *", None, None, SHANGHAI)  # of what comes daily one time cannot be moved
+    assert found.is_request
+    daily = ScheduleTiming(
+        "cron", "0 9 * * *", None, None, SHANGHAI
+    )  # of what comes daily one time cannot be moved
     assert isinstance(move_timing(daily, read_change("move it to Friday", NOW), NOW), Unclear)
     later = datetime(2026, 3, 6, tzinfo=ZONE)
     assert isinstance(move_timing(ONCE, read_change("move it to 9am", NOW), later), Unclear)

@@ -49,7 +49,7 @@ def test_the_table_of_the_schedule_grammar(text: str) -> None:
 )
 def test_zc_91_exact_ambiguous_and_unclear(text: str, certainty: type) -> None:
     assert isinstance(parse(text, NOW, SHANGHAI), certainty)
-    assert parse("每天25点提醒我", NOW, SHANGHAI) == Unclear("there is no 25:00", asked=True)
+    assert parse("每天25点提醒我", NOW, SHANGHAI) == Unclear("there is no 25:00", is_request=True)
 
 
 def test_zc_92_what_a_parsed_schedule_holds_and_k_37_also_where_cron_cannot_say_it() -> None:
@@ -142,7 +142,7 @@ def test_weeks_begin_on_monday_and_midnight_is_the_next(text: str, day: int) -> 
 def test_bad_input_times_that_do_not_exist_are_unclear(text: str) -> None:
     found = parse(text, NOW, SHANGHAI)
     assert isinstance(found, Unclear)
-    assert found.asked
+    assert found.is_request
 
 
 @pytest.mark.parametrize(

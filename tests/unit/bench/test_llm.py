@@ -10,8 +10,8 @@ import pytest
 from bench.llm import sample
 from bench.support.perfect import answer, completion
 from engine.conversations.notes import Experiences, Notes
-from engine.growth.questions import Pains
-from engine.providers.dialects import Dialect
+from engine.growth.questions import PainQuestion
+from engine.providers.dialects import ServerDialect
 from engine.providers.llm_prompts import messages
 from engine.providers.questions import FocalPoints, KnownFact, Memo, Poignancy, Question
 from jiyi.protocol.conversations import Message
@@ -47,7 +47,7 @@ def test_a_sample_takes_kinds_and_languages_in_turn() -> None:
         Notes(agent_id="a", messages=SAID, since=1, known=[KnownFact(content="User: I live in Turku.")]),
         Notes(agent_id="助手", language="zh", messages=SAID),
         Experiences(agent_id="a", messages=SAID, since=2),
-        Pains(agent_id="a", messages=SAID),
+        PainQuestion(agent_id="a", messages=SAID),
         Poignancy(agent_id="a", kind="chat", text="It broke.", about="a nurse"),
         Memo(agent_id="a", language="zh", utterances=[("Jo", "so: what?"), ("Mia", "ok")]),
         FocalPoints(agent_id="a", statements=["S0: one", "two"], count=2),
@@ -63,7 +63,7 @@ def test_a_perfect_model_reads_back_the_question_and_keeps_to_the_longest_answer
         asked.append(read)
         return answer(read)
 
-    form = Dialect("schema").body(question.prompt, question.answer.model_json_schema(), 10)
+    form = ServerDialect("schema").body(question.prompt, question.answer.model_json_schema(), 10)
     reply = completion({"messages": messages(question), **form}, keep)
     assert asked == [question]
     assert reply["usage"]["completion_tokens"] <= 10

@@ -16,10 +16,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from typer.testing import CliRunner
 
-from jiyi.cli import observe, output, retrieval, service, shell, subjects, transfer, ways_in  # noqa: F401 – before one is patched
+from jiyi.cli import import_sources, observe, output, retrieval, service, shell, subjects, transfer  # noqa: F401 – before one is patched
 from jiyi.cli import operations as embedding
 from jiyi.cli.app import app
-from jiyi.cli.transfer import MAX_SHOWN, Target, read
+from jiyi.cli.transfer import MAX_SHOWN, EventTarget, read
 from jiyi.client.client import Client
 from jiyi.client.steps import Transport
 from jiyi.errors import (
@@ -409,7 +409,7 @@ def test_up_runs_the_service_of_the_checkout_or_says_that_it_needs_one(monkeypat
 
 def lines(*contents, **target):
     rows = [json.dumps(content).encode() if isinstance(content, dict) else content for content in contents]
-    return read(rows, Target(**{"default_group": "g", **target}))
+    return read(rows, EventTarget(**{"default_group": "g", **target}))
 
 
 def full(event_id=OLD_V5, evidence=(), **fields):

@@ -15,7 +15,7 @@ import pytest
 
 import jiyi
 from jiyi import AsyncClient, Client
-from jiyi.client.http import AsyncHttpTransport, HttpTransport, NewsReader
+from jiyi.client.http import AsyncHttpTransport, HttpTransport, LiveEventReader
 from jiyi.errors import BrokerUnavailable, NoAnswer, TooManyQuestions
 from jiyi.settings import Settings
 
@@ -124,7 +124,7 @@ def test_news_is_read_line_by_line() -> None:
         'retry: 2000\nevent: stream.opened\ndata: {"kept":1000}\n\n: a comment\n\nid: 1-0\nevent: a\ndata:'
         ' {"b": 1}\n\n'
     )
-    reader = NewsReader()
+    reader = LiveEventReader()
     assert [(news.id, news.kind, news.data) for line in text.splitlines() for news in reader.read(line)] == [
         ("", "stream.opened", {"kept": 1000}),
         ("1-0", "a", {"b": 1}),

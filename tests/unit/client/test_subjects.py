@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from typer.main import get_command
 
-from jiyi.cli.app import ACTIONS, Commands, Verbs, app, of_action
+from jiyi.cli.app import ACTIONS, Commands, SubjectCommands, app, of_action
 from jiyi.cli.views import view
 from jiyi.protocol.actions import ALIASES, TABLE
 from jiyi.protocol.base import Count, Made, Rows
@@ -24,7 +24,7 @@ def test_the_subjects_and_verbs_of_the_command_line_are_those_of_the_actions() -
     listed = {
         f"{subject}.{verb}"
         for subject, found in ROOT.commands.items()
-        if isinstance(found, Verbs)
+        if isinstance(found, SubjectCommands)
         for verb in found.commands
     }
     assert listed == set(TABLE)

@@ -9,19 +9,19 @@ import threading
 
 import pytest
 
-from jiyi.client.caller import AsyncTurns, Turns
+from jiyi.client.caller import AsyncCallSlots, CallSlots
 from jiyi.errors import NoAnswer
 from jiyi.polling import poll
 
 PATIENCE_SECONDS = 60.0
 
 
-def waiting(turns: Turns) -> int:
+def waiting(turns: CallSlots) -> int:
     return len(turns.waiting)
 
 
 def test_threads_get_their_turns_in_the_order_in_which_they_came() -> None:
-    turns, order, threads = Turns(1), list[int](), list[threading.Thread]()
+    turns, order, threads = CallSlots(1), list[int](), list[threading.Thread]()
 
     def work(number: int) -> None:
         with turns.one("t", PATIENCE_SECONDS):
@@ -44,7 +44,7 @@ def test_threads_get_their_turns_in_the_order_in_which_they_came() -> None:
 
 
 def test_a_thread_without_a_turn_is_told_that_nothing_was_sent_and_waits_no_longer() -> None:
-    turns = Turns(1)
+    turns = CallSlots(1)
     with (
         turns.one("first", 1),
         pytest.raises(NoAnswer, match=r"second was not sent: .* 1 calls at a time"),
@@ -58,7 +58,7 @@ def test_a_thread_without_a_turn_is_told_that_nothing_was_sent_and_waits_no_long
 
 def test_tasks_get_theirs_in_order_and_a_cancelled_one_takes_none() -> None:
     async def run() -> list[int]:
-        turns, order = AsyncTurns(1), list[int]()
+        turns, order = AsyncCallSlots(1), list[int]()
 
         async def work(number: int) -> None:
             async with turns.one("t", PATIENCE_SECONDS):

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.conversations.endings import MOST_PAIRS, Said, candidates, ended
+from engine.conversations.endings import MOST_PAIRS, TimedMessage, candidates, find_endings
 from engine.heads.judgements import Heads
 
 
 def parts(older: str, newer: str, heads: Heads) -> list[str]:
-    ends = ended([Said(older, session="a")], Said(newer, session="a"), heads)
+    ends = find_endings([TimedMessage(older, session="a")], TimedMessage(newer, session="a"), heads)
     return [older[start:end] for start, end in (one.span for one in ends)]
 
 
@@ -75,30 +75,32 @@ def test_news_of_others_questions_and_quotations_end_nothing(older: str, newer: 
 
 
 def test_another_spelling_of_a_name_may_correct_it_and_another_name_does_not(judges: Heads) -> None:
-    older = Said("my new tutor is Mrs Kowalska, room 6", session="a")
+    older = TimedMessage("my new tutor is Mrs Kowalska, room 6", session="a")
     found = candidates(
-        [older], Said("Actually it's Kowalczyk. I called her the wrong name", session="b"), judges
+        [older], TimedMessage("Actually it's Kowalczyk. I called her the wrong name", session="b"), judges
     )
     assert [older.text[slice(*one.span)] for one in found if one.corrected] == ["Mrs Kowalska"]
-    assert not candidates([older], Said("Actually it's Brennan who has the keys", session="b"), judges)
+    assert not candidates(
+        [older], TimedMessage("Actually it's Brennan who has the keys", session="b"), judges
+    )
 
 
 def test_a_correction_of_one_thing_is_not_sure_of_another(judges: Heads) -> None:
-    older = Said("Mrs Aerts at 9, the bar at 11", session="a")
+    older = TimedMessage("Mrs Aerts at 9, the bar at 11", session="a")
     found = candidates(
-        [older], Said("*10 for Mrs Aerts, I read my own handwriting wrong", session="a"), judges
+        [older], TimedMessage("*10 for Mrs Aerts, I read my own handwriting wrong", session="a"), judges
     )
     assert {older.text[slice(*one.span)] for one in found if one.certain} == {"Mrs Aerts at 9"}
 
 
 def test_turned_digits_correct_their_own_number_and_leave_the_others(judges: Heads) -> None:
-    older = Said("choir supper 16th June, upstairs at the Anchor, 42 people", session="a")
-    found = candidates([older], Said("*24, I always turn them round", session="a"), judges)
+    older = TimedMessage("choir supper 16th June, upstairs at the Anchor, 42 people", session="a")
+    found = candidates([older], TimedMessage("*24, I always turn them round", session="a"), judges)
     assert {older.text[slice(*one.span)] for one in found} == {"42 people"}
 
 
 def test_without_judges_nothing_ends() -> None:
-    assert ended([Said("I live in Porto.")], Said("I live in Lisbon now."), None) == []
+    assert find_endings([TimedMessage("I live in Porto.")], TimedMessage("I live in Lisbon now."), None) == []
 
 
 def test_long_texts_are_held_against_each_other_within_bounds(judges: Heads) -> None:
@@ -107,7 +109,7 @@ def test_long_texts_are_held_against_each_other_within_bounds(judges: Heads) -> 
     def text(who: str) -> str:
         return " ".join(f"My friend {who}{number} keeps a boat in the harbour." for number in range(300))
 
-    older = [Said(text(who), session="a") for who in "ABCDEFGHIJ"]
-    found = candidates(older, Said(text("Z"), session="b"), judges)
+    older = [TimedMessage(text(who), session="a") for who in "ABCDEFGHIJ"]
+    found = candidates(older, TimedMessage(text("Z"), session="b"), judges)
     assert 0 < len(found) <= MOST_PAIRS
     assert {one.old for one in found} == {len(older) - 1}, "the latest first"

@@ -16,12 +16,12 @@ from engine.conversations.notes import (
     LivedThrough,
     Noted,
     Notes,
-    kept,
-    most_touched,
-    tells_of_a_problem,
+    accept_answers,
+    nearest_facts,
+    reports_problem,
 )
 from engine.growth.pains import FoundPain, FoundPains, Improvement, SelfReflected
-from engine.growth.questions import Pains, SelfReflection
+from engine.growth.questions import PainQuestion, SelfReflectionQuestion
 from engine.providers import questions as ask
 from engine.providers.llm_prompts import prompt
 from engine.providers.questions import KnownFact, Question
@@ -49,7 +49,7 @@ def noted(said: list[str | tuple[str, str]], *notes: dict[str, Any]) -> tuple[li
     question = Notes(agent_id="a", language=language_of(pairs[0][1]), messages=messages, known=KNOWN)
     given = Noted.model_validate({"memories": [{"lines": ["L0"], **note} for note in notes]})
     answer = usable(question, given)
-    extraction, dropped = kept(answer, LivedThrough(), question, None)
+    extraction, dropped = accept_answers(answer, LivedThrough(), question, None)
     return extraction.memories, dropped
 
 
@@ -137,17 +137,17 @@ def test_an_llm_is_shown_what_new_messages_may_touch(
 ) -> None:
     monkeypatch.setattr(notes, "MOST_SHOWN", 2)
     pairs = [("user", one) if isinstance(one, str) else one for one in said]
-    assert most_touched(KNOWN, [Message(role=role, text=text) for role, text in pairs], None) == shown  # type: ignore[arg-type]
+    assert nearest_facts(KNOWN, [Message(role=role, text=text) for role, text in pairs], None) == shown  # type: ignore[arg-type]
 
 
 def test_an_llm_is_shown_what_means_nearly_the_same_in_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
     class Alike:
-        def likeness(self, text: str, others: Sequence[str]) -> list[float]:
+        def similarities(self, text: str, others: Sequence[str]) -> list[float]:
             return [float("cat" in other) for other in others]
 
     monkeypatch.setattr(notes, "MOST_SHOWN", 2)
     said = [Message(role="user", text="She purred until the end. I am in tears in Turku.")]
-    assert most_touched(KNOWN, said, Alike()) == [2, 3]  # type: ignore[arg-type]
+    assert nearest_facts(KNOWN, said, Alike()) == [2, 3]  # type: ignore[arg-type]
 
 
 def asked(said: str, known: list[KnownFact]) -> Notes:
@@ -159,7 +159,7 @@ def test_what_an_llm_ends_is_one_of_those_that_it_was_shown() -> None:
     for ends, ended in (("S1", [3]), ("S0", []), ("S3", [])):
         note = {"content": "The user's cat has run away.", "lines": ["L0"], "ends": [ends]}
         answer = Noted.model_validate({"memories": [note]})
-        [memory] = kept(answer, LivedThrough(), question, None, [2, 3])[0].memories
+        [memory] = accept_answers(answer, LivedThrough(), question, None, [2, 3])[0].memories
         assert memory.supersedes == ended
 
 
@@ -181,7 +181,7 @@ def test_the_end_of_a_medicine_that_the_user_names_is_kept(
     content = f"{of} no longer takes labetalol, as the blood pressure is fine."
     note = {"content": content, "about": of, "lines": ["L0"], "ends": ends}
     answer = Noted.model_validate({"memories": [note]})
-    extraction, _ = kept(answer, LivedThrough(), asked(said, known), None)
+    extraction, _ = accept_answers(answer, LivedThrough(), asked(said, known), None)
     assert [memory.may_end for memory in extraction.memories] == ended
 
 
@@ -191,7 +191,9 @@ def test_an_answer_ends_three_statements_at_most() -> None:
     form = {"lines": ["L0"], "ends": [f"S{number}" for number in range(6)]}
     notes = [{"content": text, **form} for text in ("The user moved to Lisbon.", "The user moved.")]
     answer = Noted.model_validate({"memories": notes})
-    ended = [memory.supersedes for memory in kept(answer, LivedThrough(), question, None)[0].memories]
+    ended = [
+        memory.supersedes for memory in accept_answers(answer, LivedThrough(), question, None)[0].memories
+    ]
     assert sum(map(len, ended)) == 3
 
 
@@ -200,14 +202,14 @@ def test_experiences_are_asked_for_where_a_problem_has_ended() -> None:
         Message(role="user", text="The kiln fails again and again."),
         Message(role="user", text="A slower ramp fixed the kiln."),
     ]
-    assert tells_of_a_problem(told, 1)
-    assert not tells_of_a_problem(told, 2)
-    assert not tells_of_a_problem([Message(role="user", text="I like tea.")], 0)
+    assert reports_problem(told, 1)
+    assert not reports_problem(told, 2)
+    assert not reports_problem([Message(role="user", text="I like tea.")], 0)
     question = Notes(agent_id="a", messages=told)
     form = {"steps": ["Use a slower ramp."], "outcome": "success", "lines": ["L0", 1]}
     problems = ("The kiln fails.", "The dog barks.")
     lived = [Lived.model_validate({"problem": problem, **form}) for problem in problems]
-    extraction, dropped = kept(Noted(), LivedThrough(experiences=lived), question, None)
+    extraction, dropped = accept_answers(Noted(), LivedThrough(experiences=lived), question, None)
     [experience] = extraction.experiences
     assert (experience.pain_pattern, experience.turns, dropped) == ("The kiln fails.", [0, 1], 1)
     assert Experiences(agent_id="a", messages=told, since=1).about == "new are the lines from L1 on"
@@ -280,14 +282,14 @@ def test_of_pains_and_findings_those_are_kept_that_rest_on_lines() -> None:
         Message(role="assistant", text="The export fails."),
         Message(role="user", text="The export takes an hour."),
     ]
-    question = Pains(agent_id="a", messages=said)
+    question = PainQuestion(agent_id="a", messages=said)
     there = FoundPain(summary="The export takes an hour.", turn=1)
     nowhere = FoundPain(summary="The export fails.", turn=0)
     found = usable(question, FoundPains(pains=[nowhere, there], helped=[0, 1, 7]))
     assert found == FoundPains(pains=[there], helped=[1])
     with pytest.raises(BadReply, match="no new line"):
         usable(question, FoundPains(pains=[nowhere]))
-    look = SelfReflection(agent_id="a", utterances=[("user", "Shorter, please.")])
+    look = SelfReflectionQuestion(agent_id="a", utterances=[("user", "Shorter, please.")])
     good, bad = Improvement(text="Use fewer words.", evidence=[0]), Improvement(text="Sing.", evidence=[4])
     assert usable(look, SelfReflected(improvements=[bad, good])) == SelfReflected(improvements=[good])
     with pytest.raises(BadReply, match="no line"):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.conversations.injection import Candidate, Chosen, memory_sections, profile_section, style_of
+from engine.conversations.injection import Chosen, MemoryCandidate, memory_sections, profile_section, style_of
 from jiyi.protocol.conversations import Kind
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import Line, Prompt, Section, compose
@@ -24,12 +24,14 @@ FORMATS = ("markdown", "compact", "json", "template")
 TEMPLATE = "Likes: {{preferences}}\nKnown: {{knowledge}}\nDone: {{experience}}\nSaid: {{session}} {{other}}"
 
 
-def memory(text: str, kind: Kind = "knowledge", **fields: Any) -> Candidate:
-    return Candidate(uuid4(), kind, text, fields.pop("created_at", DAY), fields.pop("score", 1.0), **fields)
+def memory(text: str, kind: Kind = "knowledge", **fields: Any) -> MemoryCandidate:
+    return MemoryCandidate(
+        uuid4(), kind, text, fields.pop("created_at", DAY), fields.pop("score", 1.0), **fields
+    )
 
 
 def made(
-    ranked: list[Candidate],
+    ranked: list[MemoryCandidate],
     budget: int = 500,
     form: str = "markdown",
     *,
@@ -43,7 +45,7 @@ def made(
     return compose(sections, budget, style_of(form, language, template))
 
 
-def chosen(ranked: list[Candidate], budget: int = 500) -> list[Chosen]:
+def chosen(ranked: list[MemoryCandidate], budget: int = 500) -> list[Chosen]:
     choices = (one.line.item for one in made(ranked, budget).lines)
     return sorted(choices, key=lambda choice: int(choice.why.split()[1].strip(",")))
 
@@ -54,7 +56,7 @@ def words(count: int, word: str = "word") -> str:
     return " ".join(f"{word}{letters[number // 26 % 26]}{letters[number % 26]}" for number in range(count))
 
 
-def turn(text: str, **fields: Any) -> Candidate:
+def turn(text: str, **fields: Any) -> MemoryCandidate:
     return memory(text, "session", **{"role": "user", **fields})
 
 
@@ -73,7 +75,7 @@ def test_markdown_has_a_section_for_each_kind_in_the_readers_language_and_says_w
     text = made([memory("事实"), memory("喜好", "preference")], language="zh").text
     assert text.index("## 偏好") < text.index("喜好") < text.index("## 知识") < text.index("事实")
     assert "2026-05-01" in text
-    text = made([turn("Hello.", role="assistant"), turn("Anna: Hi.", named=True)]).text
+    text = made([turn("Hello.", role="assistant"), turn("Anna: Hi.", has_speaker=True)]).text
     assert 'assistant: "Hello."' in text
     assert '"Anna: Hi."' in text
     profile = ("industry: pottery", "style: concise")
@@ -143,7 +145,7 @@ def test_a_memory_and_its_turn_are_not_both_shown() -> None:
 def test_a_turn_that_was_found_before_its_memory_is_shown_for_what_the_memory_leaves_out(
     asked: str, own: str, rest: str
 ) -> None:
-    said = turn(f"Jo: {own}{rest}", named=True)
+    said = turn(f"Jo: {own}{rest}", has_speaker=True)
     fact = memory(f"Jo: {asked}{own}", turn_ids=(said.node_id,))
     assert [one.text for one in chosen([said, fact], 500)] == [said.text]
     assert [one.text for one in chosen([fact, said], 500)] == [fact.text]  # it was found for what it says
@@ -247,5 +249,5 @@ def test_what_says_nearly_the_same_is_shown_once_in_the_latest_words_of_whom_is_
     shown = {choice.text: choice for choice in own}
     assert shown.keys() == {"I really like black tea.", "I don't like black tea.", "I like green tea."}
     one = shown["I really like black tea."]
-    assert (one.seen, {*one.ids, *one.folded}) == (3, {memory.node_id for memory in folded})
+    assert (one.memory_count, {*one.ids, *one.folded}) == (3, {memory.node_id for memory in folded})
     assert one.why.startswith("place 1, in the words of place 2")

@@ -12,10 +12,10 @@ from uuid import uuid4
 import pytest
 
 from engine.conversations.memories import (
-    Source,
+    ExtractionSource,
     StoredExperience,
     event_of,
-    merged,
+    merge_experience,
     pattern_hash,
     said_at,
     text_of,
@@ -42,7 +42,7 @@ from models.conversations.extraction_schedule import Waiting, due_at
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 IDS = [uuid4() for _ in range(3)]
-SOURCE = Source(
+SOURCE = ExtractionSource(
     "g",
     "小伴",
     "monday",
@@ -57,7 +57,7 @@ def memory(content: str = "The user lives in Porto.", **fields: Any) -> Extracte
     return ExtractedMemory.model_validate({"content": content, "turns": [0], **fields})
 
 
-def event(made: ExtractedMemory, source: Source = SOURCE) -> MemoryObserved:
+def event(made: ExtractedMemory, source: ExtractionSource = SOURCE) -> MemoryObserved:
     found = event_of(made, source)
     assert isinstance(found, MemoryObserved)
     return found
@@ -163,7 +163,9 @@ def told(**fields: Any) -> ExtractedExperience:
 
 def test_the_first_telling_is_kept_as_it_is() -> None:
     first = told(context="new clay", tools_used=["kiln"], industry_context="pottery")
-    assert merged(None, first) == StoredExperience(**first.model_dump(exclude={"turns"}), reuse_count=0)
+    assert merge_experience(None, first) == StoredExperience(
+        **first.model_dump(exclude={"turns"}), reuse_count=0
+    )
 
 
 @pytest.mark.parametrize("same", ["the glaze CRACKS", "  The glaze   cracks ", "Ｔhe glaze cracks"])
@@ -193,22 +195,22 @@ STEPS = [f"step {number}" for number in range(MAX_STEPS)]
 def test_what_is_extractionagain_is_joined_each_step_once_in_its_order(
     first: dict[str, Any], second: dict[str, Any], both: dict[str, Any]
 ) -> None:
-    made = merged(merged(None, told(**first)), told(**second))
+    made = merge_experience(merge_experience(None, told(**first)), told(**second))
     assert {name: getattr(made, name) for name in both} == both
     assert made.reuse_count == 1
-    assert merged(made, told()).reuse_count == 2
+    assert merge_experience(made, told()).reuse_count == 2
 
 
 @pytest.mark.parametrize("first", OUTCOMES)
 @pytest.mark.parametrize("second", OUTCOMES)
 def test_the_better_outcome_is_kept(first: Outcome, second: Outcome) -> None:
-    made = merged(merged(None, told(outcome=first)), told(outcome=second))
+    made = merge_experience(merge_experience(None, told(outcome=first)), told(outcome=second))
     assert OUTCOMES.index(made.outcome) == max(OUTCOMES.index(first), OUTCOMES.index(second))
 
 
 def test_the_text_says_problem_steps_and_outcome_in_the_language_of_the_problem() -> None:
-    made = merged(None, told(solution_steps=["cool slowly", "thinner coat"], outcome="success"))
+    made = merge_experience(None, told(solution_steps=["cool slowly", "thinner coat"], outcome="success"))
     assert text_of(made) == "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success"
     chinese = told(pain_pattern="釉面开裂", solution_steps=["慢慢降温"], outcome="failed", context="新土")
-    made = merged(None, chinese)
+    made = merge_experience(None, chinese)
     assert text_of(made) == "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败"

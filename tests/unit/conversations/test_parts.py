@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from engine.conversations.forgetting import Order, forgets, to_forget
-from engine.conversations.marks import Mark, live, marks_of, shown, span_of_part
+from engine.conversations.marks import Mark, live, marks_of, span_of_part, visible_text
 from engine.conversations.temporary import temporary
-from engine.conversations.whose import others_words, played
+from engine.conversations.whose import others_words, played_turns
 from engine.times.past import with_dates
 from jiyi.protocol.conversations import Message
 from jiyi.protocol.events import Turn
@@ -236,7 +236,7 @@ def test_a_game_lasts_until_it_is_ended() -> None:
         "ok stop. real me: I have a cat.",
         "It is grey.",
     ]
-    assert played([Message(role="user", text=text) for text in said]) == {0, 1}
+    assert played_turns([Message(role="user", text=text) for text in said]) == {0, 1}
 
 
 @pytest.mark.parametrize(
@@ -272,8 +272,8 @@ def test_a_prompt_shows_what_stands_and_what_ended_apart() -> None:
     text = "I live in Rome with my cat and my dog."
     start = text.index("my dog")
     provenance = {"marks": [Mark(start, start + 6, "ended", date(2026, 5, 1)).json()], "utc_offset": 120}
-    before = shown(text, SAID, provenance, datetime(2026, 4, 20, tzinfo=UTC))
-    after = shown(text, SAID, provenance, datetime(2026, 6, 1, tzinfo=UTC))
+    before = visible_text(text, SAID, provenance, datetime(2026, 4, 20, tzinfo=UTC))
+    after = visible_text(text, SAID, provenance, datetime(2026, 6, 1, tzinfo=UTC))
     assert before.text == text
     assert "dog" not in after.text
     assert after.text.startswith("I live in Rome with my cat")
@@ -283,12 +283,14 @@ def test_a_prompt_shows_what_stands_and_what_ended_apart() -> None:
 
 def test_days_are_the_speakers() -> None:
     late = datetime(2026, 4, 22, 23, 30, tzinfo=UTC)  # in Shanghai it is the 23rd
-    told = shown("I sold the car yesterday", late, {"utc_offset": 480}, datetime(2026, 6, 1, tzinfo=UTC))
+    told = visible_text(
+        "I sold the car yesterday", late, {"utc_offset": 480}, datetime(2026, 6, 1, tzinfo=UTC)
+    )
     assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
     assert told.at.date() == date(2026, 4, 23)
     # No offset came: by the clock of who asks.
     asked = datetime(2026, 6, 1, tzinfo=timezone(timedelta(hours=14)))
-    told = shown("I sold the car yesterday", late, {}, asked)
+    told = visible_text("I sold the car yesterday", late, {}, asked)
     assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
 
 
@@ -311,7 +313,10 @@ def test_a_document_is_kept_whole_whatever_it_says() -> None:
 
 def test_what_publishers_write_under_our_names_breaks_no_prompt() -> None:
     provenance = {"marks": [1, {"start": "a"}], "utc_offset": 10**9}
-    assert shown("I have a cat", SAID, provenance, datetime(2026, 6, 1, tzinfo=UTC)).text == "I have a cat"
+    assert (
+        visible_text("I have a cat", SAID, provenance, datetime(2026, 6, 1, tzinfo=UTC)).text
+        == "I have a cat"
+    )
     assert marks_of({"marks": "x"}) == []
 
 
@@ -328,4 +333,6 @@ def test_what_publishers_write_under_our_names_breaks_no_prompt() -> None:
     ],
 )
 def test_who_talks_of_games_and_practice_plays_nobody(text: str) -> None:
-    assert played([Message(role="user", text=text), Message(role="user", text="I have a cat.")]) == set()
+    assert (
+        played_turns([Message(role="user", text=text), Message(role="user", text="I have a cat.")]) == set()
+    )

@@ -12,9 +12,9 @@ from engine.conversations.notes import Notes
 from engine.conversations.pieces import (
     CONTEXT_CHARS,
     MOST_BAD,
-    Patience,
-    Piece,
-    Room,
+    ConversationPiece,
+    RunPatience,
+    TokenRoom,
     ask_about,
     in_chunks,
     in_pieces,
@@ -24,7 +24,7 @@ from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.protocol.conversations import Message
 from tests.llms import refusal, too_long, too_slow
 
-ROOM = Room(5_000, 1_500)
+ROOM = TokenRoom(5_000, 1_500)
 WORDS = st.text(alphabet="moss 苔藓.。\n", min_size=1, max_size=400).map(lambda text: text * 30)
 
 
@@ -37,7 +37,7 @@ def said(*texts: str) -> list[Message]:
 @given(st.lists(WORDS, min_size=1, max_size=8), st.integers(400, 6_000), st.integers(64, 4_000))
 def test_nothing_that_is_said_is_left_out_or_cut(texts: list[str], data: int, answer: int) -> None:
     messages = [Message(role="user", text=text) for text in texts]
-    pieces = in_pieces(messages, 0, Room(data, answer))
+    pieces = in_pieces(messages, 0, TokenRoom(data, answer))
     shown = ["" for _ in texts]
     for piece in pieces:
         assert piece.tokens <= data
@@ -60,13 +60,13 @@ def test_pieces_are_understood_by_the_lines_before_them_and_hold_a_user_s() -> N
     assert all(len(line.message.text) <= CONTEXT_CHARS + 1 for line in piece.before)
     assert in_pieces(messages, 3, ROOM) == []
     talk = said(*["I like tea very much, most of all in the morning."] * 120)
-    first, *_, last = in_pieces(talk, 0, Room(5_000, 500))
+    first, *_, last = in_pieces(talk, 0, TokenRoom(5_000, 500))
     assert first.before == ()
     assert [line.turn for line in last.before] == list(range(last.new[0].turn - 6, last.new[0].turn))
 
 
 def tried(
-    pieces: list[Piece], wrong: object, patience: Patience | None = None
+    pieces: list[ConversationPiece], wrong: object, patience: RunPatience | None = None
 ) -> tuple[list[str], list[tuple[list[int], bool]]]:
     """What was asked (texts of new lines), and of each answer its turns and whether it is the rules'.
 
@@ -74,7 +74,7 @@ def tried(
     """
     asked = []
 
-    def ask(piece: Piece) -> str:
+    def ask(piece: ConversationPiece) -> str:
         text = " ".join(line.message.text for line in piece.lines)
         asked.append(" ".join(line.message.text for line in piece.new))
         error = wrong(text)  # type: ignore[operator]
@@ -82,7 +82,7 @@ def tried(
             raise error
         return text
 
-    answers = ask_about(pieces, ask, lambda piece: "rules", patience or Patience())
+    answers = ask_about(pieces, ask, lambda piece: "rules", patience or RunPatience())
     return asked, [([line.turn for line in one.piece.new], one.by_rules) for one in answers]
 
 

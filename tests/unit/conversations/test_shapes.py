@@ -96,6 +96,6 @@ def test_the_stable_part_keeps_to_its_share_and_names_only_what_is_in_it(most: i
 
 def test_a_message_s_recall_keeps_with_the_stable_part_to_the_budget_and_with_all_before_to_three() -> None:
     rooms = [(1_000, 300, 0), (1_000, 300, 1_900), (1_000, 300, 2_700), (60, 30, 0)]
-    assert [recall_room(*room, tells=False) for room in rooms] == [700, 700, 0, 30]
-    assert [recall_room(*room, tells=True) for room in rooms] == [41, 41, 0, 2]
+    assert [recall_room(*room, is_statement=False) for room in rooms] == [700, 700, 0, 30]
+    assert [recall_room(*room, is_statement=True) for room in rooms] == [41, 41, 0, 2]
     assert [is_crowded(*room) for room in rooms] == [False, False, True, False]

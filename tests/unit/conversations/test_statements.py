@@ -67,7 +67,7 @@ def test_a_short_answer_keeps_its_question() -> None:
         Message(role="user", text="Bruno."),
     ]
     [[one]] = statements(messages)
-    assert (one.text, one.asked) == ("Bruno.", "What's your dog called?")
+    assert (one.text, one.question) == ("Bruno.", "What's your dog called?")
     unsure = [Message(role="assistant", text="When is it?"), Message(role="user", text="I don't know.")]
     assert statements(unsure) == []
 

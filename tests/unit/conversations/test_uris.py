@@ -16,7 +16,7 @@ from engine.conversations.notes import Notes
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Extraction, KnownFact
 from engine.rules.provider import Rules
-from jiyi.cli.transfer import Target, address_of
+from jiyi.cli.transfer import EventTarget, address_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations import (
@@ -87,7 +87,7 @@ def test_a_turn_names_its_session() -> None:
 def test_an_import_for_another_agent_takes_the_addresses_along() -> None:
     payload = {"description": "x", "kind": "knowledge", "uri": "agent://a/knowledge/food%2Fnuts"}
     event = {"event_id": str(uuid4()), "type": "memory.observed", "agent_id": "a", "payload": payload}
-    placed = Target(default_group="g", agent="b").place(event)
+    placed = EventTarget(default_group="g", agent="b").place(event)
     assert placed["payload"]["uri"] == "agent://b/knowledge/food%2Fnuts"
     assert address_of("b", "no address") == "no address"
     assert address_of("b", 7) == 7

@@ -10,13 +10,9 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "specification.md"
-ROW = re.compile(r"^\| (.+?) \| \[`(\w+)`\]\((\.\./tests/[\w/]+\.py)\) \| (.*)\|$")
-ROWS = [
-    line
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
-    if line.startswith("| ") and not line.startswith("| promise ")
-]
-#: A name may begin with numbers of a requirement, which the page has in a column of its own.
+ROW = re.compile(r"^- \[(.+?)\]\((\.\./tests/[\w/]+\.py)#(\w+)\)(?:, [A-Z].*)?$")
+ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
+#: A name may begin with numbers of a requirement, which the page has behind the test.
 NUMBERS = re.compile(r"(?:(?:bug_)?[a-z]{0,2}_?\d+_(?:to_[a-z]+\d+_)?)*")
 
 
@@ -35,12 +31,12 @@ def names_of(file: Path) -> set[str]:
 
 def test_no_promise_is_made_twice() -> None:
     assert len(ROWS) > 90
-    assert len({row.split("|")[1] for row in ROWS}) == len(ROWS)
+    assert len({row.partition("](")[0] for row in ROWS}) == len(ROWS)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[2:62])
 def test_every_promise_names_a_test_that_there_is(row: str) -> None:
     match = ROW.match(row)
-    assert match is not None, "promise | [`test`](../tests/….py) | numbers"
-    _, name, file, _ = match.groups()
+    assert match is not None, "- [promise](../tests/….py#test), numbers"
+    _, file, name = match.groups()
     assert name in names_of(PAGE.parent / file), f"there is no test_{name} in {file}"

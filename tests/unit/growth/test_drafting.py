@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from engine.conversations.memories import StoredExperience, pattern_hash
 from engine.growth.questions import SkillDraft
 from engine.growth.skills import (
+    ArtifactPattern,
     GateReport,
     KnownArtifact,
     LivedExperience,
-    Pattern,
     SkillCandidate,
     aggregate,
     common_steps,
@@ -39,9 +39,9 @@ CANDIDATE = SkillCandidate(name="n", body="b", confidence=0.9)
 PASSED, REFUSED = GateReport(CANDIDATE, [], 0.9), GateReport(CANDIDATE, ["no"], 0.9)
 
 
-def pattern(title: str = "the printer jams", *steps: str, **fields: Any) -> Pattern:
+def pattern(title: str = "the printer jams", *steps: str, **fields: Any) -> ArtifactPattern:
     told = {"wordings": [title], "total_reuse": 3, "confidence": 0.9, "evidence": [UUID(int=1)], **fields}
-    return Pattern(
+    return ArtifactPattern(
         kind="skill", hashes=[b"1"], title=title, common_steps=list(steps or ("open it", "close it")), **told
     )
 

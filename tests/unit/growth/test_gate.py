@@ -64,8 +64,8 @@ def test_a_heading_is_needed(body: str) -> None:
 
 
 def test_what_another_says_is_refused_by_likeness_words_and_trigger() -> None:
-    assert not report(other(likeness=0.9)).passed
-    assert report(other(likeness=0.89)).passed
+    assert not report(other(similarity=0.9)).passed
+    assert report(other(similarity=0.89)).passed
     assert not report(other(body=BODY.upper())).passed
     taken = report(other(triggers=["Printer  JAMS"]))
     assert taken.issues == ["triggers: 'printer jams' is a trigger of 'Other' already"]

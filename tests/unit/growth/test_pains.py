@@ -15,11 +15,11 @@ from engine.growth.pains import (
     category_of,
     confirmed_proposal,
     find_pains,
-    most_alike,
+    most_similar,
     propose_solution,
+    reports_trouble,
     says_helped,
     severity_of,
-    tells_of_trouble,
     topic_of,
 )
 from jiyi.protocol.conversations import Message
@@ -44,7 +44,7 @@ from jiyi.protocol.growth import Severity, confidence_of, graver
     ],
 )
 def test_what_hurts_and_what_does_not(said: str, *, hurts: bool) -> None:
-    assert tells_of_trouble(said) == hurts
+    assert reports_trouble(said) == hurts
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_quarter_a_distinct_turn_and_at_most_one(turns: int, confidence: float
     ],
 )
 def test_the_most_alike_of_several(said: str, known: list[str], found: int | None) -> None:
-    assert most_alike(said, known) == found
+    assert most_similar(said, known) == found
 
 
 def test_each_new_message_is_read_from_the_user_only() -> None:
@@ -185,4 +185,4 @@ def test_steps_are_the_items_of_lists() -> None:
 def test_any_text_can_be_read(text: str) -> None:
     found = find_pains([Message(role="user", text=text)])
     assert all(one.turn == 0 and one.summary.strip() for one in found.pains)
-    assert most_alike(text, [text, "x"]) in (None, 0, 1)
+    assert most_similar(text, [text, "x"]) in (None, 0, 1)

@@ -41,7 +41,7 @@ def recorder() -> StepRecorder:
 
 
 def test_an_answer_is_its_calls_results_and_text() -> None:
-    found = recorder().answered("a", "s", [], CHAT)
+    found = recorder().record_answer("a", "s", [], CHAT)
     assert told(found) == [
         (0, "user_request", None),
         (1, "tool_call", "search"),
@@ -50,21 +50,21 @@ def test_an_answer_is_its_calls_results_and_text() -> None:
     ]
     assert all(wire.build(one).type == "turn.step" for one in found)
     ids = [one["event_id"] for one in found]
-    assert ids == [one["event_id"] for one in recorder().answered("a", "s", [], CHAT)], (
+    assert ids == [one["event_id"] for one in recorder().record_answer("a", "s", [], CHAT)], (
         "follow from what was done"
     )
     assert len(set(ids)) == 4
     failed = [*CHAT[:2], ChatMessage(role="tool", tool_call_id="c1", content="Error: no such file")]
-    assert recorder().answered("a", "s", [], failed)[-1]["payload"]["ok"] is False
+    assert recorder().record_answer("a", "s", [], failed)[-1]["payload"]["ok"] is False
 
 
 def test_a_request_that_was_told_before_the_answer_is_not_told_again() -> None:
     one = recorder()
-    assert told(one.asked("a", "s", "find the invoice", "2 memories")) == [
+    assert told(one.record_request("a", "s", "find the invoice", "2 memories")) == [
         (0, "user_request", None),
         (1, "retrieval", None),
     ]
-    assert told(one.answered("a", "s", [], CHAT)) == [
+    assert told(one.record_answer("a", "s", [], CHAT)) == [
         (2, "tool_call", "search"),
         (3, "tool_result", "search"),
         (4, "generation", None),
@@ -73,15 +73,18 @@ def test_a_request_that_was_told_before_the_answer_is_not_told_again() -> None:
 
 def test_the_whole_conversation_each_time_adds_only_what_is_new() -> None:
     one = recorder()
-    one.answered("a", "s", [], CHAT)
-    assert one.answered("a", "s", [], CHAT) == []
+    one.record_answer("a", "s", [], CHAT)
+    assert one.record_answer("a", "s", [], CHAT) == []
     longer = [
         *CHAT,
         ChatMessage(role="user", content="and send it"),
         ChatMessage(role="assistant", content="Sent."),
     ]
-    assert told(one.answered("a", "s", [], longer)) == [(4, "user_request", None), (5, "generation", None)]
-    at_once = told(recorder().answered("a", "s", [], longer))
+    assert told(one.record_answer("a", "s", [], longer)) == [
+        (4, "user_request", None),
+        (5, "generation", None),
+    ]
+    at_once = told(recorder().record_answer("a", "s", [], longer))
     assert [step_type for _, step_type, _ in at_once].count("user_request") == 2
 
 
@@ -89,16 +92,16 @@ def test_only_the_new_messages_each_time_are_told_once_with_how_long_the_answer_
     moments = iter([1.0, 3.5, 4.0, 5.0, 6.0])
     one = StepRecorder("g", clock=lambda: next(moments))
     new = [ChatMessage(role="user", content="hi"), ChatMessage(role="assistant", content="ho")]
-    one.asked("a", "s", "hi")
-    [answer] = one.answered("a", "s", [], new)
+    one.record_request("a", "s", "hi")
+    [answer] = one.record_answer("a", "s", [], new)
     assert (answer["payload"]["index"], answer["payload"]["step_type"], answer["payload"]["ms"]) == (
         1,
         "generation",
         2_500,
     )
-    assert one.answered("a", "s", [], new) == []
-    one.asked("a", "s", "hi")
-    assert told(one.answered("a", "s", [], new)) == [(3, "generation", None)], (
+    assert one.record_answer("a", "s", [], new) == []
+    one.record_request("a", "s", "hi")
+    assert told(one.record_answer("a", "s", [], new)) == [(3, "generation", None)], (
         "asked again it is a step again"
     )
 

@@ -19,7 +19,7 @@ from engine.growth.pains import (
     review,
     suggested_content,
 )
-from engine.growth.questions import SelfReflection
+from engine.growth.questions import SelfReflectionQuestion
 from engine.rules.provider import Rules
 from jiyi.protocol.growth import SelfSettings
 
@@ -142,12 +142,12 @@ def test_soul_is_changed_only_where_it_is_allowed_and_nothing_that_was_asked_alr
 def test_any_talk_can_be_looked_at_and_findings_of_lines_that_are_not_there_are_none(
     talk: list[tuple[str, str]],
 ) -> None:
-    question = SelfReflection(agent_id="bot", utterances=talk)
+    question = SelfReflectionQuestion(agent_id="bot", utterances=talk)
     found = Rules().ask(question)
     wrong = found.model_copy(
         update={"identity_changes": [change().model_copy(update={"evidence": [len(talk)]})]}
     )
     left = found.model_copy(update={"identity_changes": []})
-    assert GATES[SelfReflection](question, wrong) == (
+    assert GATES[SelfReflectionQuestion](question, wrong) == (
         left if left != SelfReflected() else "no line says any of it"
     )

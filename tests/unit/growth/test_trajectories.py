@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.growth.trajectories import Step, Trajectory, acted_on, classify, compress, in_order, satisfaction
+from engine.growth.trajectories import (
+    Trajectory,
+    TrajectoryStep,
+    acted_on,
+    classify,
+    compress,
+    in_order,
+    satisfaction,
+)
 from engine.heads import local
 from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.protocol.trajectories import SUMMARY_CHARS, Completion, RequestType, Satisfaction, summary
@@ -43,7 +51,7 @@ def test_steps_come_once_in_the_order_of_their_numbers() -> None:
     assert in_order([*steps, *steps, *again]) == steps
 
 
-def compressed(steps: Sequence[Step], verdict: Satisfaction | None = "neutral") -> Trajectory:
+def compressed(steps: Sequence[TrajectoryStep], verdict: Satisfaction | None = "neutral") -> Trajectory:
     made = compress(steps, lambda _messages: verdict)
     assert made is not None
     return made
@@ -106,7 +114,7 @@ def test_times_counts_and_tokens_estimated_where_nobody_said() -> None:
         ),
     ],
 )
-def test_how_it_ended(steps: list[Step], verdict: Satisfaction, expected: Completion) -> None:
+def test_how_it_ended(steps: list[TrajectoryStep], verdict: Satisfaction, expected: Completion) -> None:
     assert compressed(steps, verdict).outcome == expected
 
 

@@ -12,7 +12,7 @@ from engine.conversations.extract import extract
 from engine.conversations.statements import statements
 from engine.heads import local
 from engine.heads.judgements import CHANGES, FACTS, LASTING, RETIRE, Heads, chances, may_retire, retires, sure
-from engine.heads.local import Remembered
+from engine.heads.local import VectorCache
 from engine.providers.questions import Extraction, KnownFact
 from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.protocol.conversations import Message
@@ -188,7 +188,7 @@ def test_a_higher_precision_needs_a_higher_probability(heads: Heads) -> None:
 
 def test_each_text_is_embedded_once() -> None:
     embed = Mock(side_effect=lambda texts: [[float(len(text))] for text in texts])
-    remembered = Remembered(embed, kept=2)
+    remembered = VectorCache(embed, capacity=2)
     assert remembered(["a", "bb", "a"]).tolist() == [[1], [2], [1]]
     assert remembered(["bb", "ccc"]).tolist() == [[2], [3]]
     assert remembered(["a"]).tolist() == [[1]]
@@ -251,9 +251,9 @@ def test_what_takes_back_something_known_is_kept(heads: Heads) -> None:
         [Message(role="user", text=text)] for text in ("Fiji is off, no money.", "Thanks, that is all!")
     )
     known = ["We're going to Fiji in July."]
-    [[kept]] = statements(said, heads=heads, known=known)
+    [[kept]] = statements(said, heads=heads, facts=known)
     assert kept.text == said[0].text
-    assert statements(idle, heads=heads, known=known) == []
+    assert statements(idle, heads=heads, facts=known) == []
 
 
 def test_weights_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from jiyi.errors import InvalidRequest
 from jiyi.imports import files
-from jiyi.imports.bringing import read_questions
 from jiyi.imports.drafts import Draft, LeftOut
 from jiyi.imports.files import Unreadable, conversations, lines, objects, pieces, whole, workspace
+from jiyi.imports.import_run import read_questions
 
 
 def read(content):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jiyi.imports import files
 from jiyi.imports.conversations import chatgpt, claude
-from jiyi.imports.drafts import BadTimeError, Draft, LeftOut, Target, time_of
+from jiyi.imports.drafts import BadTimeError, Draft, ImportTarget, LeftOut, time_of
 from jiyi.imports.memories import langmem, letta, mem0, zep
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
@@ -132,7 +132,7 @@ def test_a_memory_of_mem0_keeps_its_user_agent_run_times_and_metadata():
     }
     (draft,) = mem0(row)
     assert (draft.user, draft.agent, draft.session, draft.at.hour) == ("mia", "chef", "r1", 10)
-    (event,) = Target(source="mem0", group="g", now=NOW).events(draft)
+    (event,) = ImportTarget(source="mem0", group="g", now=NOW).events(draft)
     said = event.payload
     assert said.provenance == {"source": "mem0", "id": "0b1c", "app_id": "shop", "metadata": {"x": 1}}
     assert (said.origin, said.expires_at.year, said.historic) == ("import", 2030, True)
@@ -283,27 +283,27 @@ def test_lines_of_a_session_of_openclaw_give_its_messages():
 
 def test_an_id_follows_from_the_source_the_agent_and_the_sources_own_id():
     draft = Draft(key=("c", "m"), text="Hi", role="user", session="c", at=NOW)
-    here = Target(source="chatgpt", group="g", now=NOW)
-    later = Target(source="chatgpt", group="other", now=NOW.replace(year=2027))
+    here = ImportTarget(source="chatgpt", group="g", now=NOW)
+    later = ImportTarget(source="chatgpt", group="other", now=NOW.replace(year=2027))
     (event,), (again,) = here.events(draft), later.events(draft)
     assert (event.event_id, event.payload, event.agent_id) == (again.event_id, again.payload, "assistant")
     others = {
-        Target(source="claude", group="g", now=NOW),
-        Target(source="chatgpt", group="g", now=NOW, agent="mia"),
+        ImportTarget(source="claude", group="g", now=NOW),
+        ImportTarget(source="chatgpt", group="g", now=NOW, agent="mia"),
     }
     assert len({event.event_id, *(target.events(draft)[0].event_id for target in others)}) == 3
     assert (event.payload.origin, event.session_id) == ("import", "c")
-    assert Target(source="x", group="g", now=NOW, user="mia").events(draft)[0].payload.user_id == "mia"
+    assert ImportTarget(source="x", group="g", now=NOW, user="mia").events(draft)[0].payload.user_id == "mia"
 
 
 def test_what_cannot_be_stored_says_why_and_long_texts_are_split_or_left_out():
-    target = Target(source="x", group="g", now=NOW)
+    target = ImportTarget(source="x", group="g", now=NOW)
     assert target.events(Draft(key=("k",), text="a\x00b"))[0].payload.description == "ab"
     assert target.events(Draft(key=("k",), text="a", provenance={"x": "y" * 10_000})).reason == "malformed"
     assert target.events(Draft(key=("k",), text=" \n")).reason == "empty"
     long = Draft(key=("k",), text="一句话。" * 6_000)
     assert len(target.events(long)) == 2
-    assert Target(source="x", group="g", now=NOW, split=False).events(long).reason == "too long"
+    assert ImportTarget(source="x", group="g", now=NOW, split=False).events(long).reason == "too long"
     secret = target.events(Draft(key=("k",), text="my password is hunter2-Xy7!", role="user", session="s"))
     assert "hunter2" not in secret[0].payload.text
 
@@ -339,7 +339,7 @@ def test_whatever_stands_there_no_parser_fails(value):
         ids | {name: value}
         for name in ("mapping", "chat_messages", "messages", "agents", "core_memory", "value")
     ]
-    target = Target(source="x", group="g", now=NOW)
+    target = ImportTarget(source="x", group="g", now=NOW)
     for parse in parsers:
         for item in (one for told in (value, *holders) for one in parse(told)):
             assert isinstance(item, LeftOut) or isinstance(target.events(item), list | LeftOut)

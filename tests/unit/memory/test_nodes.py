@@ -202,7 +202,7 @@ def test_everything_is_asked_for_the_triple_first_and_what_was_brought_stays() -
     assert llm.kinds == ["Triple", "Keywords", "Poignancy"]
     assert (made.subject, made.predicate, made.object) == ("the reader", "reads", "town:book")
     assert (made.keywords, made.poignancy) == (["reading", "book"], 7.0)
-    assert set(made.asked) == {"triple", "keywords", "poignancy"}
+    assert set(made.sources) == {"triple", "keywords", "poignancy"}
 
 
 def test_without_own_keywords_they_follow_from_the_triple() -> None:
@@ -219,7 +219,7 @@ def test_what_is_idle_is_mundane_without_a_call(text: str) -> None:
     made = appraise(
         llm, memory(text=text, is_idle=True), Missing(poignancy=True, triple=False, keywords=False)
     )
-    assert (made.poignancy, llm.asked, made.asked) == (1.0, [], {})
+    assert (made.poignancy, llm.asked, made.sources) == (1.0, [], {})
     # A triple decides it as if it had been brought.
     llm = LLM(Facts(subject="kiln", predicate="is", object="idle"))
     made = appraise(llm, memory(), Missing(poignancy=True, triple=True, keywords=False))

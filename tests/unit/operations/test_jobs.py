@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.operations import DAY, HOUR, JOBS, Schedule, find
+from engine.operations import DAY, HOUR, JOBS, JobSchedule, find
 from jiyi.errors import NotFound, SettingsError
 from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings
@@ -29,12 +29,12 @@ OFF = {"jobs_off": ", ".join(JOBS.keys() - {"reconcile"})}
 @pytest.mark.parametrize(
     ("schedule", "now", "slot", "text"),
     [
-        (Schedule(30), NOON + timedelta(seconds=59), NOON + timedelta(seconds=30), "every 30 seconds"),
-        (Schedule(300), NOON, NOON, "every 5 minutes"),
-        (Schedule(HOUR), NOON + timedelta(minutes=59), NOON, "every hour"),
-        (Schedule(DAY, 3 * HOUR), NOON, NOON.replace(hour=3), "daily at 03:00 UTC"),
-        (Schedule(DAY, 13 * HOUR), NOON, NOON.replace(hour=13) - timedelta(days=1), "daily at 13:00 UTC"),
-        (Schedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6), "every 6 hours"),
+        (JobSchedule(30), NOON + timedelta(seconds=59), NOON + timedelta(seconds=30), "every 30 seconds"),
+        (JobSchedule(300), NOON, NOON, "every 5 minutes"),
+        (JobSchedule(HOUR), NOON + timedelta(minutes=59), NOON, "every hour"),
+        (JobSchedule(DAY, 3 * HOUR), NOON, NOON.replace(hour=3), "daily at 03:00 UTC"),
+        (JobSchedule(DAY, 13 * HOUR), NOON, NOON.replace(hour=13) - timedelta(days=1), "daily at 13:00 UTC"),
+        (JobSchedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6), "every 6 hours"),
     ],
 )
 def test_a_slot_is_the_last_tick_at_or_before_now(schedule, now, slot, text):
@@ -48,7 +48,7 @@ def test_a_slot_is_the_last_tick_at_or_before_now(schedule, now, slot, text):
     st.integers(0, 23),
 )
 def test_slots_are_where_they_are_however_the_clock_moves(now: datetime, every: int, hour: int) -> None:
-    schedule = Schedule(every, hour * HOUR)
+    schedule = JobSchedule(every, hour * HOUR)
     slot = schedule.slot(now)
     assert timedelta() <= now - slot < timedelta(seconds=every)
     assert schedule.slot(slot) == slot  # so a clock that goes back within a slot finds the same

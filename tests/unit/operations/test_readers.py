@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 
 from jiyi.protocol.operations import WorkerMode
-from models.db.bounded_reads import Reading
+from models.db.bounded_reads import SourceReading
 from models.operations import health_checks as checks
 from models.operations.health_checks import STOPPED_SECONDS
-from models.operations.signs_of_life import Canary, Told, Worker
+from models.operations.signs_of_life import Canary, Worker, WorkerReport
 from models.queue import broker_queues
 from models.queue.broker_queues import in_flight, task_queues
 
@@ -69,7 +69,7 @@ def test_the_intake_is_judged_alike(living, waiting, oldest, state):
 
 def test_a_stopped_worker_is_told_with_the_age_of_its_oldest_message() -> None:
     found = [worker(18), worker(1, *(queue for queue in task_queues() if queue != QUEUE))]
-    check = checks.workers(Reading(found, ""), {}, {QUEUE: 130.0, "upkeep": 900.0})
+    check = checks.workers(SourceReading(found, ""), {}, {QUEUE: 130.0, "upkeep": 900.0})
     assert check.state == "unreachable"
     assert (
         str(check.detail)
@@ -80,11 +80,11 @@ def test_a_stopped_worker_is_told_with_the_age_of_its_oldest_message() -> None:
 def test_a_worker_that_an_operator_stopped_is_told_so_however_long_ago_its_process_ended() -> None:
     others = worker(1, *(queue for queue in task_queues() if queue != QUEUE))
     for mode, silent, ended in (("stopped", 120.0, True), ("stopped", 1.0, False), ("paused", 1.0, False)):
-        said = Told(
+        said = WorkerReport(
             mode=cast("WorkerMode", mode), ended=ended, wished_by="user:mia", wished_at=1_767_240_000.0
         )
         held = Worker("here:2", "embedding@here", (QUEUE,), silent, said)
-        check = checks.workers(Reading([held, others], ""), {}, {QUEUE: 130.0})
+        check = checks.workers(SourceReading([held, others], ""), {}, {QUEUE: 130.0})
         told = f"{mode} by mia (2026-01-01 04:00 UTC): embedding. Resume it on the page of workers"
         assert (check.state, str(check.detail)) == ("attention", told)
 

@@ -21,10 +21,10 @@ import pytest
 
 from engine.stores import children
 from engine.stores.children import MAX_CHILDREN, parse
-from engine.stores.limits import MIB, LimitExceeded, Limits, Refused
+from engine.stores.limits import MIB, LimitExceeded, ParseLimits, RefusedDocument
 from jiyi.polling import poll
 
-LIMITS = Limits()
+LIMITS = ParseLimits()
 #: An ordinary document.
 KILN = b"The kiln reached 1,240 degrees on Monday."
 #: Comments hide from a count of open elements what the parser meets: seconds of the processor.
@@ -38,7 +38,7 @@ def _own_children() -> Iterator[None]:
     children.pool.end()
 
 
-def document(data: bytes, name: str = "a.md", limits: Limits = LIMITS) -> list[Any]:
+def document(data: bytes, name: str = "a.md", limits: ParseLimits = LIMITS) -> list[Any]:
     return list(parse("document", data, limits, path=name, encoding="utf-8", size=500, overlap=50))
 
 
@@ -78,15 +78,20 @@ def test_a_document_may_be_a_file_of_any_size() -> None:
 @pytest.mark.parametrize(
     ("data", "name", "limits", "reason"),
     [
-        (HIDDEN_DEPTH, "a.html", Limits(cpu_seconds=1), "s of the processor"),
-        (HIDDEN_DEPTH, "a.html", Limits(wall_seconds=1.0), "takes more than 1 s"),
-        (b"[" + b"{}," * 2_000_000 + b"{}]", "a.json", Limits(memory_bytes=150 * MIB), "150 MB of memory"),
-        (b"a\n" * 2_000_000, "a.txt", Limits(output_bytes=MIB), "unfolds to more than 1 MB"),
+        (HIDDEN_DEPTH, "a.html", ParseLimits(cpu_seconds=1), "s of the processor"),
+        (HIDDEN_DEPTH, "a.html", ParseLimits(wall_seconds=1.0), "takes more than 1 s"),
+        (
+            b"[" + b"{}," * 2_000_000 + b"{}]",
+            "a.json",
+            ParseLimits(memory_bytes=150 * MIB),
+            "150 MB of memory",
+        ),
+        (b"a\n" * 2_000_000, "a.txt", ParseLimits(output_bytes=MIB), "unfolds to more than 1 MB"),
     ],
     ids=["cpu", "wall", "memory", "output"],
 )
 def test_a_document_that_exceeds_a_limit_is_refused_and_the_next_is_parsed(
-    data: bytes, name: str, limits: Limits, reason: str
+    data: bytes, name: str, limits: ParseLimits, reason: str
 ) -> None:
     with pytest.raises(LimitExceeded, match=reason):
         document(data, name, limits)
@@ -149,12 +154,12 @@ def test_children_end_with_their_parent(busy: bool) -> None:
     program = textwrap.dedent(f"""
         import sys
         from engine.stores import children
-        from engine.stores.limits import Limits
+        from engine.stores.limits import ParseLimits
         options = {{"encoding": "utf-8", "size": 500, "overlap": 50}}
-        list(children.parse("document", b"kiln", Limits(), path="a.md", **options))
+        list(children.parse("document", b"kiln", ParseLimits(), path="a.md", **options))
         print(children.pool.idle[0].process.pid, flush=True)
         if {busy}:
-            list(children.parse("document", {HIDDEN_DEPTH[:18]!r} * 60_000, Limits(), path="a.html", **options))
+            list(children.parse("document", {HIDDEN_DEPTH[:18]!r} * 60_000, ParseLimits(), path="a.html", **options))
         sys.stdin.read()
     """)
     with subprocess.Popen(
@@ -179,7 +184,7 @@ def test_a_child_has_no_secrets_and_no_files_of_its_parent(monkeypatch: pytest.M
 
 
 def test_what_a_parser_will_not_have_is_told() -> None:
-    with pytest.raises(Refused, match="malformed: it is no JSON"):
+    with pytest.raises(RefusedDocument, match="malformed: it is no JSON"):
         document(b"{", "a.json")
-    with pytest.raises(Refused, match="undecodable: encoding: 'punycode'"):
+    with pytest.raises(RefusedDocument, match="undecodable: encoding: 'punycode'"):
         list(parse("document", b"x", LIMITS, path="a.txt", encoding="punycode", size=500, overlap=50))

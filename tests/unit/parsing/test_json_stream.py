@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.stores import saved_files
-from engine.stores.limits import Refused
+from engine.stores.limits import RefusedDocument
 from engine.stores.saved_files import JsonStream
 
 JSON = st.recursive(
@@ -53,24 +53,24 @@ def test_an_object_is_read_key_by_key() -> None:
     "text", ["", "[", "[1", "[1 2]", "[1,]", "[1]x", "[\u0000]", "{}", '["a]', "[" * 100_000]
 )
 def test_what_is_no_list_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="malformed: no JSON"):
+    with pytest.raises(RefusedDocument, match="malformed: no JSON"):
         elements(text)
 
 
 @pytest.mark.parametrize("text", ["{1: 2}", '{"a" 1}', '{"a": 1 "b": 2}', '{"a": 1', '{"a": 1,}'])
 def test_what_is_no_object_is_refused(text: str) -> None:
     stream = JsonStream(BytesIO(text.encode()))
-    with pytest.raises(Refused, match="malformed: no JSON"):
+    with pytest.raises(RefusedDocument, match="malformed: no JSON"):
         {name: stream.value() for name in stream.names()}
 
 
 def test_bytes_that_are_no_utf_8_are_refused() -> None:
-    with pytest.raises(Refused, match="no UTF-8"):
+    with pytest.raises(RefusedDocument, match="no UTF-8"):
         JsonStream(BytesIO(b'["\xff"]')).value()
 
 
 def test_a_value_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_files, "MAX_VALUE_CHARS", 1_000)
     monkeypatch.setattr(saved_files, "_READ", 100)
-    with pytest.raises(Refused, match="more than 1,000 characters"):
+    with pytest.raises(RefusedDocument, match="more than 1,000 characters"):
         elements('["' + "x" * 5_000 + '"]')

@@ -149,7 +149,7 @@ RESULTS: dict[str, Any] = {
 def test_a_call_comes_as_the_package_gives_it_and_its_result_is_what_the_package_takes(api: str) -> None:
     call = ToolCall.model_validate_json(CALLS[api].model_dump_json())
     assert call.name == "memory_get"
-    assert tool_calls.asked(BY_NAME["memory_get"], call.arguments()) == tool_calls.Asked(
+    assert tool_calls.request_of(BY_NAME["memory_get"], call.arguments()) == tool_calls.ToolRequest(
         {"id": "x"}, {}, None
     )
     for made in (output_of(call, {"text": "</tool> 茶"}), output_of(call, error="node_id: wrong")):
@@ -192,7 +192,7 @@ def test_what_is_no_call_is_refused() -> None:
 
 def test_nulls_are_arguments_that_are_not_given_at_any_depth() -> None:
     given = {"id": "a/b", "keywords": ["x"], "poignancy": None, "filters": {"after": None, "kinds": [None]}}
-    assert tool_calls.asked(BY_NAME["memory_update"], given).body == {
+    assert tool_calls.request_of(BY_NAME["memory_update"], given).body == {
         "keywords": ["x"],
         "filters": {"kinds": [None]},
     }

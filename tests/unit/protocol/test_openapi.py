@@ -22,7 +22,7 @@ from jiyi.protocol.openapi import tools
 from web.accounts import api_keys
 from web.api import OPERATIONS
 from web.api.docs import blueprint, type_of
-from web.api.registry import Operation
+from web.api.registry import ApiOperation
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 ROOT = "http://localhost:8765/"
@@ -40,7 +40,7 @@ def for_dify() -> Any:
     return tools.document(ROOT, OPERATIONS)
 
 
-def told(document: Any, operation: Operation) -> Any:
+def told(document: Any, operation: ApiOperation) -> Any:
     return document["paths"][operation.url][operation.method.lower()]
 
 
@@ -61,7 +61,7 @@ def test_the_document_is_openapi_3_1_and_every_reference_leads_somewhere(documen
 
 
 @BY_ID
-def test_every_operation_says_what_it_does(document: Any, operation: Operation) -> None:
+def test_every_operation_says_what_it_does(document: Any, operation: ApiOperation) -> None:
     found = told(document, operation)
     assert len(found["description"]) > 60
     assert found["summary"][0].isupper()
@@ -76,7 +76,7 @@ def test_every_operation_says_what_it_does(document: Any, operation: Operation) 
 
 
 @BY_ID
-def test_examples_are_true(document: Any, operation: Operation) -> None:
+def test_examples_are_true(document: Any, operation: ApiOperation) -> None:
     found = told(document, operation)
     model = operation.body or operation.query
     if model is not None:

@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from jiyi.protocol.wire import broker  # noqa: F401 – registers it
-from jiyi.protocol.wire.broker import Channel, Transport
+from jiyi.protocol.wire.broker import Channel, RedisTransport
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from jiyi.protocol.wire.broker import Channel, Transport
     ],
 )
 def test_redis_and_valkey_are_reached_by_it_and_other_brokers_are_not(address: str, ours: bool) -> None:
-    assert issubclass(kombu.Connection(address).get_transport_cls(), Transport) is ours
+    assert issubclass(kombu.Connection(address).get_transport_cls(), RedisTransport) is ours
 
 
 def test_a_channel_has_one_client_as_long_as_its_connections_are_the_same() -> None:

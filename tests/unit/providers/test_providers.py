@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from engine.providers import breakers, guarded
-from engine.providers.guarded import Patience, Provider
+from engine.providers.guarded import ProviderClient, RetryLimits
 from engine.providers.spec import Endpoint, Spec, parse, resolve
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable, SettingsError
 from jiyi.protocol.providers import PRESETS
@@ -21,9 +21,9 @@ from tests import misbehaving as bad
 KEY = "sk-secret-4711"
 SETTING = "JIYI_EMBEDDER"
 #: Long: a vendor of these tests answers at once, if at all, but a machine that does much else may be late.
-PATIENCE = Patience(call=30, tries=2, total=90)
+PATIENCE = RetryLimits(call=30, tries=2, total=90)
 #: Short: for those that are late on purpose.
-HASTY = Patience(call=0.5, tries=2, total=90)
+HASTY = RetryLimits(call=0.5, tries=2, total=90)
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 BODY = {"model": "m", "input": ["tea"], "encoding_format": "float"}
 
@@ -47,8 +47,8 @@ def endpoint(vendor: bad.Vendor, model: str = "m") -> Endpoint:
     return resolve(parse(f"openai:{model}", SETTING), "embeddings", SETTING, vendor.base_url, SecretStr(KEY))
 
 
-def provider(vendor: bad.Vendor, **options: float) -> Provider:
-    return Provider(endpoint(vendor), EmbeddingUnavailable, **options)
+def provider(vendor: bad.Vendor, **options: float) -> ProviderClient:
+    return ProviderClient(endpoint(vendor), EmbeddingUnavailable, **options)
 
 
 # Names
@@ -117,7 +117,7 @@ def test_a_good_answer_comes_back_and_the_key_is_sent(vendor: bad.Vendor) -> Non
     assert len(answer["data"]) == 1
     assert vendor.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert vendor.requests[0].path == "/v1/embeddings"
-    made = Provider(endpoint(vendor), LLMUnavailable)
+    made = ProviderClient(endpoint(vendor), LLMUnavailable)
     assert made.chat(CHAT, PATIENCE)["choices"][0]["message"]["content"] == "hello"
     with pytest.raises(LLMUnavailable):  # as the class that was given
         made.chat(CHAT, PATIENCE)
@@ -155,7 +155,7 @@ def test_what_may_pass_is_tried_again(
     vendor: bad.Vendor, trouble: bad.Script, request: pytest.FixtureRequest
 ) -> None:
     vendor.script(trouble)
-    patience = Patience(call=3, tries=2, total=90) if request.node.callspec.id == "slow" else PATIENCE
+    patience = RetryLimits(call=3, tries=2, total=90) if request.node.callspec.id == "slow" else PATIENCE
     assert provider(vendor).embeddings(BODY, patience)["data"]
     assert len(vendor.requests) == 2
 
@@ -216,7 +216,7 @@ def test_a_vendors_words_can_be_stored_and_of_its_address_only_the_address_is_to
     address = vendor.base_url.replace("://", "://user:sesame@") + "?token=sesame"
     at = resolve(parse("openai:m", SETTING), "embeddings", SETTING, address, SecretStr(KEY))
     with pytest.raises(EmbeddingUnavailable) as caught:
-        Provider(at, EmbeddingUnavailable).embeddings(BODY, PATIENCE)
+        ProviderClient(at, EmbeddingUnavailable).embeddings(BODY, PATIENCE)
     assert str(caught.value).isprintable()
     assert str(caught.value).endswith("no way [2J, 不行")
     assert "sesame" not in str(caught.value) + repr(at)
@@ -235,10 +235,10 @@ def test_a_missing_key_is_said_without_calling_and_ollama_needs_none(vendor: bad
     with pytest.raises(
         EmbeddingUnavailable, match="needs a key: set JIYI_EMBEDDER_API_KEY or DASHSCOPE_API_KEY"
     ):
-        Provider(made, EmbeddingUnavailable).embeddings(BODY, PATIENCE)
+        ProviderClient(made, EmbeddingUnavailable).embeddings(BODY, PATIENCE)
     assert vendor.requests == []
     made = resolve(parse("ollama", SETTING), "embeddings", SETTING, vendor.base_url)
-    assert Provider(made, EmbeddingUnavailable).embeddings(BODY, PATIENCE)["data"]
+    assert ProviderClient(made, EmbeddingUnavailable).embeddings(BODY, PATIENCE)["data"]
     vendor.close()
     with pytest.raises(EmbeddingUnavailable, match=r"cannot be reached \(.*refused.*\)"):
         provider(vendor).embeddings(BODY, PATIENCE)
@@ -248,7 +248,7 @@ def test_a_missing_key_is_said_without_calling_and_ollama_needs_none(vendor: bad
 
 
 def test_after_failures_in_a_row_nobody_calls_until_one_may_try(vendor: bad.Vendor) -> None:
-    made, once = provider(vendor, reset_seconds=60), Patience(30, tries=1)
+    made, once = provider(vendor, reset_seconds=60), RetryLimits(30, tries=1)
     for code in (400, 500):  # a request that is at fault does not count against the vendor
         vendor.otherwise = bad.status(code)
         for _ in range(breakers.FAIL_MAX):
@@ -259,7 +259,7 @@ def test_after_failures_in_a_row_nobody_calls_until_one_may_try(vendor: bad.Vend
         made.embeddings(BODY, once)
     assert len(vendor.requests) == asked == 2 * breakers.FAIL_MAX
     vendor.otherwise = bad.good()
-    another = Provider(endpoint(vendor, "another"), EmbeddingUnavailable)  # of another breaker
+    another = ProviderClient(endpoint(vendor, "another"), EmbeddingUnavailable)  # of another breaker
     assert another.embeddings(BODY, PATIENCE)["data"]
     a_minute_ago = datetime.now(UTC) - timedelta(seconds=61)
     breakers.in_process[endpoint(vendor).breaker].opened_at = a_minute_ago
@@ -285,7 +285,8 @@ def test_threads_call_side_by_side(vendor: bad.Vendor) -> None:
     vendor.otherwise = answered_together
     made, results = provider(vendor), []
     threads = [
-        threading.Thread(target=lambda: results.append(made.embeddings(BODY, Patience(60)))) for _ in range(4)
+        threading.Thread(target=lambda: results.append(made.embeddings(BODY, RetryLimits(60))))
+        for _ in range(4)
     ]
     for thread in threads:
         thread.start()

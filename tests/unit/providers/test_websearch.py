@@ -25,11 +25,11 @@ from engine.providers.web_search import (
     MAX_BODY_BYTES,
     Address,
     SearchHit,
-    SearchOptions,
     SearchResult,
     SearXNG,
     Tavily,
-    chosen,
+    WebSearchOptions,
+    configured_engine,
     fetch_json,
     hits_of,
     within,
@@ -140,7 +140,7 @@ def searxng(engine: Engine, seconds: float = 20) -> SearXNG:
     return SearXNG(at(engine), seconds)
 
 
-OPTIONS = SearchOptions()
+OPTIONS = WebSearchOptions()
 
 
 # Engines
@@ -148,7 +148,7 @@ OPTIONS = SearchOptions()
 
 def test_tavily_is_asked_as_it_wants(engine: Engine) -> None:
     engine.says(TAVILY)
-    options = SearchOptions(search_type="news", domains=("Example.org", "b.org"))
+    options = WebSearchOptions(search_type="news", domains=("Example.org", "b.org"))
     found = tavily(engine).search("为什么釉面开裂 " + "x" * 1_000, options)
     ((method, path, headers, body),) = engine.asked
     assert (method, path, headers["authorization"]) == ("POST", "/search", "Bearer tvly-secret")
@@ -168,7 +168,7 @@ def test_tavily_is_asked_as_it_wants(engine: Engine) -> None:
 def test_searxng_is_asked_as_it_wants(engine: Engine) -> None:
     engine.says(SEARXNG, {"results": [], "answers": ["plain"]})
     found = searxng(engine).search("glaze & 釉", OPTIONS)
-    searxng(engine).search("glaze", SearchOptions(domains=("b.org",)))
+    searxng(engine).search("glaze", WebSearchOptions(domains=("b.org",)))
     method, path, _, body = engine.asked[0]
     assert (method, urlsplit(path).path, body) == ("GET", "/search", None)
     query = {"q": ["glaze & 釉"], "format": ["json"], "categories": ["general"]}
@@ -358,11 +358,11 @@ def test_any_json_gives_hits_or_none(found: Any) -> None:
 def test_domains_are_whole_names(url: str, inside: bool) -> None:
     assert within(url, ["b.org"]) is inside
     assert within(url, [])
-    assert bool(hits_of([HIT | {"url": url}], SearchOptions(domains=("b.org",)))) is inside
+    assert bool(hits_of([HIT | {"url": url}], WebSearchOptions(domains=("b.org",)))) is inside
     wrong: list[dict[str, Any]] = [{"max_results": 0}, {"max_results": 11}, {"search_type": "all"}]
     for options in [*wrong, {"domains": ("a.org OR site:b.org",)}]:
         with pytest.raises(ValidationError):
-            SearchOptions(**options)
+            WebSearchOptions(**options)
 
 
 # Cache and quota
@@ -388,7 +388,7 @@ def test_what_was_asked_lately_is_not_asked_again_and_an_engine_that_fails_is_le
     assert len(engine.asked) == 1
     others: list[dict[str, Any]] = [{"max_results": 3}, {"search_type": "news"}, {"domains": ("a.org",)}]
     for different in others:
-        search.search("Why glaze?", SearchOptions(**different), group_id="g", session_id="s")
+        search.search("Why glaze?", WebSearchOptions(**different), group_id="g", session_id="s")
     assert len(engine.asked) == 4
     # What one tenant has asked tells another nothing.
     search.search("Why glaze?", OPTIONS, group_id="other", session_id="s")
@@ -418,7 +418,7 @@ def test_what_was_asked_lately_is_not_asked_again_and_an_engine_that_fails_is_le
 def test_without_a_key_or_an_address_searches_are_skipped_and_say_why(
     configure: Callable[..., Settings], settings: dict[str, str], why: str
 ) -> None:
-    engine, why_none = chosen(configure(**settings))
+    engine, why_none = configured_engine(configure(**settings))
     assert engine is None
     with pytest.raises(Skipped, match=why):
         made(None, why_none).search("q", OPTIONS, group_id="g", session_id="s")
@@ -429,7 +429,7 @@ def test_the_key_is_in_tavilys_own_variable(
 ) -> None:
     monkeypatch.setenv("TAVILY_API_KEY", "tvly-env")
     engine.says(TAVILY)
-    found, _ = chosen(configure(web_search="tavily", web_search_base_url=engine.base_url))
+    found, _ = configured_engine(configure(web_search="tavily", web_search_base_url=engine.base_url))
     assert found is not None
     found.search("q", OPTIONS)
     assert [headers["authorization"] for _, _, headers, _ in engine.asked] == ["Bearer tvly-env"]

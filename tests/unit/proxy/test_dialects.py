@@ -10,15 +10,15 @@ import pytest
 from jiyi.proxy.dialects import (
     AnswerReader,
     Anthropic,
-    Dialect,
+    ApiDialect,
+    MemoryInjection,
     OpenAI,
-    Remembered,
     Responses,
-    said,
+    dialogue_of,
     with_memory,
 )
 
-MEMORY = Remembered("STABLE", {1: "FIRST", 2: "SECOND"})
+MEMORY = MemoryInjection("STABLE", {1: "FIRST", 2: "SECOND"})
 TALK: list[dict[str, Any]] = [
     {"role": "user", "content": "hello"},
     {"role": "assistant", "content": None, "tool_calls": [{"id": "t"}]},
@@ -34,7 +34,7 @@ TALK: list[dict[str, Any]] = [
 ]
 
 
-def changed(dialect: Dialect, body: Any, memory: Remembered = MEMORY, **more: Any) -> Any:
+def changed(dialect: ApiDialect, body: Any, memory: MemoryInjection = MEMORY, **more: Any) -> Any:
     return json.loads(with_memory(dialect, json.dumps(body).encode(), memory, **more))
 
 
@@ -68,7 +68,7 @@ def test_a_chat_completion_has_each_memory_before_its_message(first: list[Any], 
     assert changed(OpenAI(), body) == {"model": "m", "seed": 1, "messages": [*expected, *talk]}
     talk[0] = {"role": "user", "content": "STABLE\n\nFIRST\n\nhello"}
     assert changed(OpenAI(), body, where="user") == {"model": "m", "seed": 1, "messages": [*first, *talk]}
-    assert [message.text for message in said(OpenAI(), body)] == ["hello", "hi", "what is it?"]
+    assert [message.text for message in dialogue_of(OpenAI(), body)] == ["hello", "hi", "what is it?"]
 
 
 def test_a_message_of_anthropic_s_has_memory_in_its_system_text_and_is_cached_where_that_is() -> None:
@@ -104,11 +104,15 @@ def test_a_response_has_memory_in_its_instructions_and_before_its_messages() -> 
     ]
     assert after["input"][-1]["content"] == "SECOND\n\nand now?"
     assert after["input"][2:6] == items[2:6]
-    assert [message.text for message in said(Responses(), {"input": items})] == ["hello", "hi", "and now?"]
+    assert [message.text for message in dialogue_of(Responses(), {"input": items})] == [
+        "hello",
+        "hi",
+        "and now?",
+    ]
     assert changed(Responses(), {"input": "hello"}) == {"instructions": "STABLE", "input": "FIRST\n\nhello"}
     stored = {"input": "hello", "prompt": {"id": "p"}}  # whose instructions are not ours to replace
     assert changed(Responses(), stored) == {**stored, "input": "STABLE\n\nFIRST\n\nhello"}
-    begun = Remembered("STABLE", {1: "FIRST"}, begun=True)
+    begun = MemoryInjection("STABLE", {1: "FIRST"}, begun=True)
     assert changed(Responses(), {"input": "hello"}, begun, where="user") == {"input": "FIRST\n\nhello"}
 
 

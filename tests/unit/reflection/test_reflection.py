@@ -28,8 +28,8 @@ from engine.reflection import (
     MAX_STATEMENTS,
     MAX_UTTERANCES,
     RETRIEVED,
+    MemoryStatement,
     Origin,
-    Statement,
     Thought,
     counters_after,
     events_of,
@@ -45,11 +45,11 @@ from jiyi.protocol.memory import AgentState
 from jiyi.settings import Settings
 from tests.llms import Scripted
 
-LATEST = [Statement(uuid4(), f"Klaus reads chapter {n}") for n in range(4)]
-POOL = [Statement(uuid4(), f"memory {n}") for n in range(5)]
+LATEST = [MemoryStatement(uuid4(), f"Klaus reads chapter {n}") for n in range(4)]
+POOL = [MemoryStatement(uuid4(), f"memory {n}") for n in range(5)]
 
 
-def retrieve(points: list[str]) -> list[list[Statement]]:
+def retrieve(points: list[str]) -> list[list[MemoryStatement]]:
     return [POOL for _ in points]
 
 
@@ -83,7 +83,7 @@ def test_all_points_are_retrieved_at_once_before_any_insight() -> None:
     asked: list[list[str]] = []
     llm = Told(["a?", "b?"], [[("x", [0])], [("y", [1])]])
 
-    def once(points: list[str]) -> list[list[Statement]]:
+    def once(points: list[str]) -> list[list[MemoryStatement]]:
         assert [type(question) for question in llm.asked] == [FocalPoints]
         asked.append(points)
         return retrieve(points)
@@ -114,8 +114,8 @@ def test_the_same_insight_is_one_thought_with_all_its_evidence() -> None:
 def test_insights_are_asked_for_with_the_times_of_the_memories_and_which_are_thoughts() -> None:
     days = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2)]
     memories = [
-        Statement(uuid4(), "it rains", days[0]),
-        Statement(uuid4(), "it will rain", days[1], is_thought=True),
+        MemoryStatement(uuid4(), "it rains", days[0]),
+        MemoryStatement(uuid4(), "it will rain", days[1], is_thought=True),
     ]
     llm = Told(["a?"], [[]])
     assert reflect("klaus", LATEST, llm, lambda points: [memories for _ in points]).thoughts == []
@@ -142,7 +142,10 @@ def test_what_is_idle_is_not_asked_about() -> None:
 def test_questions_are_in_the_language_of_the_statements() -> None:
     llm = Told(["为什么？"], [[("林岚喜欢读书", [0]), ("She likes tea", [1])]])
     reflect(
-        "林岚", [Statement(uuid4(), "林岚在读 Neuromancer"), Statement(uuid4(), "卸下门板")], llm, retrieve
+        "林岚",
+        [MemoryStatement(uuid4(), "林岚在读 Neuromancer"), MemoryStatement(uuid4(), "卸下门板")],
+        llm,
+        retrieve,
     )
     assert [question.language for question in llm.asked] == ["zh", "zh", "zh", "zh", "en", "en"]
 

@@ -11,7 +11,7 @@ from engine.retrieval.query import (
     ASSISTANT_SHARE,
     DECAY,
     LEAST_WEIGHT,
-    Part,
+    WeightedMessage,
     parts_of,
     texts_of,
     vector_of,
@@ -44,12 +44,14 @@ def test_the_latest_message_of_the_user_leads_and_earlier_ones_count_less() -> N
     # Also where the assistant has the last word; what is said twice counts once, and a name is part of what
     # is said.
     assert parts_of(said(("user", "tea"), ("assistant", "coffee"))) == (
-        Part("tea", 1.0),
-        Part("coffee", ASSISTANT_SHARE),
+        WeightedMessage("tea", 1.0),
+        WeightedMessage("coffee", ASSISTANT_SHARE),
     )
-    assert parts_of(said(("user", "tea"), ("assistant", "tea"), ("user", "tea"))) == (Part("tea", 1.0),)
+    assert parts_of(said(("user", "tea"), ("assistant", "tea"), ("user", "tea"))) == (
+        WeightedMessage("tea", 1.0),
+    )
     assert parts_of([DialogueMessage(role="user", name="小林", content="猫呢？")]) == (
-        Part("小林: 猫呢？", 1.0),
+        WeightedMessage("小林: 猫呢？", 1.0),
     )
 
 
@@ -60,7 +62,9 @@ def test_few_messages_count_however_long_the_dialogue_is(spoken: list[str]) -> N
     assert sum(messages[int(part.text)].role == "user" for part in parts) <= 4
     assert all(LEAST_WEIGHT <= part.weight <= 1 for part in parts)
     if "user" in spoken:
-        assert parts[0] == Part(str(max(place for place, role in enumerate(spoken) if role == "user")), 1.0)
+        assert parts[0] == WeightedMessage(
+            str(max(place for place, role in enumerate(spoken) if role == "user")), 1.0
+        )
 
 
 def test_the_leading_message_and_the_dialogue_as_one_text_are_embedded() -> None:
@@ -98,7 +102,7 @@ def test_the_vector_is_the_mean_of_directions_whatever_the_vectors_lengths() -> 
 
 
 def test_a_word_counts_as_much_as_the_weightiest_message_that_has_it() -> None:
-    assert words_of([Part("kiln glaze", 1.0), Part("glaze harbour", 0.5)]) == {
+    assert words_of([WeightedMessage("kiln glaze", 1.0), WeightedMessage("glaze harbour", 0.5)]) == {
         "kiln": 1.0,
         "glaze": 1.0,
         "harbour": 0.5,

@@ -46,7 +46,9 @@ def test_nothing_added_texts_without_tokens_and_unknown_words_score_nothing() ->
     assert (len(empty), empty.bm25(["a"]).shape, empty.bytes_used) == (0, (0,), 0)
     made = lexicon_of([[], ["a"], []])
     assert len(made) == 3
-    assert made.bm25([]).tolist() == made.bm25(["unknown"]).tolist() == made.likeness(0).tolist() == [0, 0, 0]
+    assert (
+        made.bm25([]).tolist() == made.bm25(["unknown"]).tolist() == made.similarity(0).tolist() == [0, 0, 0]
+    )
     assert np.flatnonzero(made.bm25(["a"])).tolist() == [1]
     assert lexicon_of([[], []]).bm25(["a"]).tolist() == [0, 0]
 
@@ -140,5 +142,5 @@ def test_however_texts_are_added_scores_equal_the_plain_ones_to_the_last_bit(
             assert made.information(question) == plain.information(question)
     for row in range(len(texts)):
         assert made.text(row) == tuple(plain.texts[row])
-        assert made.likeness(row).tolist() == plain.bm25(plain.texts[row])
+        assert made.similarity(row).tolist() == plain.bm25(plain.texts[row])
     assert made.contents().tolist() == [sum(not is_filler(token) for token in set(text)) for text in texts]

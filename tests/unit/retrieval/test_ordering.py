@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from engine.retrieval.ordering import (
     APART,
     ENOUGH,
-    LEAST_ALIKE,
     LEAST_PROBABILITY,
     LEAST_RELEVANT,
     LEAST_SHARE,
+    LEAST_SIMILARITY,
     MAY_SAY_SO,
     SAYS_NOTHING,
     SAYS_SO,
-    TOPIC_ALIKE,
     TOPIC_RELEVANT,
-    Shown,
+    TOPIC_SIMILARITY,
+    MemoryView,
     above_ordinary,
     behind_evidence,
     in_order,
@@ -44,12 +44,14 @@ def shown(
     day: float = 0,
     subject: str | None = "Anna",
     rests_on: tuple[int, ...] = (),
-) -> Shown:
-    return Shown(UUID(int=place), text, day * DAY, subject, frozenset(UUID(int=other) for other in rests_on))
+) -> MemoryView:
+    return MemoryView(
+        UUID(int=place), text, day * DAY, subject, frozenset(UUID(int=other) for other in rests_on)
+    )
 
 
 def order_of(
-    memories: list[Shown], cosine: float = 0.6, relevance: tuple[float, ...] = ()
+    memories: list[MemoryView], cosine: float = 0.6, relevance: tuple[float, ...] = ()
 ) -> tuple[list[int], dict[int, int]]:
     """All as alike as ``cosine`` says; equally relevant unless told otherwise."""
     size = len(memories)
@@ -100,7 +102,7 @@ def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(
 ) -> None:
     memories = [shown(1, "it is red"), shown(2, text, day=1)]
     for cosine, share in ((enough - 0.6, 0.6), (enough - 0.75, 0.75), (enough - 1, 1.0)):
-        if LEAST_ALIKE <= cosine < 0.99:
+        if LEAST_SIMILARITY <= cosine < 0.99:
             assert order_of(memories, cosine + 1e-4, (1, share + 1e-4))[0] == [1, 0]
             assert order_of(memories, cosine - 1e-3, (1, share))[0] == [0, 1]
 
@@ -116,7 +118,7 @@ def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(
         ),
     ],
 )
-def test_who_replaces_nothing(old: Shown, new: Shown) -> None:
+def test_who_replaces_nothing(old: MemoryView, new: MemoryView) -> None:
     assert order_of([old, new], 0.9) == ([0, 1], {})
 
 
@@ -124,7 +126,7 @@ def test_what_hardly_answers_or_is_about_something_else_is_not_lifted() -> None:
     memories = [shown(1), shown(2, "now", day=1)]
     assert order_of(memories, 0.95, (1.0, LEAST_RELEVANT + 0.01))[0] == [1, 0]
     assert order_of(memories, 0.95, (1.0, LEAST_RELEVANT - 0.01))[0] == [0, 1]
-    assert order_of(memories, LEAST_ALIKE - 0.01)[0] == [0, 1]
+    assert order_of(memories, LEAST_SIMILARITY - 0.01)[0] == [0, 1]
     assert not replaces(memories, np.zeros((2, 2)), np.ones(2)).any()  # without vectors: like nothing
 
 
@@ -204,7 +206,8 @@ def by(
 ) -> dict[int, int]:
     """What is said anew of texts told one after the other, all as alike and as relevant."""
     shown = [
-        Shown(UUID(int=place + 1), f"Yue: {text}", place * apart, "Yue") for place, text in enumerate(texts)
+        MemoryView(UUID(int=place + 1), f"Yue: {text}", place * apart, "Yue")
+        for place, text in enumerate(texts)
     ]
     size = len(texts)
     likeness = np.full((size, size), alike) + (1 - alike) * np.eye(size)
@@ -303,7 +306,7 @@ def test_what_renews_nothing(question: str, answer: str, later: str) -> None:
 def test_it_takes_some_likeness_some_relevance_and_some_time() -> None:
     asked = ("Which phone do I use?", "My Galaxy is dying on me.", "I've got an iPhone now.")
     assert by(*asked) == {0: 1}
-    assert by(*asked, alike=TOPIC_ALIKE - 0.01) == {}
+    assert by(*asked, alike=TOPIC_SIMILARITY - 0.01) == {}
     assert by(*asked, relevance=(0.6, TOPIC_RELEVANT - 0.01)) == {}
     assert by(*asked, apart=APART - 1) == {}
     plain = ("Which phone do I use?", "My phone is a Galaxy.", "My phone is an iPhone.")

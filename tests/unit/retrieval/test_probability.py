@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.providers.embedder_specs import ADAPTED_MODELS
 from engine.retrieval import relevance
 from engine.retrieval.relevance import WEIGHTS, WITHOUT_COSINE, hybrid, measures, probabilities
-from engine.text.keywords import asked_tokens
+from engine.text.keywords import query_tokens
 from tests.unit.retrieval.test_relevance import NOW, embed_by_text, random_corpus
 
 MODEL = ADAPTED_MODELS["m2"]
@@ -19,7 +19,7 @@ MODEL = ADAPTED_MODELS["m2"]
 @given(st.integers(0, 10_000))
 def test_each_is_between_0_and_1_and_follows_from_its_own_measures(seed: int) -> None:
     corpus, question, query = random_corpus(seed)
-    found, asked = hybrid(corpus, question, query, embed_by_text, NOW), asked_tokens(question)
+    found, asked = hybrid(corpus, question, query, embed_by_text, NOW), query_tokens(question)
     every = np.arange(len(corpus))
     likely = probabilities(corpus, found, asked, every, MODEL)
     assert ((likely > 0) & (likely < 1)).all()
@@ -34,7 +34,7 @@ def test_each_is_between_0_and_1_and_follows_from_its_own_measures(seed: int) ->
 
 def test_cosines_of_another_model_and_no_cosines_count_for_nothing() -> None:
     corpus, question, query = random_corpus(4)
-    asked, rows = asked_tokens(question), np.arange(len(corpus))
+    asked, rows = query_tokens(question), np.arange(len(corpus))
     found = hybrid(corpus, question, query, embed_by_text, NOW)
     odds = (
         measures(corpus, found, asked, rows)[:, 1:] @ np.array(relevance.WITHOUT_COSINE[1:-1])

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.retrieval import ranking
-from engine.retrieval.ranking import Candidates, Weights, diverse, rank, rank_in_turn
+from engine.retrieval.ranking import Candidates, RankingWeights, diverse, rank, rank_in_turn
 from jiyi.errors import ModelMismatch
 
 NOW = 1_700_000_000.0
 HOUR = 3600.0
 
 
-def weights(mode: str = "recent", **other: float) -> Weights:
-    return Weights(
+def weights(mode: str = "recent", **other: float) -> RankingWeights:
+    return RankingWeights(
         **{"mode": mode, "recency": 1.0, "relevance": 1.0, "importance": 1.0, "decay": 0.5, **other}
     )
 
@@ -62,7 +62,7 @@ def test_rank_adds_the_three_components_with_their_gains() -> None:
     assert ranked.scores.importance.weight == 1.0
     assert ranked.scores.total == pytest.approx([1 + 3 + 0, 1 / 3 + 0 + 1, 0 + 1.8 + 0.5])
     assert ranked.best.tolist() == [0, 2, 1]
-    assert ranked.kept.tolist() == [0, 1, 2]
+    assert ranked.retained.tolist() == [0, 1, 2]
 
 
 def test_recency_and_importance_are_nudges_on_the_scale_of_relevance() -> None:
@@ -118,18 +118,20 @@ def test_each_mode_measures_recency_in_its_way(mode: str, recency: list[float]) 
 def test_min_similarity_leaves_out_what_is_less_similar_before_the_scoring() -> None:
     given_ = candidates([20, 10, 30], poignancy=[10, 1, 3], vectors=[[-1, 0], [1, 0], [3, 4]])
     ranked = rank(given_, focal(), weights(), top_k=1, now=NOW, min_similarity=0.5)
-    assert ranked.kept.tolist() == [1, 2]
+    assert ranked.retained.tolist() == [1, 2]
     assert ranked.scores.importance.normalised.tolist() == [0, 1]  # 10 no longer stretches the range
     assert ranked.scores.recency.raw.tolist() == [0.25, 0.5]
-    assert ranked.kept[ranked.best].tolist() == [1]  # positions are those of the whole set
+    assert ranked.retained[ranked.best].tolist() == [1]  # positions are those of the whole set
     for least, kept in ((-1.0, [0, 1, 2]), (1.0, [1])):  # what is exactly as similar stays
-        assert rank(given_, focal(), weights(), top_k=3, now=NOW, min_similarity=least).kept.tolist() == kept
+        assert (
+            rank(given_, focal(), weights(), top_k=3, now=NOW, min_similarity=least).retained.tolist() == kept
+        )
 
 
 @pytest.mark.parametrize("mode", ["recent", "elapsed", "stanford"])
 def test_nothing_similar_enough_gives_an_empty_ranking(mode: str) -> None:
     ranked = rank(candidates([10]), focal(-1, 0), weights(mode), top_k=3, now=NOW, min_similarity=0.5)
-    assert ranked.kept.size == ranked.best.size == ranked.scores.total.size == 0
+    assert ranked.retained.size == ranked.best.size == ranked.scores.total.size == 0
 
 
 def test_a_memory_without_a_comparable_vector_has_relevance_0_and_a_question_of_another_size_is_a_mismatch() -> (
@@ -145,7 +147,7 @@ def test_touching_follows_positions_of_the_whole_set() -> None:
     given_ = candidates([10, 20, 30], vectors=[[-1, 0], [1, 0], [1, 0]])
     kept = {"min_similarity": 0.5, "top_k": 1, "now": NOW}
     first, second = rank_in_turn(given_, [focal(), focal()], weights("stanford"), **kept)
-    assert first.kept[first.best].tolist() == [1]
+    assert first.retained[first.best].tolist() == [1]
     assert second.scores.recency.raw.tolist() == [0.25, 0.5]  # of 1, touched, and 2
 
 
@@ -182,7 +184,7 @@ def stretched(values: dict[int, float]) -> dict[int, float]:
 
 
 def original_retrieve(
-    nodes: list[Node], focal_vectors: list[list[int]], w: Weights, n: int, clock: float
+    nodes: list[Node], focal_vectors: list[list[int]], w: RankingWeights, n: int, clock: float
 ) -> list[Any]:
     by_count = {node.count: node for node in nodes}
     newest_first = sorted(nodes, key=lambda node: node.count, reverse=True)
@@ -245,7 +247,7 @@ def columns(nodes: list[Node]) -> Candidates:
 
 
 whole_weights = st.builds(
-    Weights,
+    RankingWeights,
     mode=st.just("stanford"),
     recency=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
     relevance=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
@@ -262,7 +264,7 @@ whole_weights = st.builds(
     st.integers(0, 9),
 )
 def test_mode_stanford_is_the_original(
-    nodes: list[Node], queries: list[list[int]], w: Weights, n: int, clock: int
+    nodes: list[Node], queries: list[list[int]], w: RankingWeights, n: int, clock: int
 ) -> None:
     given_ = columns(nodes)
     ranked = rank_in_turn(

@@ -26,7 +26,7 @@ from engine.retrieval.corpus import (
     with_hours,
 )
 from engine.retrieval.lexicon import Lexicon
-from engine.retrieval.query import Part, describes, marked_sentences, sentences_of
+from engine.retrieval.query import WeightedMessage, describes, marked_sentences, sentences_of
 from engine.retrieval.ranking import Floats
 from engine.retrieval.relevance import hybrid
 from jiyi.protocol.wire.vectors import Float32
@@ -718,7 +718,7 @@ def test_the_order_in_which_memories_arrived_does_not_show(seed: int) -> None:
 
 def test_an_earlier_message_adds_its_words_names_and_days_by_its_weight() -> None:
     corpus = corpus_of(["glaze cracked", "ferry left", "tea was cold"], subjects=["Anna", "Ben", None])
-    parts = [Part("tell me about the ferry", 1.0), Part("Anna and her glaze", 0.5)]
+    parts = [WeightedMessage("tell me about the ferry", 1.0), WeightedMessage("Anna and her glaze", 0.5)]
     found = hybrid(corpus, parts[0].text, None, None, NOW, dialogue=parts)
     alone = hybrid(corpus, parts[0].text, None, None, NOW)
     assert alone.lexical is not None and found.lexical is not None and found.named is not None
@@ -730,4 +730,6 @@ def test_an_earlier_message_adds_its_words_names_and_days_by_its_weight() -> Non
     def refuse(sentence: str) -> Float32:
         raise AssertionError(sentence)  # a dialogue is not looked for sentence by sentence
 
-    assert np.isfinite(hybrid(corpus, text, query, refuse, NOW, dialogue=[Part(text, 1.0)]).total).all()
+    assert np.isfinite(
+        hybrid(corpus, text, query, refuse, NOW, dialogue=[WeightedMessage(text, 1.0)]).total
+    ).all()

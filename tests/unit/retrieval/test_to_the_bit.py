@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.retrieval import ordering, ranking
-from engine.retrieval.ordering import Shown
+from engine.retrieval.ordering import MemoryView
 from engine.retrieval.ranking import MIN_NORM
 from engine.text.statements import is_of, narrowest, topics_of
 
@@ -53,7 +53,9 @@ def test_quotients(values: list[tuple[float, float]]) -> None:
 def test_nothing_is_said_anew_where_it_cannot_be(question: str, texts: list[str], seed: int) -> None:
     chance = np.random.default_rng(seed)
     times = chance.integers(0, 4_000, len(texts)).tolist()
-    shown = [Shown(UUID(int=place + 1), text, float(times[place]), None) for place, text in enumerate(texts)]
+    shown = [
+        MemoryView(UUID(int=place + 1), text, float(times[place]), None) for place, text in enumerate(texts)
+    ]
     likely = np.ones((len(texts), len(texts)))
     if not ordering.may_be_renewed(question, shown):
         assert not ordering.replaces(shown, likely, np.ones(len(texts))).any()
@@ -63,7 +65,7 @@ def test_nothing_is_said_anew_where_it_cannot_be(question: str, texts: list[str]
     st.sampled_from([*SAID, "I used to rent a flat, now my phone is a Pixel.", "以前住杭州，现在住北京。"])
 )
 def test_topics_are_those_of_the_text(text: str) -> None:
-    shown = Shown(UUID(int=1), text, 0.0, None)
+    shown = MemoryView(UUID(int=1), text, 0.0, None)
     assert narrowest(shown.topics) == topics_of(text)
     for name in shown.topics | shown.topics_now:
         assert is_of(text, name)

@@ -16,15 +16,15 @@ from pypdf.generic import DictionaryObject, NameObject, StreamObject
 from engine.stores.chunks import (
     TRUSTED_AFTER_NS,
     Changes,
-    Found,
-    Known,
-    Place,
+    FilePlace,
+    KnownFile,
+    ScannedFile,
     changes,
     chunk_id,
     chunk_of,
     day_of,
 )
-from engine.stores.file_texts import Unusable, decode, suffix_of, text_of
+from engine.stores.file_texts import UnindexableFile, decode, suffix_of, text_of
 from jiyi.stores.types import FILE_TYPES, FileSource
 
 STORE = UUID(int=7)
@@ -34,10 +34,10 @@ def test_an_id_is_its_source_path_number_and_text() -> None:
     """Defect: an id of the file's hash and the number is the same for two files with the same text. And a row
     keeps its text for life: else a vector that was made of the old text could be stored beside the new one.
     """
-    places = product((STORE, UUID(int=8)), map(Place, "abab", "ccdd"), (0, 1), (b"x", b"y"))
+    places = product((STORE, UUID(int=8)), map(FilePlace, "abab", "ccdd"), (0, 1), (b"x", b"y"))
     assert len({chunk_id(*of_chunk) for of_chunk in places}) == 32
     one, again, other = (
-        chunk_of(STORE, Place("docs", name), 1, "窑温到了一千二百四十度。")
+        chunk_of(STORE, FilePlace("docs", name), 1, "窑温到了一千二百四十度。")
         for name in ("a.md", "a.md", "b.md")
     )
     assert one == again
@@ -66,8 +66,8 @@ def test_the_day_of_a_file(name: str, text: str, day: str | None) -> None:
 READ = 10 * TRUSTED_AFTER_NS
 
 
-def found(path: str, size: int = 3, modified_ns: int = 5) -> Found:
-    return Found(Place("docs", path), size, modified_ns)
+def found(path: str, size: int = 3, modified_ns: int = 5) -> ScannedFile:
+    return ScannedFile(FilePlace("docs", path), size, modified_ns)
 
 
 def known(
@@ -78,13 +78,19 @@ def known(
     modified_ns: int = 5,
     read_ns: int = READ,
     current: bool = True,
-) -> Known:
-    return Known(
-        UUID(int=number), Place("docs", path), len(text), modified_ns, sha256(text).digest(), read_ns, current
+) -> KnownFile:
+    return KnownFile(
+        UUID(int=number),
+        FilePlace("docs", path),
+        len(text),
+        modified_ns,
+        sha256(text).digest(),
+        read_ns,
+        current,
     )
 
 
-def never(_: Found) -> bytes | None:
+def never(_: ScannedFile) -> bytes | None:
     raise AssertionError("nothing has to be read for this")
 
 
@@ -146,7 +152,7 @@ def pdf(text: str, password: str | None = None) -> bytes:
 
 
 def state_of(data: bytes, name: str = "a.txt", encoding: str = "utf-8") -> str:
-    with pytest.raises(Unusable) as caught:
+    with pytest.raises(UnindexableFile) as caught:
         text_of(data, name, encoding)
     assert caught.value.reason
     return caught.value.state

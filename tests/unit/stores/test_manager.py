@@ -16,7 +16,7 @@ from jiyi.stores.declarations import MemoryAttachmentConfig
 from jiyi.stores.graph import Graph
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style, into_messages, into_prompt
 from jiyi.stores.registry import register_memory_store
-from jiyi.stores.store import Payload, Question, Surroundings, Written
+from jiyi.stores.store import Payload, StoreQuestion, Surroundings, Written
 from jiyi.stores.types import Config
 from jiyi.text.prompting import PREFACE
 from jiyi.text.words import storable
@@ -29,14 +29,14 @@ class Shelf:
 
     def __init__(self, *texts: str, fails: bool = False) -> None:
         self.texts, self.fails = list(texts), fails
-        self.asked: list[Question] = []
+        self.asked: list[StoreQuestion] = []
         self.saved = self.loaded = 0
 
     def load(self) -> None:
         self._may_fail()
         self.loaded += 1
 
-    def retrieve(self, question: Question) -> list[Hit]:
+    def retrieve(self, question: StoreQuestion) -> list[Hit]:
         self._may_fail()
         self.asked.append(question)
         return [
@@ -126,7 +126,7 @@ def test_thinking_gets_the_blocks_with_their_attachments() -> None:
     block = {"type": "image", "data": "aGVsbG8=", "mime_type": "image/png"}
 
     class WithBlocks(Shelf):
-        def retrieve(self, question: Question) -> list[Hit]:
+        def retrieve(self, question: StoreQuestion) -> list[Hit]:
             snapshot = Snapshot(blocks=[SnapshotBlock(role="user", block=block)])
             return [
                 Hit(

@@ -114,14 +114,16 @@ def test_an_item_of_no_file_is_found_by_its_vector_or_its_words() -> None:
 
 
 def test_the_originals_score_by_hand() -> None:
-    like = devall.likeness("abcd efgh", "abcd ijkl")
+    like = devall.word_similarity("abcd efgh", "abcd ijkl")
     assert asdict(like) == pytest.approx({"jaccard": 1 / 3, "lcs": 5 / 9, "keyword": 0.5, "length": 1})
     assert like.total == pytest.approx(0.4 / 3 + 0.3 * 5 / 9 + 0.2 * 0.5 + 0.1)
     assert devall.score(0.8, like) == pytest.approx(0.7 * 0.8 + 0.3 * like.total)
     assert devall.score(None, like) == pytest.approx(0.7 * 0.5 + 0.3 * like.total)
-    assert devall.likeness("会议改到周几", "会议改到周三下午").jaccard == 0  # white space alone ends a word
+    assert (
+        devall.word_similarity("会议改到周几", "会议改到周三下午").jaccard == 0
+    )  # white space alone ends a word
     for chars, factor in ((5, 1.0), (20, 1.0), (2, 0.4), (40, 0.5), (1_000, 0.1)):
-        assert devall.likeness("a" * 10, "b" * chars).length == pytest.approx(factor)
+        assert devall.word_similarity("a" * 10, "b" * chars).length == pytest.approx(factor)
 
 
 def hit(text: str, *, score: float | None = None, hours: float = 0.0) -> Hit:

@@ -12,7 +12,7 @@ import pytest
 
 from engine.stores import saved_files as formats
 from engine.stores.items import metadata_of, noted_text
-from engine.stores.limits import Refused
+from engine.stores.limits import RefusedDocument
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.stores import MAX_TEXT, MemoryItem, Snapshot, SnapshotBlock
 from jiyi.stores.snapshots import MAX_ATTACHMENT, detach, held_in, reattach, snapshot_of
@@ -109,5 +109,5 @@ def test_items_are_written_and_read_as_the_original_does() -> None:
 
 @pytest.mark.parametrize("text", ["{", '"x"', '{"a": 1}', "[1]", '[{"id": "a"}]', "[" * 100_000])
 def test_a_corrupt_file_is_told(text: str) -> None:
-    with pytest.raises(Refused, match="malformed"):
+    with pytest.raises(RefusedDocument, match="malformed"):
         read(text)

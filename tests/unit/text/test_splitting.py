@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.text.splitting import LEAST_SIZE, OVERLAP, SIZE, Piece, sentences, split
+from jiyi.text.splitting import LEAST_SIZE, OVERLAP, SIZE, TextPiece, sentences, split
 
 ENGLISH = "The kiln reached 1,240 degrees. Tomas feared for the glaze; Harriet did not. "
 CHINESE = "窑温到了一千二百四十度。托马斯担心釉面会裂，林岚并不同意！她认为问题在土，不在火。"
@@ -28,7 +28,7 @@ SIZES = st.integers(LEAST_SIZE, 200).flatmap(
 )
 
 
-def without_overlaps(text: str, pieces: list[Piece]) -> str:
+def without_overlaps(text: str, pieces: list[TextPiece]) -> str:
     """The text as the pieces have it, each place once."""
     at, found = 0, []
     for piece in pieces:

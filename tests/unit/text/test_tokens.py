@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.keywords import asked_tokens
+from engine.text.keywords import query_tokens
 from jiyi.text.words import MAX_CHARS, MAX_TOKEN_CHARS, stem, tokens
 
 #: Letters whose upper and lower case are one another's; ß and ı are not.
@@ -148,4 +148,4 @@ def test_threads_do_not_mix_up_their_words() -> None:
     ],
 )
 def test_pairs_of_function_words_are_not_looked_for(question: str, expected: list[str]) -> None:
-    assert asked_tokens(question) == expected
+    assert query_tokens(question) == expected

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from engine.text.statements import (
-    Statement,
+    StatementSubject,
     is_of,
     may_be_of,
     people_in,
@@ -61,16 +61,16 @@ def test_whom_a_text_may_speak_of(question: str, text: str, *, expected: bool) -
 @pytest.mark.parametrize(
     ("text", "of"),
     [
-        ("我表姐的工作地是在浙江杭州。", Statement("表姐", "工作地")),
-        ("用户：我的下属在广州上班呢。", Statement("下属", "")),
-        ("Anna: My cousin's email address is a@b.c", Statement("cousin", "email address")),
-        ("Tom works in Leith.", Statement("tom", "")),
+        ("我表姐的工作地是在浙江杭州。", StatementSubject("表姐", "工作地")),
+        ("用户：我的下属在广州上班呢。", StatementSubject("下属", "")),
+        ("Anna: My cousin's email address is a@b.c", StatementSubject("cousin", "email address")),
+        ("Tom works in Leith.", StatementSubject("tom", "")),
         ("我住在滨江。", None),
         ("现在在下雨。", None),
         ("She lives in Hobart.", None),
     ],
 )
-def test_what_a_text_begins_to_speak_of(text: str, of: Statement | None) -> None:
+def test_what_a_text_begins_to_speak_of(text: str, of: StatementSubject | None) -> None:
     assert statement_of(text) == of
 
 

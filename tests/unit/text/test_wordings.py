@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.wordings import MAX_READ, Told, wording
+from engine.text.wordings import MAX_READ, StatementKey, wording
 
 #: A line a pair: whether both tell the same, and the two. Half of what is the same is enough; nothing else
 #: may be.
@@ -73,8 +73,10 @@ class Memory:
 
 
 def test_what_two_people_say_or_others_are_told_is_not_one() -> None:
-    mine = Told.of("I like tea.", Memory("user", "lin"))
-    assert mine == Told.of("I really like tea", Memory(None, "lin"))
+    mine = StatementKey.of("I like tea.", Memory("user", "lin"))
+    assert mine == StatementKey.of("I really like tea", Memory(None, "lin"))
     others = [Memory("user", "mei"), Memory("Anna", "lin"), Memory("user", "lin", "agent")]
-    assert mine not in [Told.of("I like tea.", other) for other in others]
-    assert Told.of("Anna likes tea.", Memory("Anna")) == Told.of("Anna really likes tea.", Memory())
+    assert mine not in [StatementKey.of("I like tea.", other) for other in others]
+    assert StatementKey.of("Anna likes tea.", Memory("Anna")) == StatementKey.of(
+        "Anna really likes tea.", Memory()
+    )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.tiers.answer import council_sections
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import SEVERAL_SPEAKERS, Line, Over, Section, Style, compose
+from jiyi.text.prompt import SEVERAL_SPEAKERS, Line, Over, PromptStyle, Section, compose
 from jiyi.text.prompting import PREFACE
 
 SENTENCE = "The kiln was fired twice and the glaze held. "
@@ -60,7 +60,7 @@ SECTIONS = st.lists(
     max_size=6,
 )
 STYLES = st.builds(
-    Style,
+    PromptStyle,
     st.sampled_from(["en", "zh"]),
     form=st.sampled_from(["text", "json", "template"]),
     template=st.just("Known: {{a}}, twice {{a}}\n{{c}}{{other}}"),
@@ -135,7 +135,7 @@ def test_a_section_keeps_to_its_own_limit_and_leaves_the_rest_to_others_by_their
 
 @given(SECTIONS, st.integers(1, 400), STYLES)
 def test_the_budget_holds_and_the_same_gives_the_same(
-    sections: list[Section], budget: int, style: Style
+    sections: list[Section], budget: int, style: PromptStyle
 ) -> None:
     context = compose(sections, budget, style)
     assert estimate_tokens(context.text) <= context.tokens <= budget

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from engine.providers import questions as ask
 from engine.rules.provider import Rules
-from engine.tiers.quarantine import Digest, Entry, digest, knowledge_id, plan
+from engine.tiers.quarantine import QuarantineDigest, QuarantineEntry, digest, knowledge_id, plan
 from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, IngestBody, ListKnowledge, PromoteBody
 from jiyi.text.splitting import split
 
@@ -108,15 +108,15 @@ FERRY = ["暴风雨时渡口停航，包裹要提前一天发出。", "渡口一
 LONELY = "Nobody remembered to water the fern in the hall."
 
 
-def entry(number: int, text: str, *vector: float, **fields: Any) -> Entry:
+def entry(number: int, text: str, *vector: float, **fields: Any) -> QuarantineEntry:
     made = {
         "session_id": f"s{number % 2}",
         "vector": np.array(vector, np.float32) if vector else None,
     } | fields
-    return Entry(f"e{number}", text, NOW + timedelta(hours=number), **made)
+    return QuarantineEntry(f"e{number}", text, NOW + timedelta(hours=number), **made)
 
 
-def ids(found: Digest) -> list[list[str]]:
+def ids(found: QuarantineDigest) -> list[list[str]]:
     return sorted(sorted(item.entry_id for item in cluster.entries) for cluster in found.clusters)
 
 

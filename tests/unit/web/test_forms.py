@@ -9,7 +9,7 @@ from flask import Flask, g, render_template_string
 from werkzeug.datastructures import MultiDict
 
 from tests.integration.web.markup import Tag, parsed
-from web.admin.forms import Form, Problem, Refusal, above_the_page, form_of
+from web.admin.forms import Form, FormProblem, RefusedForm, above_the_page, form_of
 
 EVIL = "</textarea><script>alert('记')</script>\" autofocus x=\""
 PAGE = """{% from "_forms.html" import area, box, choice, field, password, refused %}
@@ -28,9 +28,9 @@ def app() -> Flask:
     return app
 
 
-def page(app: Flask, address: str, problems: list[Problem], **sent: str | list[str]) -> Tag:
+def page(app: Flask, address: str, problems: list[FormProblem], **sent: str | list[str]) -> Tag:
     with app.test_request_context():
-        g.refusal = Refusal(address, MultiDict(sent), problems)
+        g.refusal = RefusedForm(address, MultiDict(sent), problems)
         return parsed(render_template_string(PAGE))
 
 
@@ -38,7 +38,7 @@ def test_every_kind_of_field_is_as_it_was_sent(app: Flask) -> None:
     shown = page(
         app,
         "/add",
-        [Problem("", "no")],
+        [FormProblem("", "no")],
         agent=EVIL,
         text=EVIL,
         days="7",
@@ -53,7 +53,7 @@ def test_every_kind_of_field_is_as_it_was_sent(app: Flask) -> None:
 
 
 def test_a_form_that_was_not_sent_is_as_its_page_has_it(app: Flask) -> None:
-    shown = page(app, "/other", [Problem("agent", "is gone")], agent="Mia")
+    shown = page(app, "/other", [FormProblem("agent", "is gone")], agent="Mia")
     assert (shown.named("agent").get("value"), shown.named("text").text.strip()) == ("Tomas", "old")
     assert shown.named("agent").get("aria-describedby") == "help"
     assert not shown.named("agent").has("maxlength")
@@ -64,9 +64,9 @@ def test_a_form_that_was_not_sent_is_as_its_page_has_it(app: Flask) -> None:
 
 def test_what_is_wrong_stands_beside_its_field_and_the_first_has_the_focus(app: Flask) -> None:
     problems = [
-        Problem("agent_id", "is <needed>"),
-        Problem("text", "too long"),
-        Problem("scope", "choose one"),
+        FormProblem("agent_id", "is <needed>"),
+        FormProblem("text", "too long"),
+        FormProblem("scope", "choose one"),
     ]
     shown = page(app, "/add", problems, agent="")
     assert shown.named("agent").get("aria-describedby") == "refused-agent help"
@@ -80,11 +80,11 @@ def test_what_is_wrong_stands_beside_its_field_and_the_first_has_the_focus(app: 
 
 
 def test_sentences_are_told_apart_from_the_field_that_they_name() -> None:
-    assert Problem.of("days: must be one of 1, 7.") == ("days", "must be one of 1, 7.")
-    assert Problem.of("Whom? Give a name: one.") == ("", "Whom? Give a name: one.")
-    assert str(Problem("days", "no")) == "days: no"
-    refused = Form(Refusal("/undo", MultiDict(), [Problem("", "Somebody was first.")]), ["why"])
+    assert FormProblem.of("days: must be one of 1, 7.") == ("days", "must be one of 1, 7.")
+    assert FormProblem.of("Whom? Give a name: one.") == ("", "Whom? Give a name: one.")
+    assert str(FormProblem("days", "no")) == "days: no"
+    refused = Form(RefusedForm("/undo", MultiDict(), [FormProblem("", "Somebody was first.")]), ["why"])
     assert (refused.above, refused.first) == (
-        [Problem("", "Somebody was first.")],
+        [FormProblem("", "Somebody was first.")],
         None,
     )  # what names no field has the focus

@@ -18,12 +18,12 @@ from flask_babel import Babel, force_locale
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core.core_schema import ErrorType
 
-from engine.conversations.injection import Candidate, memory_sections, style_of, why_shown
+from engine.conversations.injection import MemoryCandidate, memory_sections, style_of, why_shown
 from jiyi.errors import Conflict, InvalidRequest, problems_of
 from jiyi.protocol.conversations import Intent
 from jiyi.text.prompt import compose
-from web.admin.forms import WORDS, Problem, problems, refusal
-from web.show import SENTENCES, intent, summary, told, values_of, why_injected
+from web.admin.forms import WORDS, FormProblem, problems, refusal
+from web.show import SENTENCES, intent, localize, summary, values_of, why_injected
 
 ROOT = Path(__file__).resolve().parents[3]
 CHINESE = re.compile("[一-鿿]")
@@ -49,7 +49,7 @@ def refused(**fields: object) -> ValidationError:
 
 def test_why_a_memory_is_in_a_prompt_is_told_in_the_readers_language(app: Flask) -> None:
     memories = [
-        Candidate(uuid4(), "session", word * 12, datetime(2026, 3, day, tzinfo=UTC), 1.0)
+        MemoryCandidate(uuid4(), "session", word * 12, datetime(2026, 3, day, tzinfo=UTC), 1.0)
         for day, word in enumerate(("甲", "乙", "丙"), 1)
     ]
     retold = replace(memories[0], node_id=uuid4(), trust=1.0)
@@ -80,10 +80,10 @@ def test_what_work_waits_for_is_told_in_the_readers_language(app: Flask) -> None
     refused = "openai (api.openai.com) refuses the key (401): check JIYI_LLM_API_KEY or OPENAI_API_KEY"
     with app.test_request_context(), force_locale("zh"):
         assert (
-            told(refused)
+            localize(refused)
             == "openai (api.openai.com) 拒绝了密钥（401）：请检查 JIYI_LLM_API_KEY or OPENAI_API_KEY"
         )
-        assert told("something else") == "something else"
+        assert localize("something else") == "something else"
 
 
 def test_each_template_is_a_sentence_of_the_code() -> None:
@@ -141,13 +141,16 @@ def test_in_chinese_and_as_ever_in_english(app: Flask, error: InvalidRequest | C
 def test_states_and_bounds_are_said_in_chinese_too_and_what_nobody_knows_stays_as_it_is(app: Flask) -> None:
     assert set(WORDS) <= set(get_args(ErrorType))
     with app.test_request_context(), force_locale("zh"):
-        said = told("the proposal is rejected, decided by Mia; it cannot be archived now")
+        said = localize("the proposal is rejected, decided by Mia; it cannot be archived now")
         assert "已拒绝" in said and "已归档" in said and "Mia" in said
         assert [problem.text for problem in problems(refused(count=0, sure="perhaps"))] == [
             "不能小于 1",
             "必须是“是”或“否”",
         ]
-        assert Problem.of("id: 100% of %(everything)s is <wrong>").text == "100% of %(everything)s is <wrong>"
+        assert (
+            FormProblem.of("id: 100% of %(everything)s is <wrong>").text
+            == "100% of %(everything)s is <wrong>"
+        )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kombu.exceptions import OperationalError
 
 from workers import worker_setup
 from workers.procfile import commands
-from workers.worker_setup import FIRST, MOST, Connection, SoonAgain
+from workers.worker_setup import FIRST, MOST, BrokerConnection, SoonAgain
 
 #: A process for each worker, as none gets its priority back; all of one that has imported what they need.
 PROGRAM = """
@@ -41,7 +41,7 @@ def test_a_broker_that_is_away_is_tried_again_soon_and_never_after_long_pauses(m
     app = Celery("test", broker="redis://127.0.0.1:1/0", amqp=SoonAgain, set_as_current=False)
     pauses: list[float] = []
     for connection in (app.connection_for_read(), app.connection_for_write()):
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, BrokerConnection)
         pauses.clear()
         with pytest.raises(OperationalError):
             connection.ensure_connection(lambda _error, pause: pauses.append(pause), max_retries=15)

@@ -16,10 +16,10 @@ from jiyi.cli.transfer import DEFAULT_TIMEOUT, Timeout, Wait, import_app
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.imports import conversations, files
-from jiyi.imports.bringing import Bringing, Compared, Report, compare, read_questions
-from jiyi.imports.drafts import Drafts, LeftOut, Target, mapping
+from jiyi.imports.drafts import Drafts, ImportTarget, LeftOut, mapping
+from jiyi.imports.import_run import Compared, ImportRun, Report, compare, read_questions
 from jiyi.imports.memories import langmem, letta, mem0, zep
-from jiyi.imports.services import Mem0, Service, Zep
+from jiyi.imports.services import Mem0Source, Service, ZepSource
 
 #: What was left out is shown up to so many lines.
 MAX_SHOWN = 10
@@ -28,67 +28,67 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ImportSource:
     """A source: how its file is read and parsed, how its values are recognized, its service if it has one."""
 
     about: str
-    given: str
+    input_help: str
     read: Callable[[Path], Iterator[Any]]
     #: None: what is read are drafts.
     parse: Callable[..., Drafts] | None
-    known_by: Callable[[Mapping[str, Any]], bool]
+    recognizes: Callable[[Mapping[str, Any]], bool]
     service: Callable[[str, str | None, list[str]], Service] | None = None
     #: Whether its items may say by their place whose they are.
     user_at: bool = False
 
 
 EXPORT = "the zip as it was downloaded, its folder, or conversations.json."
-WAYS = {
-    "chatgpt": Way(
+SOURCES = {
+    "chatgpt": ImportSource(
         "Conversations of a ChatGPT export, of each the branch that is shown.",
         EXPORT,
         files.conversations,
         conversations.chatgpt,
         lambda value: "mapping" in value,
     ),
-    "claude": Way(
+    "claude": ImportSource(
         "Conversations of a Claude export, with pasted texts.",
         EXPORT,
         files.conversations,
         conversations.claude,
         lambda value: "chat_messages" in value,
     ),
-    "open-webui": Way(
+    "open-webui": ImportSource(
         "Chats of Open WebUI, of each the branch that is shown.",
         "the JSON file of Export Chats.",
         files.objects,
         conversations.open_webui,
         lambda value: "history" in mapping(value.get("chat")),
     ),
-    "mem0": Way(
+    "mem0": ImportSource(
         "Memories of mem0: what get_all gives, or those of a server.",
         "a JSON file, or the server's address.",
         lambda path: files.objects(path, "results", "memories"),
         mem0,
         lambda value: "memory" in value and ("id" in value or "hash" in value),
-        Mem0,
+        Mem0Source,
     ),
-    "zep": Way(
+    "zep": ImportSource(
         "Sessions of Zep with their messages and facts.",
         "a JSON file of what its API gives, or its address.",
         lambda path: files.objects(path, "sessions", "threads"),
         zep,
         lambda value: "session_id" in value or "thread_id" in value,
-        Zep,
+        ZepSource,
     ),
-    "letta": Way(
+    "letta": ImportSource(
         "An agent of Letta: blocks, passages, messages.",
         "the agent file (.af).",
         lambda path: iter([files.agent_file(path)]),
         letta,
         lambda value: "core_memory" in value or ("agents" in value and "blocks" in value),
     ),
-    "langmem": Way(
+    "langmem": ImportSource(
         "Items of LangMem or another LangGraph store: namespace, key, value.",
         "a JSON file of items, or .jsonl with one a line.",
         lambda path: files.objects(path, "items"),
@@ -96,7 +96,7 @@ WAYS = {
         lambda value: "key" in value and ("namespace" in value or "prefix" in value),
         user_at=True,
     ),
-    "openclaw": Way(
+    "openclaw": ImportSource(
         "What OpenClaw wrote down, and its sessions.",
         "its workspace, or ~/.openclaw.",
         files.workspace,
@@ -108,31 +108,33 @@ WAYS = {
 
 def _drafts(values: Iterator[Any], source: str, where: str, user_at: int | None = None) -> Drafts:
     """Drafts of a source's values. Raises :class:`typer.BadParameter` if they are another source's."""
-    way, known, problem = WAYS[source], False, ""
-    assert way.parse is not None
+    import_source, is_recognized, problem = SOURCES[source], False, ""
+    assert import_source.parse is not None
     for value in values:
         if isinstance(value, LeftOut):
             yield value
             continue
-        known = known or way.known_by(mapping(value))
-        others = () if known else WAYS.items()
-        other = next((name for name, each in others if each.known_by(mapping(value))), None)
+        is_recognized = is_recognized or import_source.recognizes(mapping(value))
+        others = () if is_recognized else SOURCES.items()
+        other = next((name for name, each in others if each.recognizes(mapping(value))), None)
         if other is not None:
             problem = f"has the form of {other}, not of {source}: jiyi import {other} {where}"
             raise typer.BadParameter(f"{where}: {problem}")
-        for draft in way.parse(value, user_at) if way.user_at else way.parse(value):
+        for draft in (
+            import_source.parse(value, user_at) if import_source.user_at else import_source.parse(value)
+        ):
             if isinstance(draft, LeftOut) and draft.reason == "malformed":
                 problem = problem or draft.detail
             else:
-                known = True
+                is_recognized = True
             yield draft
-    if problem and not known:
-        forms = f"known forms: {', '.join(WAYS)}, jsonl"
+    if problem and not is_recognized:
+        forms = f"known forms: {', '.join(SOURCES)}, jsonl"
         raise typer.BadParameter(f"{where}: nothing in it has the form of {source} ({problem}); {forms}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ImportOptions:
     """Options of a run: of its source, of the questions to check it with, and of how it is shown."""
 
     of: list[str]
@@ -145,29 +147,32 @@ class Asked:
     as_json: bool
 
 
-def _bring(ctx: typer.Context, source: str, where: str, asked: Asked, target: dict[str, Any]) -> None:
-    way = WAYS[source]
+def _import(
+    ctx: typer.Context, source: str, where: str, options: ImportOptions, target: dict[str, Any]
+) -> None:
+    import_source = SOURCES[source]
     service, questions = None, None
     if where.startswith(("http://", "https://")):
-        if way.service is None:
+        if import_source.service is None:
             raise typer.BadParameter(f"{source} has no addresses; give a file")
-        service, questions = way.service(where, asked.source_key, asked.of), _questions(asked.check)
+        service = import_source.service(where, options.source_key, options.of)
+        questions = _questions(options.check)
         values = iter(service)
     else:
         path = Path(where)
         path.stat()  # raises what is wrong with it before anything is connected
-        questions = _questions(asked.check)
-        values = way.read(path)
-    drafts = values if way.parse is None else _drafts(values, source, where, asked.user_at)
+        questions = _questions(options.check)
+        values = import_source.read(path)
+    drafts = values if import_source.parse is None else _drafts(values, source, where, options.user_at)
     try:
         with connect(ctx) as client:
-            to = Target(source=source, group=client.group, now=datetime.now(UTC), **target)
-            report = _run(client, to, drafts, asked)
+            to = ImportTarget(source=source, group=client.group, now=datetime.now(UTC), **target)
+            report = _run(client, to, drafts, options)
             compared = None
             if questions and report.complete:
                 search = None if service is None else service.search
                 compared = compare(client, questions, to.agent or to.default_agent, to.user, search)
-            _show(report, compared, asked)
+            _show(report, compared, options)
     finally:
         if service is not None:
             service.source.close()
@@ -185,47 +190,47 @@ def _questions(check: Path | None) -> Any:
         return read_questions(stream, str(check))
 
 
-def _run(client: Client, target: Target, drafts: Drafts, asked: Asked) -> Report:
+def _run(client: Client, target: ImportTarget, drafts: Drafts, options: ImportOptions) -> Report:
     """Import everything. Whatever ends it early, the report has what was imported before."""
     with output.progress(counted=False) as progress:
         task = progress.add_task("importing", total=None)
-        bringing = Bringing(
-            client, target, lambda count: progress.advance(task, count), drop_earlier=asked.drop_earlier
+        import_run = ImportRun(
+            client, target, lambda count: progress.advance(task, count), drop_earlier=options.drop_earlier
         )
-        report = bringing.report
+        report = import_run.report
         try:
-            bringing.bring(drafts)
-            if asked.wait:
+            import_run.run(drafts)
+            if options.wait:
                 progress.update(task, description="waiting until retrievable")
-                client.wait_for(bringing.ids, asked.timeout)
+                client.wait_for(import_run.ids, options.timeout)
                 report.retrievable = True
         except KeyboardInterrupt:
             report.complete, report.problem = False, STOPPED
         except (JiyiError, OSError) as error:
             report.complete, report.problem = False, str(error)
-    if report.problem and not asked.as_json:
+    if report.problem and not options.as_json:
         output.notice(f"jiyi: {report.problem}")
     return report
 
 
-def _show(report: Report, compared: Compared | None, asked: Asked) -> None:
-    if asked.as_json:
+def _show(report: Report, compared: Compared | None, options: ImportOptions) -> None:
+    if options.as_json:
         output.document({**report.model_dump(), "check": None if compared is None else compared.model_dump()})
         return
-    for told in report.told[:MAX_SHOWN]:
-        output.notice(f"left out: {told.where}: {told.reason}{f' ({told.detail})' if told.detail else ''}")
+    for item in report.told[:MAX_SHOWN]:
+        output.notice(f"left out: {item.where}: {item.reason}{f' ({item.detail})' if item.detail else ''}")
     if report.left_out > MAX_SHOWN:
         more = report.left_out - min(MAX_SHOWN, len(report.told))
-        output.notice(f"left out: {more:,} more (--json tells {len(report.told)})")
+        output.notice(f"left out: {more:,} more (--json lists {len(report.told)})")
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.reasons.items()))
     left_out = f", {report.left_out:,} left out ({reasons})" if report.left_out else ""
     early = "" if report.complete else "; it ended early, run it again to go on"
     agents = f" (agent {', '.join(report.agents)})" if report.agents else ""
     output.line(f"{report.taken:,} taken, {report.already:,} there already{left_out}{agents}{early}")
     if report.without_user:
-        became = "it is being erased" if asked.drop_earlier else "--drop-earlier erases it"
+        outcome = "it is being erased" if options.drop_earlier else "--drop-earlier erases it"
         before = f"{report.without_user:,} imported before without --user, and there for whom the source says"
-        output.line(f"{before}: {became}")
+        output.line(f"{before}: {outcome}")
     if compared is not None:
         title = f"found among the first {compared.among_first}, of {compared.questions} questions"
         table = output.table(title, "here", "there")
@@ -233,7 +238,7 @@ def _show(report: Report, compared: Compared | None, asked: Asked) -> None:
         output.show(table)
 
 
-def _command(source: str, way: Way) -> None:
+def _command(source: str, import_source: ImportSource) -> None:
     def run(
         ctx: typer.Context,
         where: Annotated[str, typer.Argument(metavar="FILE|URL", help="Where from; see above.")],
@@ -271,12 +276,12 @@ def _command(source: str, way: Way) -> None:
         timeout: Timeout = DEFAULT_TIMEOUT,
         as_json: Json = False,
     ) -> None:
-        asked = Asked(of or [], source_key, user_at, check, drop_earlier, wait, timeout, as_json)
-        _bring(ctx, source, where, asked, {"agent": agent, "user": user, "split": split})
+        options = ImportOptions(of or [], source_key, user_at, check, drop_earlier, wait, timeout, as_json)
+        _import(ctx, source, where, options, {"agent": agent, "user": user, "split": split})
 
     again = "Run again, it goes on: what is there already is not stored twice."
-    import_app.command(source, help=f"{way.about} Give it: {way.given} {again}")(run)
+    import_app.command(source, help=f"{import_source.about} Give it: {import_source.input_help} {again}")(run)
 
 
-for name, each in WAYS.items():
+for name, each in SOURCES.items():
     _command(name, each)

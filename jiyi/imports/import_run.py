@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from jiyi.client.client import Client, chunks
 from jiyi.client.write_methods import STATES_A_CALL
 from jiyi.errors import InvalidRequest, problems_of
-from jiyi.imports.drafts import Draft, Drafts, LeftOut, Target
+from jiyi.imports.drafts import Draft, Drafts, ImportTarget, LeftOut
 from jiyi.imports.files import lines
 from jiyi.protocol.base import Name
 from jiyi.protocol.conversations import KINDS
@@ -29,7 +29,7 @@ from jiyi.text.words import storable
 MAX_TOLD = 50
 
 
-class Told(BaseModel):
+class LeftOutItem(BaseModel):
     """Something that was left out."""
 
     where: str
@@ -45,7 +45,7 @@ class Report(BaseModel):
     already: int = 0
     left_out: int = 0
     reasons: dict[str, int] = Field({}, description="How many were left out for which reason.")
-    told: list[Told] = Field([], description="The first ones that were left out.")
+    told: list[LeftOutItem] = Field([], description="The first ones that were left out.")
     split: int = Field(
         0, description="Of those taken: texts that became several memories, because they were long."
     )
@@ -62,11 +62,11 @@ class Report(BaseModel):
         self.reasons[what.reason] = self.reasons.get(what.reason, 0) + 1
         if len(self.told) < MAX_TOLD:
             self.told.append(
-                Told(where=storable(what.where), reason=what.reason, detail=storable(what.detail))
+                LeftOutItem(where=storable(what.where), reason=what.reason, detail=storable(what.detail))
             )
 
 
-class Bringing:
+class ImportRun:
     """One run: a client, where the drafts go, and what has become of them so far.
 
     ``drop_earlier``: what an earlier run imported is erased where this one does so no longer, as its branch
@@ -76,19 +76,19 @@ class Bringing:
     def __init__(
         self,
         client: Client,
-        target: Target,
-        told: Callable[[int], None] = lambda _count: None,
+        target: ImportTarget,
+        on_progress: Callable[[int], None] = lambda _count: None,
         *,
         drop_earlier: bool = False,
     ) -> None:
         self.report, self.ids = Report(source=target.source), list[UUID]()
-        self._client, self._target, self._told = client, target, told
+        self._client, self._target, self._on_progress = client, target, on_progress
         self._drop_earlier = drop_earlier
         # Ids under which an earlier run may have stored a draft, and why it is left out now; None: it is not,
         # but another user's.
         self._earlier: list[tuple[list[UUID], LeftOut | None]] = []
 
-    def bring(self, drafts: Drafts) -> Report:
+    def run(self, drafts: Drafts) -> Report:
         """Publish every draft that is not there yet. What was published stays so, whatever is raised."""
         batch: list[list[Event]] = []
         size = 0
@@ -119,24 +119,24 @@ class Bringing:
 
     def _look_at_earlier(self) -> None:
         """Say, and erase if wanted, what an earlier run imported that this one does not, or for another."""
-        there: set[UUID] = set()
+        existing: set[UUID] = set()
         for page in chunks([event_id for ids, _ in self._earlier for event_id in ids], STATES_A_CALL):
             states = self._client.events.states(ids=page).rows
-            kept = ("stored", "retrievable", "duplicate")
-            there |= {state.event_id for state in states if state.state in kept}
+            stored_states = ("stored", "retrievable", "duplicate")
+            existing |= {state.event_id for state in states if state.state in stored_states}
         for ids, what in self._earlier:
-            found = not there.isdisjoint(ids)
+            exists = not existing.isdisjoint(ids)
             if what is None:
-                self.report.without_user += found
-            elif found:
+                self.report.without_user += exists
+            elif exists:
                 still = "it is still there: --drop-earlier erases it"
-                became = "it is being erased" if self._drop_earlier else still
-                detail = f"imported before, and not of the branch that is shown now; {became}"
+                outcome = "it is being erased" if self._drop_earlier else still
+                detail = f"imported before, and not of the branch that is shown now; {outcome}"
                 self.report.leave_out(LeftOut(what.where, "earlier branch", detail))
             else:
                 self.report.leave_out(what)
         if self._drop_earlier:
-            for page in chunks(list(there), MAX_NODES):
+            for page in chunks(list(existing), MAX_NODES):
                 self._client.erasure.request(node_ids=page)
         self._earlier.clear()
 
@@ -145,31 +145,31 @@ class Bringing:
         digests = digests_of(event for events in batch for event in events)
         states: dict[UUID, str] = {}
         for page in chunks(list(digests), STATES_A_CALL):
-            found = self._client.events.states(ids=page, digests={one: digests[one] for one in page}).rows
-            states |= {state.event_id: state.state for state in found}
+            rows = self._client.events.states(ids=page, digests={one: digests[one] for one in page}).rows
+            states |= {state.event_id: state.state for state in rows}
         new: dict[UUID, Event] = {}
-        taken = split = 0
+        imported = split = 0
         for events in batch:
             if any(digest(content_of(event)) != digests[event.event_id] for event in events):
                 states |= {events[0].event_id: "id_reused"}  # twice in this batch, with other words
-            became = {states.get(event.event_id, "unknown") for event in events}
+            outcomes = {states.get(event.event_id, "unknown") for event in events}
             where = str(events[0].event_id)
-            if "id_reused" in became:
+            if "id_reused" in outcomes:
                 why = "it was imported before with other words"
                 self.report.leave_out(LeftOut(where, "changed since", why))
-            elif became == {"erased"}:
+            elif outcomes == {"erased"}:
                 self.report.leave_out(LeftOut(where, "erased", "somebody has erased it here"))
-            elif "unknown" in became and events[0].event_id not in new:
+            elif "unknown" in outcomes and events[0].event_id not in new:
                 new |= {event.event_id: event for event in events}
-                taken, split = taken + 1, split + (len(events) > 1)
+                imported, split = imported + 1, split + (len(events) > 1)
             else:
                 self.report.already += 1
         if new:
             self._client.observe_many(list(new.values()))
-        self.report.taken, self.report.split = self.report.taken + taken, self.report.split + split
+        self.report.taken, self.report.split = self.report.taken + imported, self.report.split + split
         self.report.agents = sorted({*self.report.agents, *(event.agent_id for event in new.values())})
         self.ids += new
-        self._told(len(batch))
+        self._on_progress(len(batch))
 
 
 #: Questions of one check, and memories that count for each.
@@ -178,7 +178,7 @@ MAX_QUESTIONS, FOUND = 2_000, 10
 Search = Callable[[str, str | None, int], list[str]]
 
 
-class Question(BaseModel, extra="forbid"):
+class CheckQuestion(BaseModel, extra="forbid"):
     """A line of the file: a question, and words of which one must be among what is found."""
 
     question: Annotated[str, Field(min_length=1, max_length=8_000)]
@@ -207,14 +207,14 @@ class Compared(BaseModel):
     )
 
 
-def read_questions(stream: IO[bytes], name: str) -> list[Question]:
+def read_questions(stream: IO[bytes], name: str) -> list[CheckQuestion]:
     """The questions of a file of JSON lines. Raises :class:`InvalidRequest` for a line that is none."""
-    questions: list[Question] = []
+    questions: list[CheckQuestion] = []
     for number, value in lines(stream, name):
         try:
-            questions.append(Question.model_validate({} if isinstance(value, LeftOut) else value))
+            questions.append(CheckQuestion.model_validate({} if isinstance(value, LeftOut) else value))
         except ValidationError as error:
-            problem = value.detail if isinstance(value, LeftOut) else problems_of(error, Question)[0]
+            problem = value.detail if isinstance(value, LeftOut) else problems_of(error, CheckQuestion)[0]
             example = '{"question": "What does Mia eat?", "expected": "noodles"}'
             raise InvalidRequest([f"{name}: line {number}: {problem}; a line is {example}"]) from None
         if len(questions) > MAX_QUESTIONS:
@@ -225,7 +225,7 @@ def read_questions(stream: IO[bytes], name: str) -> list[Question]:
 
 
 def compare(
-    client: Client, questions: Sequence[Question], agent: str, user: str | None, theirs: Search | None
+    client: Client, questions: Sequence[CheckQuestion], agent: str, user: str | None, theirs: Search | None
 ) -> Compared:
     """Ask both sides every question. What is found does not count as accessed."""
     ours_found = theirs_found = 0
@@ -255,9 +255,9 @@ def compare(
     )
 
 
-def _among(question: Question, texts: Sequence[str]) -> bool:
-    found = [_plain(text) for text in texts]
-    return any(_plain(word) in text for word in question.words for text in found)
+def _among(question: CheckQuestion, texts: Sequence[str]) -> bool:
+    plain_texts = [_plain(text) for text in texts]
+    return any(_plain(word) in text for word in question.words for text in plain_texts)
 
 
 def _plain(text: str) -> str:
