@@ -107,7 +107,7 @@ def changes() -> list[Change]:
         *_scaled("SUBJECT_BONUS"),
         *_scaled("DAY_WEIGHT"),
         *_scaled("SENTENCE_WEIGHT"),
-        *_scaled("TOLD_SHARE", ("off: nothing", 0.0), sentences),
+        *_scaled("STATEMENT_SHARE", ("off: nothing", 0.0), sentences),
         Change(columns, "FULL_CONTENT", "halved", 2),
         Change(columns, "FULL_CONTENT", "doubled", 8),
         *_scaled("CENTRE_PRIOR", ("off: no centre", math.inf), columns),

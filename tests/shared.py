@@ -15,7 +15,7 @@ import pytest
 from jiyi.polling import poll
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
-from models.operations import signs_of_life
+from models.operations import worker_liveness
 from models.queue.broker_queues import redis_address, task_queues
 from tests import forking, pgbouncer
 from tests.integration.quick_web import urls_built_late
@@ -144,9 +144,9 @@ def quick_urls() -> Iterator[None]:
 def _silent() -> set[str]:
     """Queues that nobody reads yet: the first test is not to wait for workers that are just starting."""
     settings = get_settings()
-    read = {queue for worker in signs_of_life.workers() if worker.counts for queue in worker.queues}
+    read = {queue for worker in worker_liveness.workers() if worker.counts for queue in worker.queues}
     address = redis_address(settings.broker_url)
-    if address is None or signs_of_life.intake_ages(
+    if address is None or worker_liveness.intake_ages(
         address, INTAKE_QUEUE, settings.intake_redelivery_seconds
     ):
         read.add(INTAKE_QUEUE)

@@ -53,7 +53,7 @@ class EntityFilter(BaseModel):
         """``{"filters": {"AND": [{"user_id": "mia"}, …]}}`` as ``{"user_id": "mia"}``; what cannot be asked
         here is refused.
 
-        Each condition narrows what is asked for at the top and by the others: none takes another's place.
+        Each condition narrows the request at the top and by the others: none takes another's place.
         """
         if not isinstance(body, dict):
             return body
@@ -83,7 +83,7 @@ class EntityFilter(BaseModel):
 
     @property
     def agent(self) -> str:
-        """Whose memory it is here."""
+        """The agent that it names."""
         return self.entities.get("agent_id", DEFAULT_AGENT)
 
 

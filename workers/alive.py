@@ -16,7 +16,7 @@ import redis
 from jiyi.errors import JiyiError, words_of
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
-from models.operations import signs_of_life
+from models.operations import worker_liveness
 from models.queue.broker_queues import redis_address
 
 #: Modules that are processes of their own.
@@ -35,16 +35,16 @@ def problem(name: str, settings: Settings) -> str:
     if name == "web":
         return _web(settings)
     if name == "beat":
-        age = signs_of_life.beat_age()
+        age = worker_liveness.beat_age()
         alive = age is not None and age < SILENT_SECONDS
         return "" if alive else "beat has looked at nothing for two minutes"
     if name == "intake":
         address = redis_address(settings.need("broker_url"))
         if address is None:  # another broker's, which ends silent connections
             return ""
-        ages = signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
+        ages = worker_liveness.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
         return "" if ages else "no intake lives"
-    here = [worker for worker in signs_of_life.workers() if worker.name == f"{name}@{socket.gethostname()}"]
+    here = [worker for worker in worker_liveness.workers() if worker.name == f"{name}@{socket.gethostname()}"]
     return "" if any(worker.counts for worker in here) else f"the worker {name} of this host is silent"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from celery.beat import Scheduler
 
-from models.operations import signs_of_life
+from models.operations import worker_liveness
 
 log = logging.getLogger("jiyi.beat")
 
@@ -36,12 +36,12 @@ class CanaryScheduler(Scheduler):  # type: ignore[misc]  # Celery has no types
         return wait
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:
-        if entry.task != signs_of_life.TASK:
+        if entry.task != worker_liveness.TASK:
             super().apply_entry(entry, producer=producer)
             return
         (queue,) = entry.args
         try:
-            if signs_of_life.due(queue):
+            if worker_liveness.due(queue):
                 entry.args = (queue, time.time())
                 self.apply_async(entry, producer=producer, advance=False)
         except Exception as error:  # noqa: BLE001 – Valkey or the broker is away: the next tick tries again

@@ -25,7 +25,7 @@ from models.db.connection import check_sessions
 from models.db.scope import whole_service
 from models.operations import numbers, overview
 from models.operations.health_checks import Check, State, worst
-from models.operations.signs_of_life import Worker
+from models.operations.worker_liveness import Worker
 from models.queue.broker_queues import broker_client, redis_address
 from workers import migrate
 
@@ -132,7 +132,7 @@ def backups(settings: Settings, runs: dict[str, Tick] | None) -> Check:
 def versions(workers: Iterable[Worker] | None) -> Check:
     """Whether all that runs is of this version."""
     name = "Versions"
-    reported = {worker.told.version for worker in workers or [] if worker.counts}
+    reported = {worker.report.version for worker in workers or [] if worker.counts}
     running = sorted(reported - {""})
     if not running:
         return Check(name, "unknown", f"{__version__} here, no worker has said its own")

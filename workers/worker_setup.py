@@ -34,10 +34,10 @@ from models.db.bounded_reads import Unanswered, from_database
 from models.db.scope import whole_service
 from models.erasure import cache_invalidation
 from models.erasure.cache_invalidation import worker_id
-from models.operations import histograms, meters, signs_of_life
-from models.operations.signs_of_life import TASK as CANARY
-from models.operations.signs_of_life import WorkerReport
+from models.operations import histograms, meters, worker_liveness
 from models.operations.worker_actions import DesiredState, find_desired_state, last_desired_state
+from models.operations.worker_liveness import TASK as CANARY
+from models.operations.worker_liveness import WorkerReport
 from models.queue.broker_queues import messages_ready
 from tasks.erasure import forget, forget_everything
 from workers import errors_in_one_line, logs, tracing
@@ -325,9 +325,9 @@ class WorkerHeartbeat:
         try:
             if self._modes is not None and self._modes.ending:  # stays to be seen
                 last_word = self._report("stopped", ended=True)
-                signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, last_word)
+                worker_liveness.record_heartbeat(worker_id(), self._name, self._queues, last_word)
             else:
-                signs_of_life.forget(worker_id())
+                worker_liveness.forget(worker_id())
         except redis.RedisError as error:
             heartbeat_log.info("no farewell: %s", error)  # it is forgotten in time
 
@@ -335,13 +335,13 @@ class WorkerHeartbeat:
         """Record one heartbeat, and carry out the requested cache invalidations."""
         try:
             # After half of the time others may count it as dead, and erasures go on without it.
-            if time.monotonic() - self._heard > signs_of_life.COUNTS_SECONDS / 2:
+            if time.monotonic() - self._heard > worker_liveness.COUNTS_SECONDS / 2:
                 forget_everything()
             in_hand = WATCH.in_hand
             mode = "running" if self._modes is None else self._modes.follow(bool(in_hand))
             at_work = {"in_hand": in_hand[:MOST_REPORTED], "tasks_a_minute": WATCH.ended_lately()}
             report = self._report(mode, rss_bytes=self._process.memory_info().rss, **at_work)
-            signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, report)
+            worker_liveness.record_heartbeat(worker_id(), self._name, self._queues, report)
             self._carried_out = cache_invalidation.carry_out(worker_id(), self._carried_out, forget)
             self._silent = False
             self._heard = time.monotonic()
@@ -356,7 +356,7 @@ class WorkerHeartbeat:
 
     def _run(self) -> None:
         self.beat()
-        while not self._stop.wait(signs_of_life.HEARTBEAT_EVERY):
+        while not self._stop.wait(worker_liveness.HEARTBEAT_EVERY):
             self.beat()
 
 

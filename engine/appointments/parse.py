@@ -327,7 +327,7 @@ def wants_reminder(core: str) -> bool:
 
 #: What stands for a time in the patterns; of as many characters as the time.
 TIME = "⏱"
-#: Characters of what is asked for in a sentence that only begins with a time.
+#: Characters of the request in a sentence that only begins with a time.
 MOST_BARE = 30
 
 _FILE = "requests.txt"
@@ -352,7 +352,7 @@ _ASK_EN, _ACT_EN, _DECLINE_EN = (
 _MOVE, _LET_GO, _REMIND, _WISHED = (
     union(__package__, _FILE, name) for name in ("move", "let_go", "remind", "wished")
 )
-#: Before and behind what is asked for politely.
+#: Before and behind a polite request.
 _POLITE = re.compile(
     rf"\A\W{{0,3}}(?:(?:{_union('before_en')})[\s,]{{0,3}}){{0,3}}"
     rf"(?:(?:{_union('polite_en', 'polite')})[\s,]{{0,3}}){{1,3}}",

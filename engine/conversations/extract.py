@@ -324,7 +324,7 @@ def _one_line(text: str) -> str:
 
 
 #: In a text of more telling words a word of change is about one thing of many.
-MOST_TOLD = 30
+MOST_WORDS_OF_CHANGE = 30
 #: Words for the change itself, which name nothing.
 _OF_CHANGE = frozenset(
     map(
@@ -431,7 +431,7 @@ def _same_attribute(older: ExtractedMemory | KnownFact, newer: ExtractedMemory) 
 
 
 def _is_change(content: str) -> bool:
-    return CHANGE.search(content.lower()) is not None and len(telling(content)) <= MOST_TOLD
+    return CHANGE.search(content.lower()) is not None and len(telling(content)) <= MOST_WORDS_OF_CHANGE
 
 
 def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) -> bool:

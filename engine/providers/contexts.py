@@ -15,7 +15,7 @@ from jiyi.settings import get_settings
 log = logging.getLogger(__name__)
 #: Seconds that a server has to say what it serves, and after which it is asked once more.
 SECONDS, ASKED_AGAIN = 5.0, 3_600.0
-#: Vendors of models that one runs oneself, whose contexts may be smaller than what is asked.
+#: Vendors of models that one runs oneself, whose contexts may be smaller than a prompt.
 LOCAL = frozenset({"compatible", "ollama"})
 #: What servers call it in their lists of models: vLLM, LM Studio, OpenRouter, llama.cpp (there in ``meta``).
 FIELDS = "max_model_len loaded_context_length max_context_length context_length n_ctx n_ctx_train".split()

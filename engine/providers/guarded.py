@@ -42,7 +42,7 @@ MAX_RETRY_AFTER, LONGEST_HOLD = 20.0, 3_600.0
 BACKOFF = wait_random_exponential(multiplier=0.5, max=8)
 #: In place of the name of a model that a tenant has chosen.
 TENANTS_OWN = "tenants-own"
-#: Paths of what is asked for; only the last one's answer may be a list.
+#: Paths of the request; only the last one's answer may be a list.
 EMBEDDINGS, CHAT, RERANK = "/embeddings", "/chat/completions", "/rerank"
 OPERATIONS: Mapping[str, Operation] = {EMBEDDINGS: "embeddings", CHAT: "chat", RERANK: "rerank"}
 #: How server-sent events begin.

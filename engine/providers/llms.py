@@ -110,7 +110,7 @@ class Reranker(Protocol):
         only.
 
         Args:
-            query: of a long one the end is read, since a dialogue ends with what is asked.
+            query: of a long one the end is read, since a dialogue ends with the query.
             documents: ``MOST_DOCUMENTS`` at most; of a long one the beginning is read.
             seconds: for the one try there is.
 

@@ -1,4 +1,4 @@
-"""What is asked of an LLM, each question with the form that its answer must have.
+"""Questions to an LLM, each with the form that its answer must have.
 
 A question carries data only; a prompt file (``engine/providers/prompts``) puts it into words, or nobody does:
 the rules answer from the data itself. Memories in a question are data, never instructions.

@@ -25,14 +25,14 @@ from jiyi.text.words import tokens
 
 #: What a sentence counts that asks nothing, beside one that asks: it says what the question is about, or
 #: nothing.
-TOLD_SHARE = 0.5
+STATEMENT_SHARE = 0.5
 #: A text of more sentences is a dialogue, or a page: it is looked for as a whole.
 MAX_SENTENCES = 3
 #: Fewer tokens say too little to be looked for alone.
 MIN_SENTENCE_TOKENS = 3
 
 _SENTENCE_END = re.compile(r"([。！？!?；;：\n]+|: |(?:另外|此外|还有|\balso\b|\band also\b)[，,]?)")
-_ENDS_TOLD = re.compile(r"[。！!：:\n]")
+_ENDS_STATEMENT = re.compile(r"[。！!：:\n]")
 _ASKS = re.compile(r"[吗呢]\Z")
 #: Somebody or something that is described rather than named: 那个三月过生日的人, 住在大连的那位, the man who
 #: sings, someone from Leith.
@@ -69,7 +69,7 @@ def marked_sentences(text: str) -> tuple[Sentence, ...]:
     for part, end in reversed(list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))):
         if "?" in end or "？" in end:
             asks = True
-        elif _ENDS_TOLD.search(end):
+        elif _ENDS_STATEMENT.search(end):
             asks = False
         stripped = part.strip(" ，,")
         if len(tokens(stripped)) >= MIN_SENTENCE_TOKENS:
@@ -85,7 +85,7 @@ def describes(text: str) -> bool:
 def weights_of(sentences: Sequence[Sentence]) -> Floats:
     """What each sentence counts, 0 … 1, shape ``(s,)``: where any asks, one that does not counts less."""
     asks = np.array([sentence.asks for sentence in sentences])
-    return np.where(asks | ~asks.any(), 1.0, TOLD_SHARE)
+    return np.where(asks | ~asks.any(), 1.0, STATEMENT_SHARE)
 
 
 def best_of(scores: NDArray[np.float64], weights: Floats) -> Floats:

@@ -5,9 +5,9 @@ Cosine counts in standard scores over the agent's memories of one language, BM25
 question asks that a memory says: one rare word found by chance in one memory alone must not count as much as
 the whole question. On top of their weighted sum come
 
-* a **second hop**: memories that say what the best ones found so far add to the question, or what they leave
-  open. It answers "where does the person with this phone number work?" when one memory has the number and
-  another the work;
+* a **query expansion**: memories that say what the best ones found so far add to the question, or what
+  they leave open. It answers "where does the person with this phone number work?" when one memory has the
+  number and another the work;
 * **neighbours**: a share of the scores of what was said right before and after, fading with the time between;
   a turn that says nothing ("ok ok", 嗯嗯) neither gains nor gives, and who changes the subject with every
   turn
@@ -63,18 +63,18 @@ COSINE_OF_WORDS = 3.5
 #: What cosine counts in the sum for a memory in another language than the question: more than beside words,
 #: less than all.
 OTHER_LANGUAGE_SHARE = 0.75
-#: Weight of the second hop, how many of the best memories it starts from, and the share of words in it:
+#: Weight of the query expansion, how many of the best memories it starts from, and the share of words in it:
 #: names, mostly.
 HOP_WEIGHT = 0.12
 HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
-#: So many times as much counts the second hop for who describes what is meant: who that is, is in one memory,
-#: what is asked in another.
+#: So many times as much counts the query expansion where the query describes somebody: one memory names
+#: them, another has the answer.
 DESCRIBED_GAIN = 3.0
 #: Share of common words, of either's, from which on two memories say the same: nobody goes on from a turn to
 #: what was extracted from it. Looked for among those whose centred cosine is so high.
 SAME, NEAR = 0.75, 0.8
-#: The second hop is worked out for this many of the best memories; for the rest of a large agent it is
+#: The query expansion is worked out for this many of the best memories; for the rest of a large agent it is
 #: nothing.
 HOP_POOL = 1_000
 #: Standard scores that what an assistant said loses: advice, and echoes of what was said to it. Not if the
@@ -191,7 +191,7 @@ def hybrid(
         score = score + SENTENCE_WEIGHT * (
             best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less
         )
-    # What stands around a memory is what it is about, not where it leads: the second hop is nobody's
+    # What stands around a memory is what it is about, not where it leads: the query expansion is nobody's
     # neighbour.
     near = neighbours(corpus, alone) if with_neighbours else np.zeros(len(corpus))
     total = score + near

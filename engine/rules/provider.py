@@ -88,21 +88,21 @@ def _summary(question: ask.Summary) -> ask.Summarised:
 
 
 def _compaction(question: ask.Compaction) -> ask.Condensed:
-    """The first sentence of each utterance, the latest if there is not room for all."""
+    """The first sentence of each turn, the latest if there is not room for all."""
     lines = [f"{speaker}: {(sentences(text) or [text])[0]}".strip() for speaker, text in question.utterances]
     summary = "\n".join([question.text, *lines]).strip()[-ask.MAX_ANSWER_CHARS :].strip()
     return ask.Condensed(summary=summary or "…")
 
 
-#: Characters of an utterance that are quoted.
+#: Characters of a turn that are quoted.
 MAX_QUOTED = 300
 MAX_NAME = 100
 #: Utterances that are looked at: the last ones.
 MAX_UTTERANCES = 200
-#: Characters of an utterance that are weighed.
-UTTERANCE_CHARS = 2_000
+#: Characters of a turn that are weighed.
+TEXT_CHARS = 2_000
 
-#: What each thing in an utterance counts for: a word of planning as much as three telling words.
+#: What each thing in a turn counts for: a word of planning as much as three telling words.
 PLAN, NUMBER, KEYWORD, SMALL_TALK, QUESTION = 3.0, 1.0, 1.0, -3.0, -1.5
 #: More of them count no further: long utterances would win by length.
 MOST_NUMBERS, MOST_KEYWORDS, MOST_SMALL_TALK = 2, 6, 2
@@ -112,7 +112,7 @@ _NUMBER = re.compile(r"\d|(?<![一二两三四五六七八九十])[一二两三�
 _ASKING = re.compile(r"[?？]\s*\Z")
 
 
-def best_utterance(question: Planning | Memo) -> OneSentence:
+def best_sentence(question: Planning | Memo) -> OneSentence:
     """The one with the most plans in it, or for a memo the one that weighs most, quoted."""
     language, recent = question.language, question.utterances[-MAX_UTTERANCES:]
     for_plans = isinstance(question, Planning)
@@ -128,7 +128,7 @@ def best_utterance(question: Planning | Memo) -> OneSentence:
 
 
 def _worth(line: str, *, for_plans: bool) -> float:
-    text = normalise(line[:UTTERANCE_CHARS])[:UTTERANCE_CHARS]
+    text = normalise(line[:TEXT_CHARS])[:TEXT_CHARS]
     cues = Counter(label for label, _ in {(cue.label, cue.phrase) for cue in word_list("cues").find(text)})
     worth = KEYWORD * min(len(keywords_ranked(text)), MOST_KEYWORDS)
     worth += NUMBER * min(len(_NUMBER.findall(text)), MOST_NUMBERS)
@@ -194,8 +194,8 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Keywords: _keywords,
     ask.FocalPoints: focal_points,
     ask.Insights: insights,
-    ask.Planning: best_utterance,
-    ask.Memo: best_utterance,
+    ask.Planning: best_sentence,
+    ask.Memo: best_sentence,
     ask.Digest: digest,
     ask.Consistency: _consistency,
     ask.Extraction: _extraction,

@@ -1,6 +1,6 @@
 """What the words of a time mean at a moment: a cron expression, one moment, or steps.
 
-All time expressions of a sentence, and which of them belong to what is asked for.
+All time expressions of a sentence, and which of them belong to the request.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Host(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceConnection:
-    """Address and key of the service, whose memory, and the zone of its days unless the agent has one."""
+    """Address and key of the service, the agent, and the zone of its days unless the agent has one."""
 
     url: str
     key: str
@@ -236,7 +236,7 @@ def connect(
     remove: Annotated[bool, typer.Option("--remove", help="Take away what was written.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: Url = None,
-    agent: Annotated[str, typer.Option(help="Whose memory it is.")] = "assistant",
+    agent: Annotated[str, typer.Option(help="The agent.")] = "assistant",
     tz: Annotated[
         str | None,
         typer.Option(

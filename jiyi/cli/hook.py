@@ -45,7 +45,7 @@ class TranscriptPosition(TypedDict):
 
 
 def config_path() -> Path:
-    """Where ``jiyi connect`` leaves the service's address, the key, and whose memory it is."""
+    """Where ``jiyi connect`` leaves the service's address, the key, and the agent."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jiyi" / "hook.json"
 
 

@@ -217,11 +217,11 @@ def _show(report: Report, compared: Compared | None, options: ImportOptions) -> 
     if options.as_json:
         output.document({**report.model_dump(), "check": None if compared is None else compared.model_dump()})
         return
-    for item in report.told[:MAX_SHOWN]:
+    for item in report.examples[:MAX_SHOWN]:
         output.notice(f"left out: {item.where}: {item.reason}{f' ({item.detail})' if item.detail else ''}")
     if report.left_out > MAX_SHOWN:
-        more = report.left_out - min(MAX_SHOWN, len(report.told))
-        output.notice(f"left out: {more:,} more (--json lists {len(report.told)})")
+        more = report.left_out - min(MAX_SHOWN, len(report.examples))
+        output.notice(f"left out: {more:,} more (--json lists {len(report.examples)})")
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.reasons.items()))
     left_out = f", {report.left_out:,} left out ({reasons})" if report.left_out else ""
     early = "" if report.complete else "; it ended early, run it again to go on"

@@ -30,7 +30,7 @@ from jiyi.protocol.origins import Claimed
 from jiyi.protocol.parts import parts_of
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it has its effect.")]
-Agent = Annotated[str, typer.Argument(help="Whose memory.")]
+Agent = Annotated[str, typer.Argument(help="The agent.")]
 
 
 def observe(

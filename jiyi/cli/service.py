@@ -108,7 +108,7 @@ def mcp(
     port: Annotated[
         int, typer.Option(help="With --http: the port to listen on.", min=0, max=65_535)
     ] = DEFAULT_PORT,
-    agent: Annotated[str, typer.Option(help="Whose memory it is where a call does not say.")] = "",
+    agent: Annotated[str, typer.Option(help="The agent where a call names none.")] = "",
 ) -> None:
     """Serve memory to an LLM's host over the Model Context Protocol; JIYI_KEY bounds what it may do."""
     settings = get_settings()
@@ -195,9 +195,7 @@ def proxy(
     anthropic: Annotated[
         str, typer.Option(help="Upstream of /v1/messages; its key: ANTHROPIC_API_KEY.")
     ] = "https://api.anthropic.com/v1",
-    agent: Annotated[
-        str, typer.Option(help="Whose memory it is, unless X-Jiyi-Agent says so.")
-    ] = "assistant",
+    agent: Annotated[str, typer.Option(help="The agent, unless X-Jiyi-Agent says so.")] = "assistant",
     upstreams: Annotated[
         Path | None, typer.Option(help="JSON file of upstreams by the id of who calls' key.", dir_okay=False)
     ] = None,

@@ -56,7 +56,7 @@ class WriteMethods(Subjects[W]):
         """Publish one ``memory.observed`` event; returns its id, which is also its memory's.
 
         Args:
-            agent_id: whose memory.
+            agent_id: the agent.
             description: what happened, one statement.
             importance: another name of ``poignancy``: how much it matters, 1 … 10.
             split: a description of more than 20,000 characters becomes several memories
@@ -156,7 +156,7 @@ class WriteMethods(Subjects[W]):
         (:mod:`jiyi.client.perceive`).
 
         Args:
-            agent_id: whose memory; also its name among the subjects.
+            agent_id: the agent; also its name among the subjects.
             seen: (subject, predicate, object, description, distance) each.
             utterances: what was said, (speaker, text) each, if the agent is seen chatting with somebody.
             att_bandwidth: how many of the things seen come to attention.

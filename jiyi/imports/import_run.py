@@ -26,7 +26,7 @@ from jiyi.protocol.events import Event
 from jiyi.text.words import storable
 
 #: Of what is left out so many are reported one by one.
-MAX_TOLD = 50
+MAX_EXAMPLES = 50
 
 
 class LeftOutItem(BaseModel):
@@ -45,7 +45,7 @@ class Report(BaseModel):
     already: int = 0
     left_out: int = 0
     reasons: dict[str, int] = Field({}, description="How many were left out for which reason.")
-    told: list[LeftOutItem] = Field([], description="The first ones that were left out.")
+    examples: list[LeftOutItem] = Field([], description="The first ones that were left out.")
     split: int = Field(
         0, description="Of those taken: texts that became several memories, because they were long."
     )
@@ -60,8 +60,8 @@ class Report(BaseModel):
     def leave_out(self, what: LeftOut) -> None:
         self.left_out += 1
         self.reasons[what.reason] = self.reasons.get(what.reason, 0) + 1
-        if len(self.told) < MAX_TOLD:
-            self.told.append(
+        if len(self.examples) < MAX_EXAMPLES:
+            self.examples.append(
                 LeftOutItem(where=storable(what.where), reason=what.reason, detail=storable(what.detail))
             )
 

@@ -36,8 +36,7 @@ class _Commands:
     Args:
         client: how to reach the service; its key needs ``publish`` and ``read``. It stays the caller's to
         close.
-        namespace: where the files are among the group's items: one for each of the people, or agents,
-        whose memory it is.
+        namespace: where the files are among the group's items: one for each person or agent.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class _Commands:
         super().__init__(**options)
         self._files: _Files[Any] = _Files.within(client.items, namespace)
 
-    def _told(self, do: Callable[..., Any], *arguments: Any) -> Any:
+    def _result_of(self, do: Callable[..., Any], *arguments: Any) -> Any:
         """What a command answers."""
         try:
             return do(*arguments)
@@ -54,25 +53,25 @@ class _Commands:
             raise ToolError(str(error)) from error
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> Any:
-        return self._told(self._files.view, command.path, command.view_range)
+        return self._result_of(self._files.view, command.path, command.view_range)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> Any:
-        return self._told(self._files.create, command.path, command.file_text)
+        return self._result_of(self._files.create, command.path, command.file_text)
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> Any:
-        return self._told(self._files.str_replace, command.path, command.old_str, command.new_str or "")
+        return self._result_of(self._files.str_replace, command.path, command.old_str, command.new_str or "")
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> Any:
-        return self._told(self._files.insert, command.path, command.insert_line, command.insert_text)
+        return self._result_of(self._files.insert, command.path, command.insert_line, command.insert_text)
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> Any:
-        return self._told(self._files.delete_path, command.path)
+        return self._result_of(self._files.delete_path, command.path)
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> Any:
-        return self._told(self._files.rename, command.old_path, command.new_path)
+        return self._result_of(self._files.rename, command.old_path, command.new_path)
 
     def clear_all_memory(self) -> Any:
-        return self._told(self._files.clear)
+        return self._result_of(self._files.clear)
 
 
 class JiyiMemoryTool(_Commands, BetaAbstractMemoryTool):
@@ -82,7 +81,7 @@ class JiyiMemoryTool(_Commands, BetaAbstractMemoryTool):
 class AsyncJiyiMemoryTool(_Commands, BetaAsyncAbstractMemoryTool):
     """The same for ``AsyncAnthropic``, over an :class:`AsyncClient`."""
 
-    async def _told(self, do: Callable[..., Awaitable[str]], *arguments: Any) -> str:
+    async def _result_of(self, do: Callable[..., Awaitable[str]], *arguments: Any) -> str:
         try:
             return await do(*arguments)
         except JiyiError as error:

@@ -45,7 +45,7 @@ class JiyiMemory(Memory):
 
     Args:
         client: its key needs ``publish`` and ``read``, and ``admin`` to forget.
-        agent_id: whose memory.
+        agent_id: the agent.
         user_id: the person for whom the crew works. Private memories are recalled for that person
         alone.
     """

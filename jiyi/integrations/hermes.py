@@ -2,7 +2,7 @@
 
 ``connect`` writes this module, with what it imports of Jiyi in it, into Hermes' folder of plug-ins: nothing
 has to be installed where Hermes runs. Beside it is ``jiyi.json`` with the service's address, the key, and
-whose memory it is.
+the agent.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class JiyiStore(BaseStore):
 
 
 class AsyncJiyiStore(AsyncBatchedBaseStore):
-    """:class:`JiyiStore` for programs in an event loop: what is asked in one turn of the loop goes to the
+    """:class:`JiyiStore` for programs in an event loop: the requests of one turn of the loop go to the
     service together.
 
     To be made within the loop, with an :class:`jiyi.AsyncClient`; arguments, answers and errors are those of

@@ -31,7 +31,7 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
     client: AsyncClient = Field(
         exclude=True, description="Its key needs `publish` and `read`; it stays the caller's to close."
     )
-    agent_id: str = Field(description="Whose memory.")
+    agent_id: str = Field(description="The agent.")
     user_id: str | None = Field(None, description="The person whom the agent talks with.")
     max_tokens: int = Field(BUDGET, description="Of what is recalled for a message.")
     #: For messages that come without the session of their memory.

@@ -88,7 +88,7 @@ def instructions(names: Collection[str], agent: str) -> str:
     """The model's instructions for the available tools."""
     whose = f"it is {quoted(agent)} unless you give another one" if agent else "keep to one name for yourself"
     sentences = [sentence for name, sentence in SAID.items() if name in names]
-    return " ".join(["Long-term memory.", *sentences, f"`agent_id` names whose memory it is: {whose}.", DATA])
+    return " ".join(["Long-term memory.", *sentences, f"`agent_id` names the agent: {whose}.", DATA])
 
 
 class Away(MCPError):  # noqa: N818 – its name says what happened
@@ -108,7 +108,7 @@ class TooOften(MCPError):  # noqa: N818 – its name says what happened
 
 
 class Gateway:
-    """Requests to the service with callers' keys. ``agent``: whose memory it is where a call does not say."""
+    """Requests to the service with callers' keys. ``agent``: the agent where a call names none."""
 
     def __init__(self, url: str, http: httpx2.AsyncClient | None = None, agent: str = "") -> None:
         self.url, self.agent = url.rstrip("/"), agent
@@ -341,7 +341,7 @@ TEMPLATES = [
         mime_type="text/plain",
     ),
 ]
-_AGENT = types.PromptArgument(name="agent_id", description="Whose memory.", required=True)
+_AGENT = types.PromptArgument(name="agent_id", description="The agent.", required=True)
 PROMPTS = (
     types.Prompt(
         name="recall",
@@ -372,10 +372,10 @@ class _FirstTools:
         except Away as away:
             log.warning("no tools yet: %s", away.message)
         if self._waits is None or self._waits.done():
-            self._waits = asyncio.create_task(self._tell(session))
+            self._waits = asyncio.create_task(self._notify(session))
         return {}
 
-    async def _tell(self, session: Any) -> None:
+    async def _notify(self, session: Any) -> None:
         await self._gateway.tools_once_there(self._key, inf)
         await session.send_tool_list_changed()
 

@@ -28,7 +28,7 @@ class Filter:
 
         url: str = Field("http://127.0.0.1:8765", description="Address of Jiyi")
         key: str = Field("", description="API key of Jiyi with the scopes publish and read")
-        agent: str = Field("assistant", description="Whose memory it is")
+        agent: str = Field("assistant", description="The agent.")
         tz: str = Field(
             "", description="Time zone of the users, such as Asia/Shanghai; the agent's unless given"
         )

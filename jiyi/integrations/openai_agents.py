@@ -24,7 +24,7 @@ class JiyiSession:
     Args:
         session_id: which conversation.
         client: as that of :class:`jiyi.integrations.turns.AgentMemory`.
-        agent_id: whose memory learns from what the user and the agent say; None: the history is kept,
+        agent_id: the agent that learns from what the user and the agent say; None: the history is kept,
         and no more.
         user_id: the person whose conversation it is: another person's session of the same name
         is another one.

@@ -1,4 +1,4 @@
-"""What the adapters of frameworks share: whose memory it is, what is recalled, and what was said."""
+"""What the adapters of frameworks share: the agent, what is recalled, and what was said."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AgentMemory:
     Args:
         client: of the event loop that the framework runs in; its key needs ``publish`` and ``read``. It stays
         the caller's to close.
-        agent_id: whose memory.
+        agent_id: the agent.
         user_id: the person whom the agent talks with. Private memories are recalled for that person
         alone.
         max_tokens: of what is recalled for one message.

@@ -69,7 +69,7 @@ EntryUri = Annotated[str, Field(max_length=MAX_URI_CHARS), AfterValidator(_has_a
 class MemoryEntryInput(Request):
     """A text to be stored at an address: of an agent, a type and a category, or given verbatim."""
 
-    agent_id: Name | None = Field(None, description="Whose memory; with a `uri` that says it.")
+    agent_id: Name | None = Field(None, description="The agent; with a `uri` that says it.")
     uri: EntryUri | None = Field(None, description="The address; else by agent_id, memory_type, category.")
     content: Description
     memory_type: Kind = MEMORY_TYPE
@@ -294,7 +294,7 @@ class SessionMemories(BaseModel):
     llm: str
 
 
-#: Prompts that can be shown for a session: of others, what is asked is more than a session.
+#: Prompts that can be shown for a session: of others, the parameters are more than a session.
 PromptName = Literal[
     "extraction",
     "experiences",

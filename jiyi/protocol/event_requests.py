@@ -53,7 +53,7 @@ class _Envelope(BaseModel, frozen=True, extra="ignore"):
             " given."
         ),
     )
-    agent_id: Name = Field(description="Whose memory. An agent exists from its first event on.")
+    agent_id: Name = Field(description="The agent. It exists from its first event on.")
     session_id: Name | None = Field(None, description="The conversation or run that it belongs to.")
     correlation_id: Name | None = Field(None, description="Any name of yours, to find what belongs together.")
     split: bool = Field(

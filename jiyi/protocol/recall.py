@@ -108,7 +108,7 @@ class UpdateMemory(ById, ForUser, use_attribute_docstrings=True):
 class AddMemory(Request):
     """A memory that somebody adds by hand."""
 
-    agent_id: Name = Field(description="Whose memory.")
+    agent_id: Name = Field(description="The agent.")
     description: Description = Field(description="What happened, or is so: one statement.")
     poignancy: Poignancy | None = Field(None, description="How much it matters, 1 … 10.")
     event_id: UUID = Field(default_factory=uuid7, description="Its id: the same sent twice counts once.")

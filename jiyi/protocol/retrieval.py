@@ -156,7 +156,7 @@ class Question(ForUser, frozen=True, extra="forbid", use_attribute_docstrings=Tr
     What is left out comes from the agent's settings, then from the deployment's.
     """
 
-    agent_id: Name = Field(description="Whose memory is asked.")
+    agent_id: Name = Field(description="The agent that is queried.")
     queries: FocalTexts = Field([])
     """What the memories are to be about: each query is answered separately."""
     messages: Messages = Field([])

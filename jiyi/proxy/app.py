@@ -126,7 +126,7 @@ class ProxyConfig:
     Attributes:
         service: the memory service's address.
         key: with which requests without a key of Jiyi's are remembered; empty: these are refused.
-        agent: whose memory it is, unless ``X-Jiyi-Agent`` says so.
+        agent: the agent, unless ``X-Jiyi-Agent`` says so.
         max_tokens: most tokens that memories may take in a request.
         upstreams: id of a key of Jiyi's → name of a dialect → the upstream for callers with that key.
         recall_seconds: longest that recall may take.

@@ -303,7 +303,7 @@ class FileMemoryConfig(Config):
 class LongTermConfig(Config):
     """Jiyi's long-term memory of an agent: the service's retrieval, and its events."""
 
-    agent_id: Name | None = Field(None, description="Whose memory; the node's role unless given.")
+    agent_id: Name | None = Field(None, description="The agent; the node's role unless given.")
 
 
 class Mem0MemoryConfig(Config):

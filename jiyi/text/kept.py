@@ -1,6 +1,6 @@
 """What somebody asks not to have kept: "don't save this", 别存.
 
-Known by a closed list of wordings (``kept.txt``), in clients too. What is asked in other words is found later
+Known by a closed list of wordings (``kept.txt``), in clients too. A request in other words is found later
 (``engine.conversations.standing``).
 """
 
@@ -32,11 +32,11 @@ _ASKS_HOW = re.compile(
 
 
 def to_keep(text: str, *, assistant: bool = False) -> str:
-    """The message without what is asked not to be kept: all but sentences that say what may be.
+    """The message without what the user asks not to keep: all but sentences that say what may be.
 
     An ``assistant`` that says it will not keep something has just repeated it.
     """
-    # Within a document such words are for its own readers; what is asked of us stands before or behind it.
+    # Within a document such words are for its own readers; the request to us stands before or behind it.
     edges = text if len(text) <= MOST_CHARS else f"{text[:EDGE_CHARS]}\n{text[-EDGE_CHARS:]}"
     pattern = _AGREES if assistant else _PRIVATE
     asks = pattern.search(edges)

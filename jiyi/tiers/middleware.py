@@ -73,7 +73,7 @@ class MemoryMiddleware:
         Args:
             node_id: which node.
             output: a text, or a mapping with a text ``content`` and perhaps ``metadata``; others are skipped.
-            group_id: the group whose memory it is.
+            group_id: the group.
             session_id: the run of the workflow.
             agent_id: who spoke; the metadata's ``agent_id``, else the node, unless given.
             fields: other fields of :class:`jiyi.protocol.events.Execution` (``node_type``, ``confidence``,

@@ -82,9 +82,9 @@ def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
 def create_schedule(context: Context, request: CreateSchedule) -> AskedSchedules:
     """Create a schedule.
 
-    By the message that asks for it: of an ambiguous one the likeliest reading is created, and the others are
-    returned. What is unclear, or asks for nothing, is answered with the reason, and nothing is stored. What
-    is asked for once more is the same.
+    By the message that asks for it. Of an ambiguous one the likeliest reading is created, and the others are
+    returned. What is unclear, or no request, is answered with the reason, and nothing is stored. A repeated
+    request gives the same schedule.
     """
     now = datetime.now(UTC)
     tz = request.tz or agents.time_zone(context.connection, context.group_id, request.agent_id)

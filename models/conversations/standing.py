@@ -73,7 +73,7 @@ def keep(connection: Connection, name: AgentName, standing: Standing, now: datet
             _mark_statements(connection, name, rows[node_id], of_time, now)
     changed = [node_id for node_id, marks in standing.marks.items() if marks]
     if changed:
-        connection.execute(_PROMPTS_ANEW, bind_name(name) | {"ids": changed})
+        connection.execute(_RESET_PROMPTS, bind_name(name) | {"ids": changed})
     forget(connection, name, standing.forgotten)
 
 
@@ -108,7 +108,7 @@ def mark_earlier(connection: Connection, name: AgentName, old: Collection[UUID],
         spans = dict.fromkeys(span for text_ in texts for span in spans_in(text_, row.description))
         _mark(connection, name, row, [Mark(*span, "earlier", day, str(by)) for span in spans], prefixed=True)
     changed = [*rows, *(statement.node_id for statement in statements)]
-    connection.execute(_PROMPTS_ANEW, bind_name(name) | {"ids": changed})
+    connection.execute(_RESET_PROMPTS, bind_name(name) | {"ids": changed})
 
 
 def reinstate(connection: Connection, name: AgentName, node_id: UUID) -> None:
@@ -465,7 +465,7 @@ _SUPERSEDED_BY = text("""
       AND o.type <> 'chat' AND b.type <> 'chat' AND (o.superseded_by = ANY(:by) OR o.node_id = ANY(:by))
 """)
 # What a session begins with is composed again where something in it has ended.
-_PROMPTS_ANEW = text("""
+_RESET_PROMPTS = text("""
     UPDATE session_prompts SET made_at = NULL
     WHERE group_id = :group AND agent_id = :agent AND node_ids && CAST(:ids AS uuid[])
 """)

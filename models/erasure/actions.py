@@ -48,7 +48,7 @@ def ask(context: Context, request: Erasure) -> ErasureState:
 def get_erasure(context: Context, request: ById) -> ErasureState:
     """Get one erasure.
 
-    Its state (owed, running, incomplete, done), and the report when it is done.
+    Its state (`owed`, `running`, `incomplete`, `done`), and the report when it is done.
     """
     erasure = progress.one(context.connection, context.group_id, request.id)
     if erasure is None:

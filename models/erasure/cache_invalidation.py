@@ -18,7 +18,7 @@ from models.db.valkey import valkey
 from models.erasure.matching import UUIDS
 from models.erasure.parts import parts
 from models.memory import access
-from models.operations import signs_of_life
+from models.operations import worker_liveness
 
 #: Seconds after which an order that nobody withdrew is gone: the worker that gave it has died, and another
 #: one gives it again.
@@ -54,7 +54,7 @@ def answers(order_id: str) -> dict[str, dict[str, int]]:
 
 def missing_workers(answered: Iterable[str]) -> list[str]:
     """Workers that live and have not answered yet. One that was silent for longer has died, or drops all."""
-    alive = {worker.worker_id for worker in signs_of_life.workers() if worker.counts}
+    alive = {worker.worker_id for worker in worker_liveness.workers() if worker.counts}
     return sorted(alive - set(answered))
 
 

@@ -323,15 +323,15 @@ _IS_STALE = and_(
     ~exists().where(_V.node_id == _N.node_id, _V.group_id == _N.group_id, _V.model == _MODEL),
 )
 _LEFT = select(func.count()).select_from(_N).where(_IS_STALE)
-_ALIKE = aliased(_N)
+_SAME_TEXT = aliased(_N)
 _STORED = select(_N.node_id, _N.embedding).where(_N.embedding_model == _MODEL, _N.embedding.is_not(None))
 _REUSE = (
     select(_V.node_id)
-    .join(_ALIKE, and_(_ALIKE.node_id == _V.node_id, _ALIKE.group_id == _V.group_id))
+    .join(_SAME_TEXT, and_(_SAME_TEXT.node_id == _V.node_id, _SAME_TEXT.group_id == _V.group_id))
     .where(
-        _ALIKE.group_id == _N.group_id,
-        _ALIKE.key_hash == _N.key_hash,
-        _ALIKE.embedding.is_not(None),
+        _SAME_TEXT.group_id == _N.group_id,
+        _SAME_TEXT.key_hash == _N.key_hash,
+        _SAME_TEXT.embedding.is_not(None),
         _V.model == _MODEL,
     )
     .limit(1)

@@ -26,7 +26,7 @@ from models.db.bounded_reads import SourceReading, Unanswered, from_database, so
 from models.db.errors import OF_DATABASE, state_of_database
 from models.db.valkey import valkey
 from models.operations.budgets import Budget
-from models.operations.signs_of_life import Canary, Worker
+from models.operations.worker_liveness import Canary, Worker
 from models.queue.broker_queues import Depths, broker_client, redis_address, task_queues
 
 State = Literal["ok", "unknown", "attention", "unreachable"]
@@ -149,10 +149,12 @@ def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) 
     ever seen to read is unknown: its worker may be starting.
     """
     readers = [worker for worker in workers or [] if queue in worker.queues]
-    mine = [worker.seen_seconds_ago for worker in readers if worker.told.mode == "running"]
+    mine = [worker.seen_seconds_ago for worker in readers if worker.report.mode == "running"]
     sung = [] if canary is None or canary.age is None else [canary.age]
     silent = min([*(worker.seen_seconds_ago for worker in readers), *sung], default=None)
-    halts = [worker.told for worker in readers if worker.ended or worker.seen_seconds_ago <= STOPPED_SECONDS]
+    halts = [
+        worker.report for worker in readers if worker.ended or worker.seen_seconds_ago <= STOPPED_SECONDS
+    ]
     halts = sorted(
         (report for report in halts if report.mode != "running"), key=lambda report: report.wished_at
     )

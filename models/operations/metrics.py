@@ -21,7 +21,7 @@ from engine.providers import breakers
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
 from models.memory.access import access_counters
-from models.operations import histograms, meters, numbers, signs_of_life
+from models.operations import histograms, meters, numbers, worker_liveness
 from models.queue import broker_queues, pending_work, ticks
 from models.queue.wakeups import QUEUES
 from models.retrieval import index_cache
@@ -38,7 +38,7 @@ def of_broker() -> list[Metric]:
         return []  # its own exporter has these metrics
     names = [INTAKE_QUEUE, *broker_queues.task_queues()]
     depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
-    living = signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
+    living = worker_liveness.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
     ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
     in_flight = {"intake": depths.intake.count, "tasks": depths.tasks.count}
     age, lag = "Age of the message that is next; absent if it does not say.", ages[INTAKE_QUEUE]
@@ -69,7 +69,7 @@ def of_database(connection: Connection) -> list[Metric]:
 
 def of_signs() -> list[Metric]:
     """Canaries, indexes and circuit breakers, as Valkey knows them."""
-    canaries = signs_of_life.read_canaries(broker_queues.task_queues())
+    canaries = worker_liveness.read_canaries(broker_queues.task_queues())
     ages = {canary.queue: canary.age for canary in canaries}
     waits = {canary.queue: canary.waited for canary in canaries}
     reports, states = index_cache.reports(), breakers.states()
@@ -84,7 +84,7 @@ def of_signs() -> list[Metric]:
     return [
         gauge("jiyi_canary_age_seconds", since, ages, "queue"),
         gauge("jiyi_canary_wait_seconds", waited, waits, "queue"),
-        gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", signs_of_life.beat_age()),
+        gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", worker_liveness.beat_age()),
         gauge("jiyi_index_bytes", "Memory of a worker's agent indexes.", sizes, "worker"),
         gauge("jiyi_index_agents", "Agents indexed by a worker.", agents, "worker"),
         gauge(

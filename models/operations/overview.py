@@ -20,13 +20,13 @@ from models.db import valkey_keys
 from models.db.bounded_reads import SourceReading, Unanswered, attempt, from_database, source
 from models.db.valkey import valkey
 from models.memory.agents import agent_rows
-from models.operations import budgets, meters, numbers, signs_of_life
+from models.operations import budgets, meters, numbers, worker_liveness
 from models.operations import health_checks as checks
 from models.operations.budgets import Budget
 from models.operations.embedding_models import ActiveModel, active_model
 from models.operations.health_checks import Check, ServerState, State
 from models.operations.numbers import Totals
-from models.operations.signs_of_life import Canary, Worker
+from models.operations.worker_liveness import Canary, Worker
 from models.queue import broker_queues, pending_work
 from models.queue.broker_queues import Depths, InFlight
 
@@ -296,12 +296,12 @@ def _broker(settings: Settings) -> Broker:
         return Broker(
             broker_queues.depths(address, names),
             broker_queues.oldest(address, names),
-            signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds),
+            worker_liveness.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds),
         )
     except ValueError as error:  # redis-py's word for an address that it cannot read
         raise Unanswered("broker", f"JIYI_BROKER_URL cannot be used: {error}") from None
 
 
 def _signs() -> Signs:
-    canaries = {canary.queue: canary for canary in signs_of_life.read_canaries(broker_queues.task_queues())}
-    return Signs(canaries, signs_of_life.beat_age(), signs_of_life.workers())
+    canaries = {canary.queue: canary for canary in worker_liveness.read_canaries(broker_queues.task_queues())}
+    return Signs(canaries, worker_liveness.beat_age(), worker_liveness.workers())

@@ -26,9 +26,9 @@ from models.accounts import audit
 from models.db import valkey_keys
 from models.db.actions import Context, action
 from models.db.valkey import valkey
-from models.operations import histograms, meters, signs_of_life
+from models.operations import histograms, meters, worker_liveness
 from models.operations.health_checks import STOPPED_SECONDS
-from models.operations.signs_of_life import Worker
+from models.operations.worker_liveness import Worker
 from models.queue import pending_work
 
 #: Seconds that a desired state is kept, and counts; and the least seconds by which one is later than the
@@ -101,12 +101,12 @@ def list_workers(context: Context, request: Request) -> WorkersReport:
     """
     retries = [row for row in pending_work.by_kind(context.connection) if row.next_retry is not None]
     return WorkersReport(
-        workers=[_state(worker) for worker in signs_of_life.workers()], tasks=_figures(), retries=retries
+        workers=[_state(worker) for worker in worker_liveness.workers()], tasks=_figures(), retries=retries
     )
 
 
 def _state(worker: Worker) -> WorkerState:
-    report, desired = worker.told, find_desired_state(worker.name)
+    report, desired = worker.report, find_desired_state(worker.name)
     return WorkerState(
         worker_id=worker.worker_id,
         worker=worker.name,
@@ -153,7 +153,7 @@ def set_worker_mode(context: Context, request: SetWorkerMode) -> Count:
     ends within ten seconds, and what it had in hand is begun again by another. A worker that starts under the
     same name waits until its mode is running again.
     """
-    if request.worker not in {worker.name for worker in signs_of_life.workers()}:
+    if request.worker not in {worker.name for worker in worker_liveness.workers()}:
         raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
     # before the commit: what cannot be written leaves no audit row
     at = write_desired_state(request.worker, request.mode, context.actor.name)

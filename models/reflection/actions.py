@@ -52,7 +52,8 @@ def request_reflection(context: Context, request: OfAgent) -> Made:
 def get(context: Context, request: ById) -> ReflectionState:
     """Get one reflection.
 
-    Its state (owed, running, waiting, done, nothing, given up), and its thoughts, each with its evidence.
+    Its state (`owed`, `running`, `waiting`, `done`, `nothing`, `given up`), and its thoughts, each with its
+    evidence.
     """
     reflection = find_reflection(context.connection, context.group_id, request.id)
     if reflection is None:

@@ -66,7 +66,7 @@ def tidy(connection: Connection, group_id: str) -> Counter[str]:
     """Delete chunks of deleted files and attachments of deleted items; readers read the stores again."""
     connection.execute(_DROP_CHUNKS, {"group": group_id})
     gone = connection.execute(_DROP_ATTACHMENTS, {"group": group_id}).rowcount
-    connection.execute(_READ_ANEW, {"group": group_id})
+    connection.execute(_READ_AGAIN, {"group": group_id})
     return Counter({"attachments": gone})
 
 
@@ -84,7 +84,7 @@ _DROP_ATTACHMENTS = text("""
         AND i.attachments @> ARRAY[a.sha256]
     )
 """)
-_READ_ANEW = text(
+_READ_AGAIN = text(
     "UPDATE stores SET revision = revision + 1, generation = generation + 1 WHERE group_id = :group"
 )
 # Who speaks into a store is an agent here, with or without memories.

@@ -312,7 +312,7 @@ def _run_claims(
     for claim, batch in claimed:
         if claim.attempts > MAX_ATTEMPTS:
             with for_groups(claim.group_id):
-                _bury(kind.name, claim.subject_ids, None)
+                _dead_letter(kind.name, claim.subject_ids, None)
         else:
             work.append((claim, batch))
     failure = _prepare(kind, [batch for _, batch in work])
@@ -379,10 +379,10 @@ def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
     tracing.failed(type(error).__name__)
     stream.failed(batch.kind, groups, error, attempts)
     if attempts >= MAX_ATTEMPTS:
-        _bury(batch.kind, batch.subject_ids, "".join(traceback.format_exception(error)))
+        _dead_letter(batch.kind, batch.subject_ids, "".join(traceback.format_exception(error)))
 
 
-def _bury(kind: str, subject_ids: list[UUID], trace: str | None) -> None:
+def _dead_letter(kind: str, subject_ids: list[UUID], trace: str | None) -> None:
     with unit_of_work() as connection:
         dead = pending_work.dead_letter_exhausted(connection, kind, MAX_ATTEMPTS, trace, subject_ids)
     stream.opened(kind, dead)

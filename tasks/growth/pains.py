@@ -184,7 +184,7 @@ def _confirm(
 
 
 def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution | None:
-    """What is asked about a pain point."""
+    """The question about a pain point."""
     pain = pains.find_pain(connection, group_id, pain_id)
     if pain is None:
         return None

@@ -24,7 +24,7 @@ from models.accounts import audit
 from models.db.actions import Actor
 from models.db.connection import CLOCK_AHEAD, unit_of_work
 from models.memory import access, nodes
-from models.operations import backups, budgets, numbers, signs_of_life
+from models.operations import backups, budgets, numbers, worker_liveness
 from models.operations.actions import show_llms
 from models.operations.backups import BackupError
 from models.queue import pending_work, stream, ticks
@@ -201,7 +201,7 @@ def _active() -> ActiveLLM:
     )
 
 
-@shared_task(name=signs_of_life.TASK, bind=True, ignore_result=True, acks_late=False, time_limit=TIME_LIMIT)
+@shared_task(name=worker_liveness.TASK, bind=True, ignore_result=True, acks_late=False, time_limit=TIME_LIMIT)
 def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
     """Note that somebody reads ``queue``. Safe to repeat because it notes the latest time.
 
@@ -214,17 +214,17 @@ def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
         return
     now = time.time()
     sent = now if sent_at is None else float(sent_at)
-    signs_of_life.record_canary(
-        queue, sent if now - signs_of_life.CANARY_FORGOTTEN_AFTER <= sent <= now else now
+    worker_liveness.record_canary(
+        queue, sent if now - worker_liveness.CANARY_FORGOTTEN_AFTER <= sent <= now else now
     )
 
 
 def canary_schedule() -> dict[str, BeatEntry]:
     """What beat sends, if it is due (``workers.beat``)."""
     return {
-        f"{signs_of_life.TASK} {queue}": {
-            "task": signs_of_life.TASK,
-            "schedule": signs_of_life.CANARY_EVERY,
+        f"{worker_liveness.TASK} {queue}": {
+            "task": worker_liveness.TASK,
+            "schedule": worker_liveness.CANARY_EVERY,
             "args": (queue,),
             "options": {"queue": queue, "retry": False},
         }

@@ -236,7 +236,7 @@ def test_what_was_edited_away_since_the_last_import_is_named_and_erased_if_that_
     assert bring(first, "a1").taken == 2
     kept = bring(edited, "u2")
     assert (kept.taken, kept.reasons) == (1, {"earlier branch": 2, "other branch": 1})
-    assert "still there: --drop-earlier erases it" in kept.told[0].detail
+    assert "still there: --drop-earlier erases it" in kept.examples[0].detail
     assert len(texts()) == 3
     assert bring(edited, "u2", drop_earlier=True).reasons == {"earlier branch": 2, "other branch": 1}
     assert poll(lambda: len(texts()), lambda count: count == 1, 120)

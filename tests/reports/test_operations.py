@@ -40,7 +40,7 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.memory.work import EMBED
 from models.operations.health_checks import Check
-from models.operations.signs_of_life import Worker, WorkerReport
+from models.operations.worker_liveness import Worker, WorkerReport
 from tasks.framework import work
 from tasks.framework.work import run_until_idle
 from tasks.memory import embed

@@ -16,7 +16,7 @@ from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.erasure import traces
 from models.erasure.matching import UUIDS
-from models.operations import signs_of_life
+from models.operations import worker_liveness
 from tests.integration.erasure.test_erasure import alone, carry_on, report_of
 from tests.integration.memory.test_inbox import rows
 from tests.integration.programs import Program
@@ -135,7 +135,7 @@ def test_an_erasure_waits_for_no_worker_that_was_killed(api: Program, group: str
     silent = {
         "name": "retrieval@elsewhere",
         "queues": [],
-        "at": time.time() - signs_of_life.COUNTS_SECONDS - 1,
+        "at": time.time() - worker_liveness.COUNTS_SECONDS - 1,
     }
     valkey().hset(valkey_keys.WORKERS, killed, json.dumps(silent))
     gone = published(api, group, "to be erased")
@@ -148,14 +148,14 @@ def test_a_worker_that_was_out_of_reach_drops_what_it_has_before_it_says_that_it
     """It may have missed an order: erasures went on without it."""
     done: list[str] = []
     beating = worker_setup.WorkerHeartbeat("test@out-of-reach", [])
-    beating._heard -= signs_of_life.COUNTS_SECONDS
+    beating._heard -= worker_liveness.COUNTS_SECONDS
 
     def record(_: str, name: str, *__: object) -> None:
         if name == "test@out-of-reach":  # other heartbeats of this process go on
             done.append("said so")
 
     monkeypatch.setattr(worker_setup, "forget_everything", lambda: done.append("forgot"))
-    monkeypatch.setattr(signs_of_life, "record_heartbeat", record)
+    monkeypatch.setattr(worker_liveness, "record_heartbeat", record)
     beating.beat()
     assert done == ["forgot", "said so"]
 

@@ -18,7 +18,7 @@ from jiyi.polling import poll
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.db.valkey_keys import canary as canary_key
-from models.operations import signs_of_life
+from models.operations import worker_liveness
 from models.queue.broker_queues import task_queues
 from models.queue.wakeups import service_headers
 from tasks.framework import jobs
@@ -94,12 +94,12 @@ def test_a_canary_counts_for_the_queue_that_it_came_through_and_no_other() -> No
     some, other = task_queues()[:2]
     for queue in (some, other, "no such queue"):
         valkey().delete(canary_key(queue))
-    deliver(signs_of_life.TASK, other, time.time(), queue=some)
-    deliver(signs_of_life.TASK, "no such queue", time.time(), queue="no such queue")
+    deliver(worker_liveness.TASK, other, time.time(), queue=some)
+    deliver(worker_liveness.TASK, "no such queue", time.time(), queue="no such queue")
     assert not valkey().exists(canary_key(other), canary_key("no such queue"))
     for sent_at in (0.0, time.time() + 1e9, float("nan"), float("-inf")):
-        deliver(signs_of_life.TASK, some, sent_at, queue=some)
-        (found,) = signs_of_life.read_canaries([some])
+        deliver(worker_liveness.TASK, some, sent_at, queue=some)
+        (found,) = worker_liveness.read_canaries([some])
         assert (found.waited or 0) < 60
 
 

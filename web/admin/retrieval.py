@@ -1,7 +1,7 @@
 """The retrieval playground: ask an agent's memory, see why each memory ranks where it does, and compare two
 settings; and past retrievals.
 
-The playground never touches what it finds: looking changes nothing. What is asked stands in the address, less
+The playground never touches what it finds: looking changes nothing. The query stands in the address, less
 what is as the agent has it, so that it can be sent to somebody.
 """
 

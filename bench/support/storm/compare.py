@@ -20,7 +20,7 @@ from jiyi import Client
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.memory import archive
-from models.operations import signs_of_life
+from models.operations import worker_liveness
 from models.queue.broker_queues import task_queues
 from workers import ephemeral
 
@@ -95,7 +95,7 @@ def deaf() -> list[str]:
     while True:
         silent = [
             canary.queue
-            for canary in signs_of_life.read_canaries(task_queues())
+            for canary in worker_liveness.read_canaries(task_queues())
             if (canary.ran_at or 0) < begun
         ]
         if not silent or time.monotonic() > deadline:

@@ -52,7 +52,7 @@ _NAMES = {operation_id: name for name, operation_id in OFFERED.items()}
 _OPERATION = re.compile(rf"\b(?:{'|'.join(_NAMES)})\b")
 #: What fields are that speak for themselves in a document, and not to an LLM.
 _WORDS = {
-    "agent_id": "Whose memory.",
+    "agent_id": "The agent.",
     "subject": "Who or what the memory is about.",
     "predicate": "What the subject does or is.",
     "object": "What it does it to.",

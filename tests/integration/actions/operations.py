@@ -6,7 +6,7 @@ from typing import get_args
 
 from jiyi.protocol.base import Request
 from jiyi.protocol.operations import RunJob, SetWorkerMode, WorkerMode
-from models.operations import actions, signs_of_life, worker_actions
+from models.operations import actions, worker_actions, worker_liveness
 from tests.integration.actions.cases import Case
 
 #: A job that does no harm, however often it is run.
@@ -16,7 +16,7 @@ JOB = "snapshot"
 def _worker(group: str) -> str:
     """One that reads nothing, and follows nobody."""
     name = f"{group}@elsewhere"
-    signs_of_life.record_heartbeat(f"elsewhere:{group}", name, [])
+    worker_liveness.record_heartbeat(f"elsewhere:{group}", name, [])
     return name
 
 

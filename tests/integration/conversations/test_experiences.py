@@ -24,7 +24,7 @@ from models.conversations import actions
 from models.conversations import experience_actions as experiences
 from models.db.actions import Actor
 from models.memory import archive
-from models.operations import signs_of_life
+from models.operations import worker_liveness
 from tasks.conversations import injection
 from tasks.conversations.commands import find_experiences_like
 from tests.integration.conftest import SignIn
@@ -64,7 +64,7 @@ def in_force(group: str) -> list[UUID]:
 @pytest.fixture
 def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """An erasure does not wait for workers that other tests have killed."""
-    monkeypatch.setattr(signs_of_life, "COUNTS_SECONDS", 0.0)
+    monkeypatch.setattr(worker_liveness, "COUNTS_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("_no_workers")

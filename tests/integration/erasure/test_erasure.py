@@ -34,7 +34,7 @@ from models.erasure.actions import request_erasure
 from models.erasure.cache_invalidation import contents
 from models.erasure.progress import ERASE, STEPS
 from models.memory import access, agents, events
-from models.operations import backups, signs_of_life
+from models.operations import backups, worker_liveness
 from models.retrieval import enlargement, index_cache
 from tasks import erasure as erasure_tasks
 from tasks.erasure import IN_DATABASE, OUTSIDE, report_digest
@@ -62,7 +62,7 @@ OWN_DATABASE = 8
 def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Without workers: a Valkey of the test's own; this process is the only one that holds indexes."""
     address = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
-    monkeypatch.setattr(signs_of_life, "HEARTBEAT_EVERY", 0.05)
+    monkeypatch.setattr(worker_liveness, "HEARTBEAT_EVERY", 0.05)
     monkeypatch.setattr(erasure_tasks, "ANSWER_SECONDS", PATIENCE_SECONDS)
     with environment(redis_url=address, backup_dir=str(tmp_path / "backups")):
         valkey().flushdb()
@@ -411,7 +411,7 @@ def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(gro
     erasure_id = ask(group, person="Maria Lopez")
     monkeypatch.setattr(erasure_tasks, "ASK_AGAIN", 0.0)
     monkeypatch.setattr(erasure_tasks, "ANSWER_SECONDS", 0.1)
-    signs_of_life.record_heartbeat("far-away:1", "retrieval@far-away", [])
+    worker_liveness.record_heartbeat("far-away:1", "retrieval@far-away", [])
     carry_on()
     waiting = state_of(group, erasure_id)
     assert (waiting.state, waiting.step) == ("running", "workers")
@@ -419,7 +419,7 @@ def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(gro
     assert len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1
     (owed,) = rows("SELECT attempts FROM pending_work WHERE kind = 'erase' AND group_id = :g", g=group)
     assert owed["attempts"] <= 1  # nobody gives up on it
-    monkeypatch.setattr(signs_of_life, "COUNTS_SECONDS", -1.0)
+    monkeypatch.setattr(worker_liveness, "COUNTS_SECONDS", -1.0)
     carry_on()
     report_of(group, erasure_id)
 

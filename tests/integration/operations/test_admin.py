@@ -389,8 +389,8 @@ def test_a_dead_database_and_valkey_leave_the_frame_standing(operator, group, mo
         assert "database did not answer" in answer.text
     dead_valkey = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: dead_valkey)
-    monkeypatch.setattr("models.operations.signs_of_life.broker_client", lambda _: dead_valkey)
-    monkeypatch.setattr("models.operations.signs_of_life.valkey", lambda: dead_valkey)
+    monkeypatch.setattr("models.operations.worker_liveness.broker_client", lambda _: dead_valkey)
+    monkeypatch.setattr("models.operations.worker_liveness.valkey", lambda: dead_valkey)
     monkeypatch.setattr("models.operations.meters.valkey", lambda: dead_valkey)
     page = html(operator, "/queues")
     assert "unknown" in page

@@ -29,9 +29,9 @@ from models.db.bounded_reads import SourceReading
 from models.db.valkey import valkey
 from models.memory import access
 from models.operations import health_checks as health
-from models.operations import meters, signs_of_life
+from models.operations import meters, worker_liveness
 from models.operations.meters import Meters
-from models.operations.signs_of_life import Canary, Worker
+from models.operations.worker_liveness import Canary, Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from tests.integration.conftest import SignIn
@@ -135,61 +135,61 @@ def test_workers_count_what_they_do(client: Client) -> None:
     waits = [seconds for seconds in found["tasks"]["retrieval.retrieve"]["wait_max"] if seconds is not None]
     assert waits, "the client said when it sent the request"
     assert max(waits) < PATIENCE_SECONDS
-    assert signs_of_life.TASK not in found["tasks"]
+    assert worker_liveness.TASK not in found["tasks"]
 
 
 def test_every_queue_s_canary_is_run_and_beat_lives(service: str) -> None:
     until(
-        lambda: all(canary.ran_at for canary in signs_of_life.read_canaries(task_queues())),
+        lambda: all(canary.ran_at for canary in worker_liveness.read_canaries(task_queues())),
         what="a queue is silent",
     )
-    for canary in signs_of_life.read_canaries(task_queues()):
+    for canary in worker_liveness.read_canaries(task_queues()):
         assert canary.age is not None and canary.age < PATIENCE_SECONDS
         assert canary.waited is not None
-    age = signs_of_life.beat_age()
+    age = worker_liveness.beat_age()
     assert age is not None and age < PATIENCE_SECONDS
     address, settings = redis_address(get_settings().broker_url), get_settings()
     assert address
-    assert signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
-    assert signs_of_life.intake_ages(address, "no such queue", 30) == []
+    assert worker_liveness.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds)
+    assert worker_liveness.intake_ages(address, "no such queue", 30) == []
 
 
 def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
     # the steps below are all the time that passes
-    monkeypatch.setattr(signs_of_life, "time", SimpleNamespace(time=lambda: now))
-    (unknown,) = signs_of_life.read_canaries([name])
+    monkeypatch.setattr(worker_liveness, "time", SimpleNamespace(time=lambda: now))
+    (unknown,) = worker_liveness.read_canaries([name])
     assert (unknown.sent_at, unknown.ran_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
-    assert signs_of_life.due(name)
-    assert not signs_of_life.due(name)  # a second beat, or the next look
+    assert worker_liveness.due(name)
+    assert not worker_liveness.due(name)  # a second beat, or the next look
 
     def later(seconds: float) -> bool:
         sent = float(valkey().hget(valkey_keys.canary(name), "sent") or 0)
         valkey().hset(valkey_keys.canary(name), "sent", sent - seconds)
-        return signs_of_life.due(name)
+        return worker_liveness.due(name)
 
     pauses = [next(pause for pause in range(1, 1_000, 3) if later(3)) for _ in range(9)]
     for shorter, longer in pairwise(pauses):
         assert longer >= shorter
-    assert pauses[0] <= signs_of_life.CANARY_EVERY
-    assert signs_of_life.LAST_PAUSE * 0.8 <= pauses[-1] <= signs_of_life.LAST_PAUSE
-    (silent,) = signs_of_life.read_canaries([name])
+    assert pauses[0] <= worker_liveness.CANARY_EVERY
+    assert worker_liveness.LAST_PAUSE * 0.8 <= pauses[-1] <= worker_liveness.LAST_PAUSE
+    (silent,) = worker_liveness.read_canaries([name])
     assert (silent.outstanding, silent.age) == (10, None)
     assert silent.sent_at is not None
-    signs_of_life.record_canary(name, silent.sent_at)
-    (alive,) = signs_of_life.read_canaries([name])
+    worker_liveness.record_canary(name, silent.sent_at)
+    (alive,) = worker_liveness.read_canaries([name])
     assert (alive.outstanding, alive.waited is not None) == (0, True)
-    assert later(signs_of_life.CANARY_EVERY)
+    assert later(worker_liveness.CANARY_EVERY)
 
 
 def test_beat_goes_on_without_valkey_or_broker(database, monkeypatch, caplog):
     from workers.app import app
 
     scheduler = beat.CanaryScheduler(app, lazy=True)
-    entry = SimpleNamespace(task=signs_of_life.TASK, args=("upkeep",), name="a canary")
+    entry = SimpleNamespace(task=worker_liveness.TASK, args=("upkeep",), name="a canary")
     with ephemeral.environment(redis_url=DEAD):
         scheduler.apply_entry(entry)
-    monkeypatch.setattr(signs_of_life, "due", lambda _queue: True)
+    monkeypatch.setattr(worker_liveness, "due", lambda _queue: True)
     monkeypatch.setattr(scheduler, "apply_async", Mock(side_effect=OSError("the broker is away")))
     scheduler.apply_entry(entry)
     assert [record.message.partition(":")[0] for record in caplog.records if record.name == "jiyi.beat"] == [
@@ -382,7 +382,7 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
     until(lambda: state() == "ok", what="a queue is not read")
     pids = [
         int(one.worker_id.rpartition(":")[2])
-        for one in signs_of_life.workers()
+        for one in worker_liveness.workers()
         if queue in one.queues and one.counts
     ]
     try:

@@ -27,7 +27,7 @@ from models.db.bounded_reads import Unanswered, from_database
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from models.operations import health_checks as health
-from models.operations.signs_of_life import Worker
+from models.operations.worker_liveness import Worker
 from models.queue import dead_letters
 from models.queue.broker_queues import redis_address, task_queues
 from models.queue.pending_work import complete

@@ -11,7 +11,7 @@ from jiyi import Client
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.erasure import cache_invalidation
-from models.operations import signs_of_life
+from models.operations import worker_liveness
 from models.queue.broker_queues import task_queues
 from tests.integration.waiting import until
 from workers.embedded.stack import Stack
@@ -20,7 +20,7 @@ from workers.worker_setup import WorkerHeartbeat
 
 def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
     """Seven of them ended the service: remote control was on, and a clean exit counted as a crash."""
-    counting = lambda: [worker for worker in signs_of_life.workers() if worker.counts]
+    counting = lambda: [worker for worker in worker_liveness.workers() if worker.counts]
     # some are just starting
     until(lambda: {queue for worker in counting() for queue in worker.queues} == set(task_queues()))
     before = {worker.worker_id for worker in counting()}
@@ -33,7 +33,7 @@ def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
         lambda: (
             {
                 worker.worker_id
-                for worker in signs_of_life.workers()
+                for worker in worker_liveness.workers()
                 if worker.seen_seconds_ago < time.time() - later
             }
             >= before
@@ -42,11 +42,11 @@ def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
 
 
 def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(database, monkeypatch):
-    monkeypatch.setattr(signs_of_life, "HEARTBEAT_EVERY", 0.05)
+    monkeypatch.setattr(worker_liveness, "HEARTBEAT_EVERY", 0.05)
     name = f"test-{uuid4().hex[:8]}"
 
-    def listed() -> list[signs_of_life.Worker]:
-        return [worker for worker in signs_of_life.workers() if worker.name == name]
+    def listed() -> list[worker_liveness.Worker]:
+        return [worker for worker in worker_liveness.workers() if worker.name == name]
 
     heartbeat = WorkerHeartbeat(name, ["upkeep"])
     heartbeat.start()
@@ -54,10 +54,10 @@ def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(d
     assert listed()[0].queues == ("upkeep",)
     heartbeat.stop()
     assert not listed()
-    signs_of_life.record_heartbeat("elsewhere:1", name, [])
+    worker_liveness.record_heartbeat("elsewhere:1", name, [])
     valkey().hset(valkey_keys.WORKERS, "elsewhere:2", "of another version")
-    monkeypatch.setattr(signs_of_life, "FORGOTTEN_AFTER", -1.0)
-    assert not signs_of_life.workers()
+    monkeypatch.setattr(worker_liveness, "FORGOTTEN_AFTER", -1.0)
+    assert not worker_liveness.workers()
     assert not valkey().hexists(valkey_keys.WORKERS, "elsewhere:1")
 
 

@@ -13,7 +13,7 @@ from jiyi.protocol.operations import WorkerMode
 from models.db.bounded_reads import SourceReading
 from models.operations import health_checks as checks
 from models.operations.health_checks import STOPPED_SECONDS
-from models.operations.signs_of_life import Canary, Worker, WorkerReport
+from models.operations.worker_liveness import Canary, Worker, WorkerReport
 from models.queue import broker_queues
 from models.queue.broker_queues import in_flight, task_queues
 

@@ -13,7 +13,7 @@ from engine.providers import breakers, embedder_specs, health, llms
 from jiyi.protocol.providers import BreakerState
 from jiyi.settings import Settings
 from models.operations import health_checks
-from models.operations.signs_of_life import Canary
+from models.operations.worker_liveness import Canary
 
 Configure = Callable[..., Settings]
 

@@ -1,4 +1,4 @@
-"""Signs of life: beat sends each of Celery's queues canaries, tiny tasks; workers write heartbeats.
+"""Liveness of workers: beat sends each of Celery's queues canaries, tiny tasks; workers write heartbeats.
 
 A heartbeat says that a process runs, a canary that its queue is read. What is not known is None.
 """
@@ -50,7 +50,7 @@ class Canary:
 
     @property
     def age(self) -> float | None:
-        """Seconds since the last sign of life."""
+        """Seconds since the last canary ran."""
         return None if self.ran_at is None else max(0.0, time.time() - self.ran_at)
 
 
@@ -88,9 +88,9 @@ def beat_age() -> float | None:
 
 
 def intake_ages(address: str, queue: str, heartbeat_seconds: float) -> list[float]:
-    """Seconds since each living intake of the queue last said so, the latest first.
+    """Seconds since each living intake of the queue last reported, the latest first.
 
-    ``heartbeat_seconds``: how long its word counts.
+    ``heartbeat_seconds``: how long a heartbeat counts.
     """
     client: redis.Redis = broker_client(address)
     names = sorted(cast("set[bytes]", client.smembers(valkey_keys.intakes(queue))))
@@ -116,14 +116,14 @@ class WorkerReport:
 
     version: str = ""
     mode: WorkerMode = "running"
-    #: Its process ended because an operator wanted it.
+    #: Its process ended because an operator stopped it.
     ended: bool = False
     #: Tasks in hand with the epoch seconds at which they began, the longest first; and runs that ended within
     #: the last minute.
     in_hand: tuple[tuple[str, float], ...] = ()
     tasks_a_minute: int = 0
     rss_bytes: int | None = None
-    #: Who wants it to be in this mode, and since when, in epoch seconds.
+    #: The operator who set this mode, and when, in epoch seconds.
     wished_by: str = ""
     wished_at: float = 0.0
 
@@ -136,12 +136,12 @@ class Worker:
     name: str
     queues: tuple[str, ...]
     seen_seconds_ago: float
-    told: WorkerReport = WorkerReport()
+    report: WorkerReport = WorkerReport()
 
     @property
     def ended(self) -> bool:
-        """Whether this was its last word."""
-        return self.told.ended
+        """Whether this was its last heartbeat."""
+        return self.report.ended
 
     @property
     def counts(self) -> bool:
