@@ -61,6 +61,7 @@ check: setup
 	@$(BIN)/python -m tools.client --check
 	@$(BIN)/python -m tools.commands --check
 	@$(BIN)/python -m tools.words
+	@$(BIN)/python -m tools.prose
 
 translations: setup
 	@$(BIN)/python -m tools.translations

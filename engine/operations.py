@@ -127,8 +127,8 @@ _ALL = (
     Job(
         "reconcile",
         Translatable(
-            "Wake what is overdue, make dead letters of what used up its attempts, write access buffers that"
-            " were left behind."
+            "Wake overdue work, make dead letters of work that used up its attempts, write leftover access"
+            " buffers."
         ),
         setting="reconcile_seconds",
         time_limit=60,
@@ -142,7 +142,7 @@ _ALL = (
     Job(
         "prune",
         Translatable(
-            "Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of"
+            "Delete old rows: events (if configured), closed dead letters, runs of jobs and graphs, steps of"
             " conversations."
         ),
         JobSchedule(DAY, 5 * HOUR),
@@ -189,7 +189,7 @@ _ALL = (
     ),
     Job(
         "digest",
-        Translatable("Digest what came into each group's quarantine: in clusters, with words for people."),
+        Translatable("Cluster and summarize each group's new quarantined entries."),
         JobSchedule(DIGEST_HOURS * HOUR),
         queue="reflection",
     ),
@@ -217,7 +217,7 @@ _ALL = (
     ),
     Job(
         "expire_working_memory",
-        Translatable("Take out of working memory what has been there for its time."),
+        Translatable("Remove expired entries from working memory."),
         JobSchedule(10 * MINUTE),
     ),
 )

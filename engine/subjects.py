@@ -129,28 +129,28 @@ def is_on(name: str) -> bool:
 
 
 def of_action(name: str) -> Subject | None:
-    """The subject that is off, to which an action belongs."""
+    """The disabled module that owns an action; None if there is none."""
     first = name.partition(".")[0]
     return next((subject for subject in off() if first in subject.actions), None)
 
 
 def of_event(name: str) -> Subject | None:
-    """The subject that is off, to which a type of events belongs."""
+    """The disabled module that owns a type of events."""
     return next((subject for subject in off() if name in subject.events), None)
 
 
 def of_job(name: str) -> Subject | None:
-    """The subject that is off, to which a scheduled job belongs."""
+    """The disabled module that owns a scheduled job."""
     return next((subject for subject in off() if name in subject.jobs), None)
 
 
 def of_path(path: str) -> Subject | None:
-    """The subject that is off, to which a path of the REST API belongs."""
+    """The disabled module that owns a path of the REST API."""
     return next((subject for subject in off() if re.match(subject.paths, path)), None)
 
 
 def of_kind(kind: str) -> Subject | None:
-    """The subject that is off, to which a kind of pending work belongs."""
+    """The disabled module that owns a kind of pending work."""
     return next((subject for subject in off() if kind in subject.kinds), None)
 
 

@@ -168,10 +168,10 @@ def due_scan(run: Run) -> None:
 
 
 def _repair_clock(run: Run, connection: Connection) -> int:
-    """What ran by a clock that was ahead is due by the right one again."""
-    of_both = (schedules.set_right, heartbeats.set_right)
-    repaired = [put_right(connection, run.now, SCAN_BATCH) for put_right in of_both]
-    run.count(set_right=sum(repaired))
+    """Reschedule what ran while the clock was ahead."""
+    of_both = (schedules.repair_clock_skew, heartbeats.repair_clock_skew)
+    repaired = [repair(connection, run.now, SCAN_BATCH) for repair in of_both]
+    run.count(repair_clock_skew=sum(repaired))
     return max(repaired)
 
 

@@ -53,11 +53,7 @@ def pattern(words: list[str]) -> re.Pattern[str]:
 def main() -> int:
     words = pattern(avoided((ROOT / GLOSSARY).read_text(encoding="utf-8")))
     tracked = subprocess.run(
-        ["git", "ls-files"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\n")
     people = [found for path in tracked for found in _matches(path, _for_people(path), words)]
     code = [found for path in tracked for found in _matches(path, _of_code(path), words)]
@@ -81,14 +77,14 @@ def _for_people(path: str) -> Iterator[tuple[int, str]]:
                 text = message.id if isinstance(message.id, str) else " ".join(message.id)
                 yield message.lineno or 0, text
     elif path == COMMANDS:
-        yield 1, _CODE.sub(_blank, json.dumps(json.loads(_read(path))))
+        yield 1, without_code(json.dumps(json.loads(_read(path))))
     elif path.startswith("web/templates/"):
         yield 1, _MARKUP.sub(_blank, _read(path))
     elif re.fullmatch(r"web/static/[a-z_]+\.js", path):
         for match in _STRINGS.finditer(text := _read(path)):
             yield 1 + text.count("\n", 0, match.start()), match.group()
     elif (path.startswith("docs/") and path.endswith(".md") and path != GLOSSARY) or path == "README.md":
-        yield 1, _CODE.sub(_blank, _read(path))
+        yield 1, without_code(_read(path))
 
 
 def _of_code(path: str) -> Iterator[tuple[int, str]]:
@@ -101,7 +97,12 @@ def _of_code(path: str) -> Iterator[tuple[int, str]]:
         if token.type == tokenize.NAME:
             yield token.start[0], token.string
         elif token.type in (tokenize.COMMENT, tokenize.STRING) or token.start[0] in quoted:
-            yield token.start[0], _CODE.sub(_blank, token.string)
+            yield token.start[0], without_code(token.string)
+
+
+def without_code(text: str) -> str:
+    """Markdown with spaces in the place of code and addresses."""
+    return _CODE.sub(_blank, text)
 
 
 def _blank(match: re.Match[str]) -> str:

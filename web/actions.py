@@ -14,7 +14,7 @@ from jiyi.once import once
 from jiyi.protocol.wire.broker import BROKER_ERRORS
 from jiyi.settings import get_settings
 from models.db.actions import Action, Actor
-from models.db.bounded_reads import STATEMENT_TIMEOUT, Unanswered, one_line
+from models.db.bounded_reads import STATEMENT_TIMEOUT, SourceUnavailable, one_line
 from web.accounts.identity import need
 
 
@@ -47,7 +47,7 @@ def perform(
 
     Raises:
         JiyiError: it is refused, or (where a worker has to do it) no worker answered.
-        Unanswered: the database or Valkey is away; nothing was changed.
+        SourceUnavailable: the database or Valkey is away; nothing was changed.
     """
     identity = need(action.scope)
     if action.function is None:
@@ -60,7 +60,7 @@ def perform(
     except NotAllowed as error:
         abort(403, str(error))
     except SQLAlchemyError as error:
-        raise Unanswered("database", one_line(error)) from error
+        raise SourceUnavailable("database", one_line(error)) from error
     except BROKER_ERRORS as error:
         of_file = isinstance(error, OSError) and error.filename is not None
-        raise Unanswered("file system" if of_file else "broker", one_line(error)) from error
+        raise SourceUnavailable("file system" if of_file else "broker", one_line(error)) from error

@@ -14,7 +14,7 @@ from flask_babel import lazy_gettext
 from pydantic_core import to_jsonable_python
 from werkzeug.exceptions import HTTPException, InternalServerError
 
-from models.db.bounded_reads import Unanswered
+from models.db.bounded_reads import SourceUnavailable
 from models.db.errors import refused_value
 from web.api.problems import answer_to, is_api
 from web.show import translated
@@ -41,27 +41,27 @@ def json_answer(data: Mapping[str, object], status: int = 200) -> Response:
 log = logging.getLogger("jiyi.web")
 
 TITLES = {
-    400: lazy_gettext("That cannot be asked"),
+    400: lazy_gettext("Bad request"),
     401: lazy_gettext("Not signed in"),
     403: lazy_gettext("Not allowed"),
     404: lazy_gettext("Not found"),
-    405: lazy_gettext("Not done this way"),
+    405: lazy_gettext("Method not allowed"),
     413: lazy_gettext("Too large"),
-    429: lazy_gettext("Too often"),
-    503: lazy_gettext("No answer"),
+    429: lazy_gettext("Too many requests"),
+    503: lazy_gettext("Service unavailable"),
 }
 MESSAGES = {
     404: lazy_gettext(
         "There is nothing at this address. It may have been removed, or the address is incomplete."
     ),
-    405: lazy_gettext("This address does not answer to this kind of request."),
-    413: lazy_gettext("What was sent is larger than is taken here."),
+    405: lazy_gettext("This address does not accept this method."),
+    413: lazy_gettext("The request is too large."),
 }
 
 
 def register(app: Flask) -> None:
     app.register_error_handler(HTTPException, _refused)
-    app.register_error_handler(Unanswered, _unanswered)
+    app.register_error_handler(SourceUnavailable, _source_unavailable)
     app.register_error_handler(Exception, _failed)
 
 
@@ -78,7 +78,7 @@ def _refused(error: HTTPException) -> ResponseReturnValue:
     return page
 
 
-def _unanswered(error: Unanswered) -> Response:
+def _source_unavailable(error: SourceUnavailable) -> Response:
     if is_api():
         return answer_to(error)
     if refused_value(error.__cause__) is not None:
@@ -86,7 +86,7 @@ def _unanswered(error: Unanswered) -> Response:
     return _page(503, str(TITLES[503]), no_answer(error))
 
 
-def no_answer(error: Unanswered) -> str:
+def no_answer(error: SourceUnavailable) -> str:
     """What a page says of a source that is away."""
     text: str = _(
         "The %(source)s did not answer: %(reason)s. Try again in a moment.",

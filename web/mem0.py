@@ -43,7 +43,7 @@ from web.actions import perform
 from web.api.memory import accepted, retrieve_memories
 from web.api.problems import RequestRefused, answer_to
 from web.api.registry import ApiOperation
-from web.api.running import Asker, run
+from web.api.running import RequestContext, run
 
 PATH = "/api/mem0"
 #: Memories that a list, a count or a deletion looks at; versions of one memory.
@@ -91,11 +91,11 @@ def path(
         name = handler.__name__
         options.setdefault("query", dialect.Project)
 
-        def answer(asker: Asker, query: BaseModel, **parts: Any) -> Any:
+        def answer(context: RequestContext, query: BaseModel, **parts: Any) -> Any:
             return (
-                handler(asker, **parts)
+                handler(context, **parts)
                 if isinstance(query, dialect.Project)
-                else handler(asker, query=query, **parts)
+                else handler(context, query=query, **parts)
             )
 
         words = {
@@ -123,15 +123,15 @@ def _view(operation: ApiOperation) -> Callable[..., Response]:
 
 
 @path("GET", "/v1/ping/", scope="read")
-def ping(asker: Asker) -> Any:
+def ping(context: RequestContext) -> Any:
     """What its client asks first: is the key good?"""
-    return {"status": "ok", "org_id": "jiyi", "project_id": asker.group_id, "user_email": None}
+    return {"status": "ok", "org_id": "jiyi", "project_id": context.group_id, "user_email": None}
 
 
 @path(
     "POST", "/v3/memories/add/", "/v1/memories/", "/memories", scope="publish", body=dialect.Add, large=True
 )
-def add(asker: Asker, body: dialect.Add) -> Any:
+def add(context: RequestContext, body: dialect.Add) -> Any:
     """With ``infer`` the messages become turns, extracted soon; without it each is a memory at once."""
     if not body.entities:
         raise InvalidRequest(["user_id: give this, agent_id or run_id: whose memory it is"])
@@ -145,7 +145,7 @@ def add(asker: Asker, body: dialect.Add) -> Any:
             extraction = ExtractMessages(
                 agent_id=body.agent, messages=messages, session_id=session, user_id=user
             )
-            turn_ids = _do(asker, conversations.extract_and_store, extraction).turn_ids
+            turn_ids = _do(context, conversations.extract_and_store, extraction).turn_ids
         event_id = turn_ids[0] if turn_ids else None
         return {
             "message": "the facts in the messages are being extracted",
@@ -161,7 +161,7 @@ def add(asker: Asker, body: dialect.Add) -> Any:
                 "type": "memory.observed",
                 "event_id": uuid7(),
                 "occurred_at": at or datetime.now(UTC),
-                "group_id": asker.group_id,
+                "group_id": context.group_id,
                 "agent_id": body.agent,
                 "session_id": session,
                 "payload": {
@@ -213,7 +213,7 @@ def _messages_with_text(
     scope="read",
     body=dialect.SearchRequest,
 )
-def search(asker: Asker, body: dialect.SearchRequest) -> Any:
+def search(context: RequestContext, body: dialect.SearchRequest) -> Any:
     """The memories that matter for a query, best first; ``score`` is how likely each is to answer."""
     if body.is_impossible:
         return {"results": []}
@@ -231,7 +231,7 @@ def search(asker: Asker, body: dialect.SearchRequest) -> Any:
         filters=filters,
         flat=True,
     )
-    nodes = from_json(retrieve_memories(asker, retrieval))["retrieved_nodes"]
+    nodes = from_json(retrieve_memories(context, retrieval))["retrieved_nodes"]
     rows = [{**_as_mem0(node), "score": _score(node)} for node in nodes if _is_of(node, body)]
     return {
         "results": [row for row in rows if body.threshold is None or row["score"] >= body.threshold][:most]
@@ -246,31 +246,31 @@ def _score(node: Mapping[str, Any]) -> float:
 @path(
     "POST", "/v3/memories/", "/v2/memories/", scope="read", body=dialect.ListRequest, query=dialect.PageQuery
 )
-def get_page(asker: Asker, body: dialect.ListRequest, query: dialect.PageQuery) -> Any:
+def get_page(context: RequestContext, body: dialect.ListRequest, query: dialect.PageQuery) -> Any:
     """Memories of an entity, newest first, page by page."""
-    return _listed(asker, body, query.page or body.page, query.page_size or body.page_size)
+    return _listed(context, body, query.page or body.page, query.page_size or body.page_size)
 
 
 @path("GET", "/v1/memories/", "/memories", scope="read", query=dialect.ListRequest)
-def get_all(asker: Asker, query: dialect.ListRequest) -> Any:
+def get_all(context: RequestContext, query: dialect.ListRequest) -> Any:
     """The same, asked in the address."""
-    return _listed(asker, query, query.page, query.page_size)
+    return _listed(context, query, query.page, query.page_size)
 
 
-def _listed(asker: Asker, whose: dialect.EntityFilter, page: int, size: int) -> Any:
-    rows = list(islice(_rows(asker, whose), MOST))
+def _listed(context: RequestContext, whose: dialect.EntityFilter, page: int, size: int) -> Any:
+    rows = list(islice(_rows(context, whose), MOST))
     first = (page - 1) * size
     results = [
-        _as_mem0(_memory(asker, row.node_id).model_dump(mode="json")) for row in rows[first : first + size]
+        _as_mem0(_memory(context, row.node_id).model_dump(mode="json")) for row in rows[first : first + size]
     ]
     following = f"{request.path}?page={page + 1}&page_size={size}" if first + size < len(rows) else None
     return {"count": len(rows), "next": following, "previous": None, "results": results}
 
 
 @path("GET", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="read")
-def get(asker: Asker, memory_id: str) -> Any:
+def get(context: RequestContext, memory_id: str) -> Any:
     """The current version of a memory."""
-    return _as_mem0(_current_version(asker, memory_id).model_dump(mode="json"), memory_id)
+    return _as_mem0(_current_version(context, memory_id).model_dump(mode="json"), memory_id)
 
 
 @path(
@@ -280,22 +280,22 @@ def get(asker: Asker, memory_id: str) -> Any:
     scope="publish",
     body=dialect.MemoryChange,
 )
-def update(asker: Asker, memory_id: str, body: dialect.MemoryChange) -> Any:
+def update(context: RequestContext, memory_id: str, body: dialect.MemoryChange) -> Any:
     """A newer version; the older ones are its history."""
-    old = _current_version(asker, memory_id)
+    old = _current_version(context, memory_id)
     first = old.provenance.get(FIRST) or str(old.node_id)
     change: dict[str, Any] = {"provenance": _provenance(old.provenance, body.metadata, None) | {FIRST: first}}
     if body.words is not None:
         change["description"] = body.words
-    _do(asker, archive.update_memory, UpdateMemory.model_validate({"id": old.node_id, **change}))
-    memory = _as_mem0(_current_version(asker, memory_id).model_dump(mode="json"), memory_id)
+    _do(context, archive.update_memory, UpdateMemory.model_validate({"id": old.node_id, **change}))
+    memory = _as_mem0(_current_version(context, memory_id).model_dump(mode="json"), memory_id)
     return {**memory, "text": memory["memory"], "message": "Memory updated successfully!"}
 
 
 @path("GET", "/v1/memories/<string:memory_id>/history/", "/memories/<string:memory_id>/history", scope="read")
-def history(asker: Asker, memory_id: str) -> Any:
+def history(context: RequestContext, memory_id: str) -> Any:
     """Its versions, oldest first."""
-    versions = _versions(asker, _current_version(asker, memory_id))
+    versions = _versions(context, _current_version(context, memory_id))
     return [
         {
             "id": version.node_id,
@@ -312,43 +312,43 @@ def history(asker: Asker, memory_id: str) -> Any:
 
 
 @path("DELETE", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="admin")
-def delete(asker: Asker, memory_id: str) -> Any:
+def delete(context: RequestContext, memory_id: str) -> Any:
     """A memory with all its versions, for good."""
     is_done = _erase(
-        asker, [version.node_id for version in _versions(asker, _current_version(asker, memory_id))]
+        context, [version.node_id for version in _versions(context, _current_version(context, memory_id))]
     )
     return {"message": "Memory deleted successfully!" if is_done else "The memory is being deleted"}
 
 
 @path("DELETE", "/v1/memories/", "/memories", scope="admin", query=dialect.EntityFilter)
-def delete_all(asker: Asker, query: dialect.EntityFilter) -> Any:
+def delete_all(context: RequestContext, query: dialect.EntityFilter) -> Any:
     """All memories of an entity, whichever agent has them, with the turns and what was made of them."""
     if not query.entities:
         raise InvalidRequest(
             ["user_id: give this, agent_id, run_id or app_id: whose memories are to be deleted"]
         )
-    rows = list(islice(_rows(asker, query, everything=True), MOST))
+    rows = list(islice(_rows(context, query, everything=True), MOST))
     # Memories go with them; the other way around the rest would stay.
     turns_first = sorted(rows, key=lambda row: row.kind != "session")
-    is_done = _erase(asker, [row.node_id for row in turns_first])
+    is_done = _erase(context, [row.node_id for row in turns_first])
     if len(rows) == MOST:
         return {"message": f"{MOST:,} memories deleted; there may be more: send this again"}
     return {"message": "Memories deleted successfully!" if is_done else "The memories are being deleted"}
 
 
 @path("DELETE", "/v2/entities/<string:kind>/<string:name>/", scope="admin")
-def delete_entity(asker: Asker, kind: str, name: str) -> Any:
+def delete_entity(context: RequestContext, kind: str, name: str) -> Any:
     """The same, as its client deletes users."""
     if f"{kind}_id" not in dialect.ENTITIES:
         raise RequestRefused(404, "There are users, agents, runs and apps.")
-    return delete_all(asker, dialect.EntityFilter.model_validate({f"{kind}_id": name}))
+    return delete_all(context, dialect.EntityFilter.model_validate({f"{kind}_id": name}))
 
 
 @path("GET", "/v1/entities/", "/entities", scope="read")
-def entities(asker: Asker) -> Any:
+def entities(context: RequestContext) -> Any:
     """Agents, users and runs, each with the number of its current memories among the latest ones."""
     counts: dict[tuple[str, str], int] = {}
-    for row in islice(_rows(asker, None, everything=True), MOST):
+    for row in islice(_rows(context, None, everything=True), MOST):
         is_current = row.kind != "session" and row.superseded_by is None
         for kind, name in (("agent", row.agent_id), ("user", row.user_id), ("run", row.session_id)):
             if name is not None:
@@ -360,11 +360,13 @@ def entities(asker: Asker) -> Any:
     return {"count": len(results), "next": None, "previous": None, "results": results}
 
 
-def _do(asker: Asker, action: Action[Any, R], body: BaseModel) -> R:
-    return perform(action, asker.group_id, body)
+def _do(context: RequestContext, action: Action[Any, R], body: BaseModel) -> R:
+    return perform(action, context.group_id, body)
 
 
-def _rows(asker: Asker, whose: dialect.EntityFilter | None, *, everything: bool = False) -> Iterable[Memory]:
+def _rows(
+    context: RequestContext, whose: dialect.EntityFilter | None, *, everything: bool = False
+) -> Iterable[Memory]:
     """Memories of an entity, newest first; None: of all. An agent that is not there has none.
 
     With ``everything`` whichever agent has them, and turns, archived memories and older versions, too.
@@ -389,7 +391,7 @@ def _rows(asker: Asker, whose: dialect.EntityFilter | None, *, everything: bool 
     while True:
         try:
             page = _do(
-                asker, questions.list_memories, ListMemories.model_validate({**fields, "cursor": cursor})
+                context, questions.list_memories, ListMemories.model_validate({**fields, "cursor": cursor})
             )
         except NotFound:
             return
@@ -412,43 +414,43 @@ def _is_of(memory: Mapping[str, Any], whose: dialect.EntityFilter) -> bool:
     return all(metadata.get(name) == value for name, value in (whose.metadata or {}).items())
 
 
-def _memory(asker: Asker, node_id: UUID) -> Memory:
-    return _do(asker, questions.get_memory, ByIdForUser(id=node_id))
+def _memory(context: RequestContext, node_id: UUID) -> Memory:
+    return _do(context, questions.get_memory, ByIdForUser(id=node_id))
 
 
-def _current_version(asker: Asker, memory_id: str) -> Memory:
+def _current_version(context: RequestContext, memory_id: str) -> Memory:
     """The latest version of a memory, asked for by the id of any. 404 if there is none."""
     try:
-        memory = _memory(asker, UUID(memory_id))
+        memory = _memory(context, UUID(memory_id))
         for _ in range(MOST_VERSIONS):
             if memory.superseded_by is None:
                 break
-            memory = _memory(asker, memory.superseded_by)
+            memory = _memory(context, memory.superseded_by)
     except (ValueError, NotFound):
         raise RequestRefused(404, "Memory not found!", code="not_found") from None
     return memory
 
 
-def _versions(asker: Asker, memory: Memory) -> list[Memory]:
+def _versions(context: RequestContext, memory: Memory) -> list[Memory]:
     """It and what it replaced, oldest first."""
     versions = [memory]
     while len(versions) < MOST_VERSIONS and versions[-1].supersedes:
-        versions.append(_memory(asker, versions[-1].supersedes[0]))
+        versions.append(_memory(context, versions[-1].supersedes[0]))
     return versions[::-1]
 
 
-def _erase(asker: Asker, node_ids: list[UUID]) -> bool:
+def _erase(context: RequestContext, node_ids: list[UUID]) -> bool:
     """Erase them, and wait until they are gone, for as long as a request may; whether they are."""
     pending = []
     for first in range(0, len(node_ids), MAX_NODES):
         with suppress(NotFound):  # gone meanwhile, with what they rest on
             requested = _do(
-                asker, erasures.request_erasure, Erasure(node_ids=node_ids[first : first + MAX_NODES])
+                context, erasures.request_erasure, Erasure(node_ids=node_ids[first : first + MAX_NODES])
             )
             pending.append(ById(id=requested.erasure_id))
 
     def are_done() -> bool:
-        return all(_do(asker, erasures.get_erasure, each).state == "done" for each in pending)
+        return all(_do(context, erasures.get_erasure, each).state == "done" for each in pending)
 
     return poll(are_done, bool, SECONDS)
 

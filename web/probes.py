@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 from engine.providers import health
 from jiyi.protocol.wire.calls import OF_VALKEY
 from jiyi.settings import get_settings
-from models.db.bounded_reads import Unanswered, attempt, from_database, reading, source
+from models.db.bounded_reads import SourceUnavailable, attempt, from_database, reading, source
 from models.db.scope import whole_service
 from models.operations import health_checks
 from models.operations.embedding_models import active_model
@@ -122,7 +122,7 @@ class Service(Collector):
                 yield from answer()
                 up[PARTS[name][0]] = up.get(PARTS[name][0], True)
             except Exception as error:  # whatever it is: one part must not take the others along
-                if not isinstance(error, Unanswered):
+                if not isinstance(error, SourceUnavailable):
                     log.exception("the metrics of %s failed", name)
                 up[PARTS[name][0]] = False
                 with self._lock:

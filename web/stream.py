@@ -21,7 +21,7 @@ from flask import Blueprint, Flask, Response, abort, request
 
 from jiyi.protocol.base import unstorable
 from jiyi.protocol.openapi.document import PREFIX
-from models.db.bounded_reads import Unanswered, one_line
+from models.db.bounded_reads import SourceUnavailable, one_line
 from models.queue import stream
 from models.queue.stream import KINDS, Place, StreamEntry, TooManyWatchers, Watcher, hub, place
 from web.accounts import sessions
@@ -77,7 +77,7 @@ def answer(identify_again: Callable[[], Identity | None]) -> Response:
     def allowed() -> bool:
         try:
             caller = identify_again()
-        except Unanswered:
+        except SourceUnavailable:
             return False  # the client reconnects and gets status 503
         return caller is not None and caller.may("read") and caller.sees(group_id)
 
@@ -91,7 +91,7 @@ def answer(identify_again: Callable[[], Identity | None]) -> Response:
     except TooManyWatchers as error:
         return _refused(error)
     except (redis.RedisError, OSError) as error:
-        raise Unanswered("Valkey", one_line(error)) from error
+        raise SourceUnavailable("Valkey", one_line(error)) from error
     client = StreamClient.of(request.environ)
     sending = Sending(watcher, client, kinds, beginning, allowed, last)
     response = Response(sending.chunks(after), mimetype="text/event-stream")

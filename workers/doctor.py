@@ -20,7 +20,7 @@ from jiyi.cli.shell import Invocation, report_error
 from jiyi.errors import JiyiError
 from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings
-from models.db.bounded_reads import Unanswered, from_database, one_line, source
+from models.db.bounded_reads import SourceUnavailable, from_database, one_line, source
 from models.db.connection import check_sessions
 from models.db.scope import whole_service
 from models.operations import numbers, overview
@@ -98,7 +98,7 @@ def jobs(settings: Settings) -> Check:
     name = "Jobs"
     try:
         states = from_database(lambda connection: numbers.job_states(connection, settings, datetime.now(UTC)))
-    except Unanswered as error:
+    except SourceUnavailable as error:
         return Check(name, "unknown", error.reason)
     lags = {state.job: state.lag_seconds or 0.0 for state in states}
     late = [f"{job} ({seconds / 60:,.0f} min)" for job, seconds in lags.items() if seconds > LATE_SECONDS]
@@ -146,7 +146,7 @@ def collation() -> Check:
     """Whether texts still sort as the indexes were made: a library's update can change it."""
     try:
         return judge_collation(*from_database(_collation))
-    except Unanswered as error:
+    except SourceUnavailable as error:
         return Check("Database collation", "unknown", error.reason)
 
 
@@ -193,7 +193,7 @@ def valkey_settings(settings: Settings) -> Check:
         return Check(name, "ok", "another broker than Valkey")
     try:
         info = source("broker").ask(lambda: cast("dict[str, str | int]", broker_client(address).info()))
-    except Unanswered as error:
+    except SourceUnavailable as error:
         return Check(name, "unknown", error.reason)
     wrong = []
     if info.get("maxmemory_policy") != "noeviction":

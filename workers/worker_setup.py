@@ -30,7 +30,7 @@ from jiyi.protocol.operations import WorkerMode
 from jiyi.protocol.wire.bounds import MESSAGE, TooMuchError
 from jiyi.protocol.wire.broker import BROKER_ERRORS, PUBLISHED_AT
 from jiyi.settings import get_settings
-from models.db.bounded_reads import Unanswered, from_database
+from models.db.bounded_reads import SourceUnavailable, from_database
 from models.db.scope import whole_service
 from models.erasure import cache_invalidation
 from models.erasure.cache_invalidation import worker_id
@@ -82,7 +82,7 @@ class Modes:
             "stopped" if desired.mode == "draining" and desired.at < self.started_at else desired.mode
         )
         if mode != self.mode:
-            modes_log.warning("an operator wants it: %s", mode)
+            modes_log.warning("worker mode set by an operator: %s", mode)
             self._take(mode == "running")
             self.mode = mode
         may_end = mode == "stopped" or (mode == "draining" and not busy)
@@ -92,7 +92,7 @@ class Modes:
 
     def _ask(self) -> None:
         """Ask the audit log whether a state from before this process is the latest; it counts until then."""
-        with suppress(Unanswered), whole_service():
+        with suppress(SourceUnavailable), whole_service():
             self.desired = from_database(
                 lambda connection: last_desired_state(connection, self._consumer.hostname)
             )

@@ -71,9 +71,9 @@ class Unclear:
 Parsed = Exact | Ambiguous | Unclear
 
 
-#: A run that comes later than this was missed; until then a busy worker is excuse enough.
+#: A run that is later than this was missed; up to this delay it counts as on time.
 ON_TIME = timedelta(minutes=5)
-#: Times that passed longer ago are not caught up.
+#: Missed runs older than this are not caught up.
 CATCH_UP = timedelta(hours=24)
 
 
@@ -102,7 +102,7 @@ class Firing:
 
 
 def firing(timing: ScheduleTiming, due_at: datetime, now: datetime) -> Firing | None:
-    """The run that was due at a time; None if that is to come, as after a clock was put back."""
+    """The run that was due at a time; None if that lies in the future, as after a clock was set back."""
     if due_at > now:
         return None
     following = None if timing.kind == "once" else timing.after(now)
@@ -128,8 +128,8 @@ def is_quiet(now: datetime, quiet: QuietHours | None, zone: ZoneInfo) -> bool:
     return start <= clock < end if start < end else clock >= start or clock < end
 
 
-def loud_from(now: datetime, quiet: QuietHours | None, zone: ZoneInfo) -> datetime:
-    """The first moment from now on that is outside of quiet hours."""
+def end_of_quiet_hours(now: datetime, quiet: QuietHours | None, zone: ZoneInfo) -> datetime:
+    """The first moment from now on outside quiet hours."""
     if quiet is None or not is_quiet(now, quiet, zone):
         return now
     today = now.astimezone(zone).date()

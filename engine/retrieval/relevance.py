@@ -68,8 +68,8 @@ OTHER_LANGUAGE_SHARE = 0.75
 HOP_WEIGHT = 0.12
 HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
-#: So many times as much counts the query expansion where the query describes somebody: one memory names
-#: them, another has the answer.
+#: Multiplier for the query expansion if the query describes a person instead of naming them: one memory
+#: names them, another has the answer.
 DESCRIBED_GAIN = 3.0
 #: Share of common words, of either's, from which on two memories say the same: nobody goes on from a turn to
 #: what was extracted from it. Looked for among those whose centred cosine is so high.

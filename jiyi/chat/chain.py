@@ -144,7 +144,7 @@ class Chain:
         try:
             result = outcome.get(timeout=exchange.seconds_left)
         except Empty:
-            log.warning("the stage %s is not done in time, and is left out", name)
+            log.warning("stage %s timed out and was skipped", name)
             return exchange
         if isinstance(result, Exception):
             log.warning("the stage %s failed, and is left out: %s", name, result)

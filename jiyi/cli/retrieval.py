@@ -33,7 +33,7 @@ ISO: dict[str, Any] = {"parser": moment, "metavar": "ISO"}
 @shows
 def retrieve(
     client: Client,
-    agent: Annotated[str, typer.Argument(help="Whose memories.")],
+    agent: Annotated[str, typer.Argument(help="ID of the agent.")],
     focal: Annotated[
         list[str], typer.Argument(help="What they should matter for; one table each.", metavar="FOCAL…")
     ],

@@ -274,6 +274,6 @@ class AsyncCallSlots:
 def no_turn(task: str, count: int, wait: float) -> NoAnswer:
     """A call was not sent, because all connections were busy with others."""
     return NoAnswer(
-        f"{task} was not sent: for {wait:g} s this client's {count:,} calls at a time all waited for their"
-        " answers. Give more seconds, ask for less at once, or start more workers"
+        f"{task} was not sent: for {wait:g} s all {count:,} concurrent calls of this client were in"
+        " use. Raise the time-out, lower concurrency or add workers"
     )

@@ -1,5 +1,4 @@
-"""The table of actions: everything that the service does for somebody, each declared once as
-``subject.verb``.
+"""Registry of API operations: each action is declared once, as ``subject.verb``.
 
 ``models`` and ``tasks`` attach functions to rows; the broker's calls, REST, the command line and the client
 follow. Names by which other programs know actions (``memory_store``, ``viking_ls`` …) are in

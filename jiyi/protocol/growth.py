@@ -58,7 +58,7 @@ class PainEvidence(BaseModel):
 
 
 class PainPoint(BaseModel):
-    """What hurts a user of an agent; each distinct turn about it raises the confidence."""
+    """A recurring user problem; each distinct turn about it raises the confidence."""
 
     pain_id: UUID
     agent_id: str

@@ -58,7 +58,7 @@ class PromoteBody(Request):
     entry_ids: Annotated[list[UUID], Field(max_length=MAX_IDS)] = Field(
         [], description="Entries of quarantine, by their ids; with a text those that it stands for."
     )
-    text: Text | None = Field(None, description="What is to be known, in your words; else the entries' own.")
+    text: Text | None = Field(None, description="The text to promote; without it, the entries' own.")
     agent_id: Name | None = Field(None, description="Who is to know it; the whole group unless given.")
     kind: Kind = Field("statement", description="`verdict`: it decides something.")
     reason: Reason = Field("", description="Why; for the history.")
@@ -176,7 +176,7 @@ class KnowledgeDetail(BaseModel):
 class IngestBody(Request, use_attribute_docstrings=True):
     """A text for the group's memory: into quarantine, and into working memory if the filters let it.
 
-    What is to be known for good is promoted: that somebody sent it does not make it knowledge.
+    Long-term knowledge is promoted by people: sending a text does not make it knowledge.
     """
 
     content: Text = Field(description="What was said, as it was said.")

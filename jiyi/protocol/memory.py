@@ -163,7 +163,7 @@ class KeywordStrength(BaseModel):
 class RelatedQuery(Request, ForUser):
     """Keyword retrieval: events and thoughts that share a keyword with an event's triple."""
 
-    agent_id: Name = Field(description="Whose memories.")
+    agent_id: Name = Field(description="ID of the agent.")
     subject: Annotated[str, Field(max_length=500)] = ""
     predicate: Annotated[str, Field(max_length=500)] = ""
     object: Annotated[str, Field(max_length=500)] = ""

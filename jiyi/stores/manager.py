@@ -175,7 +175,7 @@ class MemoryManager:
             except Exception as error:  # noqa: BLE001 – as above
                 updates.failed[name] = _reason(error)
                 log.warning(
-                    "store %s took nothing of the node %s: %s", name, self.node_id, updates.failed[name]
+                    "store %s rejected the update from node %s: %s", name, self.node_id, updates.failed[name]
                 )
                 continue
             if not getattr(store, "durable", False):

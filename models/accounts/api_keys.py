@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from jiyi.protocol.accounts import Key, NewKey
 from jiyi.protocol.wire.signatures import parse_key, recognises
 from models.accounts import tables
-from models.db.bounded_reads import Unanswered, from_database, source
+from models.db.bounded_reads import SourceUnavailable, from_database, source
 from models.db.connection import unit_of_work
 from models.db.rows import columns, fetch
 from models.db.scope import whole_service
@@ -147,14 +147,14 @@ class PresentedKeys:
             fresh_seconds=KEY_SECONDS,
             max_entries=MAX_KEYS,
             stale_seconds=AWAY_SECONDS,
-            unavailable=(Unanswered,),
+            unavailable=(SourceUnavailable,),
         )
         self._noted: LookupCache[str, None] = LookupCache(
             _note_later, fresh_seconds=USED_SECONDS, max_entries=MAX_KEYS
         )
 
     def recognise(self, text: str, now: datetime) -> ApiKey | str:
-        """The key that has this text, or a sentence why there is none. Raises :class:`Unanswered`."""
+        """The key that has this text, or a sentence why there is none. Raises :class:`SourceUnavailable`."""
         parts = parse_key(text)
         if parts is None:
             return "That has not the form of a key, jiyi_<12 characters>_<43 characters>."

@@ -13,7 +13,7 @@ from uuid6 import uuid7
 
 from models.accounts import tables
 
-#: Who a change from the command line or the admin is put down to, until people have names here.
+#: Recorded as the principal of a change from the command line or the admin without a signed-in person.
 OPERATOR = "operator"
 #: Bits of a UUID (version 7) behind the milliseconds with which it begins.
 _RANDOM_BITS = 80

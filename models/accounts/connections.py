@@ -76,7 +76,7 @@ def begin(
     redirect_uri: str,
     challenge: str,
 ) -> str | None:
-    """The code of a new connection; None if there are too many. Raises :class:`Unanswered`."""
+    """The code of a new connection; None if there are too many. Raises :class:`SourceUnavailable`."""
     connection_id, secret = uuid7(), secrets.token_urlsafe(32)
 
     def store(connection: Connection) -> bool:
@@ -106,7 +106,7 @@ def begin(
 
 
 def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) -> OAuthTokens | None:
-    """A code's tokens, once; ``challenge`` follows from the verifier. Raises :class:`Unanswered`."""
+    """A code's tokens, once; ``challenge`` follows from the verifier. Raises :class:`SourceUnavailable`."""
 
     def spend(connection: Connection) -> OAuthTokens | None:
         match = _find(connection, code, client_id)
@@ -128,7 +128,7 @@ def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) ->
 
 
 def refresh(token: str, *, client_id: str) -> OAuthTokens | None:
-    """New tokens; the same ones if it comes again within the grace. Raises :class:`Unanswered`."""
+    """New tokens; the same ones if it comes again within the grace. Raises :class:`SourceUnavailable`."""
 
     def spend(connection: Connection) -> OAuthTokens | None:
         match = _find(connection, token, client_id)
@@ -146,7 +146,7 @@ def refresh(token: str, *, client_id: str) -> OAuthTokens | None:
 
 
 def revoke(token: str, *, client_id: str) -> None:
-    """End the connection of either token, if there is one. Raises :class:`Unanswered`."""
+    """End the connection of either token, if there is one. Raises :class:`SourceUnavailable`."""
 
     def end(connection: Connection) -> None:
         if (key := parse_key(token)) is not None:
@@ -168,12 +168,12 @@ def listed(connection: Connection, user_id: UUID) -> list[ConnectionListing]:
 
 
 def of(user: User) -> list[ConnectionListing]:
-    """The same, asked by themselves. Raises :class:`Unanswered`."""
+    """The same, asked by themselves. Raises :class:`SourceUnavailable`."""
     return _ask(lambda connection: listed(connection, user.user_id))
 
 
 def remove(user: User, connection_id: UUID) -> bool:
-    """End a connection of one's own; False if there is none. Raises :class:`Unanswered`."""
+    """End a connection of one's own; False if there is none. Raises :class:`SourceUnavailable`."""
 
     def end(connection: Connection) -> bool:
         row = connection.execute(_OWN, {"id": connection_id, "user": user.user_id}).mappings().one_or_none()

@@ -32,7 +32,7 @@ from jiyi.text.translatable import Translatable
 from models.accounts import users
 from models.accounts.users import User
 from models.db import valkey_keys
-from models.db.bounded_reads import Unanswered, ask, reading, source
+from models.db.bounded_reads import SourceUnavailable, ask, reading, source
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
@@ -77,7 +77,7 @@ def sign_in(name: str, password: str, address: str) -> SignInResult:
 
     Raises:
         HashingBusy: too many are looked at at this moment.
-        Unanswered: the database is away, or Valkey: then guesses cannot be counted.
+        SourceUnavailable: the database is away, or Valkey: then guesses cannot be counted.
     """
     guess = _count(name, address)
     try:
@@ -92,7 +92,7 @@ def sign_in(name: str, password: str, address: str) -> SignInResult:
             _record("wrong password", user, address)
             return SignInResult(None)
         _record("signed in", user, address)
-    except (Unanswered, HashingBusy):
+    except (SourceUnavailable, HashingBusy):
         _undo(name, address)
         raise
     _undo(name, address, right=True)
@@ -104,7 +104,7 @@ def from_provider(subject: str, name: str, role: Role, groups: list[str] | None,
     or theirs is disabled.
 
     Raises:
-        Unanswered: the database is away.
+        SourceUnavailable: the database is away.
     """
     password = hash_password(make_password())  # which nobody knows: an operator can set one
 
@@ -122,7 +122,7 @@ def from_provider(subject: str, name: str, role: Role, groups: list[str] | None,
 
 
 def refuse_from_provider(name: str, address: str) -> None:
-    """Audit that somebody whom the provider knows has no role here. Raises :class:`Unanswered`."""
+    """Audit that somebody whom the provider knows has no role here. Raises :class:`SourceUnavailable`."""
     _change(
         lambda connection: users.record(
             connection, None, "no role", address=address, called=name, provider=True
@@ -143,12 +143,12 @@ def confirm(user: User, password: str, address: str) -> SignInResult:
 
 
 def sign_out(user: User) -> None:
-    """All sessions of this person end. Raises :class:`Unanswered`."""
+    """All sessions of this person end. Raises :class:`SourceUnavailable`."""
     _change(lambda connection: users.sign_out(connection, user))
 
 
 def find(user_ids: Collection[UUID]) -> dict[UUID, User]:
-    """People by their ids. Raises :class:`Unanswered`."""
+    """People by their ids. Raises :class:`SourceUnavailable`."""
 
     def question(connection: Connection) -> dict[UUID, User]:
         people = {user_id: users.by_id(connection, user_id) for user_id in user_ids}
@@ -168,7 +168,7 @@ def _count(name: str, address: str) -> LoginAttempt:
     try:
         return count_guess(name, address)
     except redis.RedisError as error:
-        raise Unanswered(
+        raise SourceUnavailable(
             "Valkey", Translatable("passwords are not looked at while guesses cannot be counted")
         ) from error
 

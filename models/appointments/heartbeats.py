@@ -29,10 +29,10 @@ from engine.appointments.schedule import (
     UNSEEN_AFTER,
     HeartbeatFacts,
     QuietHours,
+    end_of_quiet_hours,
     findings,
     is_quiet,
     list_items,
-    loud_from,
     select_findings,
 )
 from jiyi.protocol.appointments import (
@@ -149,9 +149,11 @@ def clear_pending(connection: Connection, name: AgentName) -> None:
     connection.execute(update(HeartbeatRow).where(*_of(HeartbeatRow, name)).values(owed_for=None))
 
 
-def set_right(connection: Connection, now: datetime, limit: int) -> int:
-    """Let heartbeats beat whose last tick is still to come, noted by a wrong clock. Returns how many."""
-    return connection.execute(_SET_RIGHT, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).rowcount
+def repair_clock_skew(connection: Connection, now: datetime, limit: int) -> int:
+    """Reschedule heartbeats whose last tick lies in the future, noted by a wrong clock. Returns how many."""
+    return connection.execute(
+        _REPAIR_CLOCK_SKEW, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}
+    ).rowcount
 
 
 def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> bool:
@@ -204,7 +206,7 @@ def tick(
         NewAlert(
             agent_id=row.agent_id,
             channel=row.channel,
-            deliver_at=loud_from(now, quiet, zone),
+            deliver_at=end_of_quiet_hours(now, quiet, zone),
             **asdict(finding),
         )
         for finding in chosen
@@ -307,7 +309,7 @@ def _live_event(group_id: str, alert: NewAlert | Row[Any]) -> stream.LiveEvent:
     return group_id, "alert.delivered", details
 
 
-_SET_RIGHT = text("""
+_REPAIR_CLOCK_SKEW = text("""
     UPDATE heartbeats SET next_tick_at = :now + make_interval(mins => interval_minutes), last_tick_at = NULL,
     owed_for = NULL
     WHERE (group_id, agent_id) IN (

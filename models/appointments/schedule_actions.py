@@ -106,7 +106,7 @@ def _create(
     others = [_reading_of(reading, now, 1) for reading in rest]
     next_run = schedule.timing.after(now)
     if next_run is None:
-        raise InvalidRequest(["at: that time has passed; give one that is to come"])
+        raise InvalidRequest(["at: that time has passed; give a time in the future"])
     agents.lock_agents(context.connection, [name])
     sentence = confirmation(schedule, next_run, request.text or schedule.task, sure=certainty == "exact")
     existing = schedules.find_same(context.connection, name, schedule, request.user_id)
@@ -169,7 +169,7 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
         schedule, task = _schedules(parsed)[0], task or _schedules(parsed)[0].task
         next_run = schedule.timing.after(now)
         if next_run is None:
-            raise InvalidRequest(["at: that time has passed; give one that is to come"])
+            raise InvalidRequest(["at: that time has passed; give a time in the future"])
         schedules.move(*which, schedule.timing, schedule.description, next_run)
     elif request.tz not in (None, current.tz):  # the same time of day elsewhere
         timing = replace(schedules.timing_of(current), tz=request.tz)

@@ -246,10 +246,10 @@ def clear_pending(connection: Connection, group_id: str, schedule_ids: Sequence[
         connection.execute(update(ScheduleRow).where(*which).values(owed_for=None))
 
 
-def set_right(connection: Connection, now: datetime, limit: int) -> int:
-    """Let schedules run again whose last run is still to come, noted by a wrong clock. Returns how many.
+def repair_clock_skew(connection: Connection, now: datetime, limit: int) -> int:
+    """Reschedule entries whose last run lies in the future, noted by a wrong clock. Returns how many.
 
-    What has run stays known, and does not run twice for the same time.
+    Past runs stay recorded, and none runs twice for the same time.
     """
     changed = 0
     for row in connection.execute(_AHEAD, {"ahead": now + CLOCK_AHEAD, "limit": limit}).all():

@@ -129,7 +129,7 @@ def due_at(waiting: Waiting, now: datetime, settings: Settings) -> datetime | No
         return None
     if waiting.ended:
         return now
-    # A time that is still to come was noted while a clock was wrong.
+    # A time in the future was noted while a clock was wrong.
     due = now
     if waiting.last_run is not None:
         due = max(due, min(waiting.last_run, now) + timedelta(seconds=settings.extract_window_seconds))

@@ -36,7 +36,7 @@ MAX_REASON_CHARS = 300
 FAILURES: tuple[type[Exception], ...] = (SQLAlchemyError, *BROKER_ERRORS, JiyiError)
 
 
-class Unanswered(Exception):  # noqa: N818 – its name says what happened
+class SourceUnavailable(Exception):  # noqa: N818 – named like the client's BrokerUnavailable
     """A source gave no answer; ``reason`` is one line for people."""
 
     def __init__(self, source: str, reason: str) -> None:
@@ -60,7 +60,7 @@ class BoundedSource:
         self._threads = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix=f"ask-{name}")
 
     def begin(self, question: Callable[[], T], patience: float | None = None) -> Callable[[], T]:
-        """Ask now; call the result for the answer, or :class:`Unanswered` after ``patience`` seconds."""
+        """Ask now; the result, when called, returns the answer or raises :class:`SourceUnavailable`."""
         patience = PATIENCE if patience is None else patience
         future = self._threads.submit(copy_context().run, question)  # with the caller and its scope
         deadline = time.monotonic() + patience
@@ -70,9 +70,9 @@ class BoundedSource:
                 return future.result(max(0.0, deadline - time.monotonic()))
             except Late as error:
                 if future.done() and not future.cancelled():  # not our time-out, but the source's own
-                    raise Unanswered(self.name, one_line(error)) from error
+                    raise SourceUnavailable(self.name, one_line(error)) from error
                 future.cancel()
-                raise Unanswered(self.name, f"no answer within {patience:g} s") from None
+                raise SourceUnavailable(self.name, f"no answer within {patience:g} s") from None
 
         return lambda: ask(self.name, fetch)
 
@@ -81,18 +81,18 @@ class BoundedSource:
 
 
 def ask(name: str, question: Callable[[], T]) -> T:
-    """The answer to a question with a time limit of its own. Raises :class:`Unanswered` if it fails."""
+    """The answer to a question with its own time limit. Raises :class:`SourceUnavailable` if it fails."""
     try:
         return question()
     except FAILURES as error:
         log.warning("%s did not answer: %s", name, error)
-        raise Unanswered(name, one_line(error)) from error
+        raise SourceUnavailable(name, one_line(error)) from error
 
 
 def attempt(answer: Callable[[], T]) -> SourceReading[T]:
     try:
         return SourceReading(answer())
-    except Unanswered as error:
+    except SourceUnavailable as error:
         return SourceReading(None, error.reason)
 
 
@@ -115,7 +115,7 @@ def reading(question: Callable[[Connection], T], timeout: float | None = None) -
 
 
 def from_database(question: Callable[[Connection], T], timeout: float | None = None) -> T:
-    """The answer to a short question. Raises :class:`Unanswered`."""
+    """The answer to a short question. Raises :class:`SourceUnavailable`."""
     return ask("database", reading(question, timeout))
 
 

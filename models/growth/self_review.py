@@ -70,7 +70,7 @@ _OWING = exists().where(
     PendingWork.group_id == _S.group_id,
 )
 _AT = bindparam("now", type_=Timestamp)
-# A look that is still to come was noted while a clock was wrong: it is none.
+# A self-review in the future was noted while a clock was wrong: it does not count.
 _HOURS = (
     select(Agent.agent_key, _S.group_id, _S.agent_id)
     .select_from(_S)

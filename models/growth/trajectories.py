@@ -115,7 +115,7 @@ def compression_due_at(connection: Connection, group_id: str, key: UUID) -> date
     silence = timedelta(minutes=SILENCE_MINUTES)
     return (
         now if row.closed else min(row.last, now) + silence
-    )  # what is still to come was noted while a clock was wrong
+    )  # a time in the future was noted while a clock was wrong
 
 
 _CLOSE = text("""

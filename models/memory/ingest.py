@@ -2,7 +2,7 @@
 
 A batch is one transaction: one of a single event takes nearly as long as one of fifty. If the database
 refuses it, its parts are stored one by one. Requests over HTTP share transactions (:class:`GroupCommit`) and
-looks at what is known of their rows (:class:`Looks`). What follows a commit is announced by a thread of its
+polls of their rows' status (:class:`StatusPoller`). What follows a commit is announced by a thread of its
 own (:class:`Announcer`): a Valkey that hangs holds up no answer.
 """
 
@@ -35,7 +35,7 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from jiyi.protocol.wire.bounds import MESSAGE
 from models.db import scope as tenancy
-from models.db.bounded_reads import STATEMENT_TIMEOUT, Unanswered, from_database
+from models.db.bounded_reads import STATEMENT_TIMEOUT, SourceUnavailable, from_database
 from models.db.connection import Following, after_commit, apply_scope, unit_of_work
 from models.db.errors import tried_again
 from models.db.scope import for_groups, whole_service
@@ -53,7 +53,7 @@ DATABASE_ERRORS = (DBAPIError, PoolTimeout, psycopg.Error)
 THREADS = 2
 #: Events of one transaction, unless a single request has more.
 MAX_TOGETHER = 500
-#: Most seconds between two looks for one group, however many of its requests wait.
+#: Most seconds between two polls for one group, however many of its requests wait.
 BUSY_POLL = 0.2
 #: Seconds beyond its time that a request waits for a slow database.
 GRACE_SECONDS = 2 * STATEMENT_TIMEOUT
@@ -331,11 +331,11 @@ def group_commit() -> GroupCommit:
 
 
 @dataclass(eq=False, slots=True)
-class _LookRequest(Generic[T]):
+class _Waiter(Generic[T]):
     """One request. Times are of ``time.monotonic``."""
 
     group_id: str
-    #: What is not final yet.
+    #: Ids whose status is not final yet.
     open: set[UUID]
     deadline: float
     due: float
@@ -345,43 +345,39 @@ class _LookRequest(Generic[T]):
     error: Exception | None = None
 
 
-class Looks(Generic[T]):
-    """Looks for one kind of thing. Thread-safe; the thread lives for as long as anybody waits.
+class StatusPoller(Generic[T]):
+    """Polls the status of rows for waiting requests. Thread-safe; its thread ends with the last wait.
 
     Args:
-        look: what is known of some ids of a group, in the group's scope; unknown ones may be left out.
-        final: whether that will not change any more.
+        read: the status of some ids of a group, in the group's scope; unknown ids may be left out.
+        final: whether a status will not change any more.
     """
 
     def __init__(
-        self, look: Callable[[Connection, str, Sequence[UUID]], Mapping[UUID, T]], final: Callable[[T], bool]
+        self, read: Callable[[Connection, str, Sequence[UUID]], Mapping[UUID, T]], final: Callable[[T], bool]
     ) -> None:
-        self._look, self._final = look, final
+        self._read, self._final = read, final
         self._changed = threading.Condition()
-        self.waiting: dict[str, list[_LookRequest[T]]] = {}
-        #: When each group that waits was looked for last.
-        self.looked_for: dict[str, float] = {}
+        self.waiting: dict[str, list[_Waiter[T]]] = {}
+        #: When each waiting group was polled last.
+        self.polled_at: dict[str, float] = {}
         self.thread: threading.Thread | None = None
 
     def wait(self, group_id: str, ids: Collection[UUID], seconds: float) -> Mapping[UUID, T] | None:
-        """What is known of the ids when all is final or the time is up; None if the database does not
-        answer.
-        """
+        """The status of the ids once all are final or time is up; None if the database does not answer."""
         now = time.monotonic()
-        request: _LookRequest[T] = _LookRequest(
-            group_id, set(ids), now + seconds, now + min(FIRST_POLL, seconds)
-        )
+        request: _Waiter[T] = _Waiter(group_id, set(ids), now + seconds, now + min(FIRST_POLL, seconds))
         with self._changed:
             self.waiting.setdefault(group_id, []).append(request)
             if self.thread is None:
-                self.thread = threading.Thread(target=self._run, name="looks", daemon=True)
+                self.thread = threading.Thread(target=self._run, name="status-poller", daemon=True)
                 self.thread.start()
             self._changed.notify()
         if not request.finished.wait(seconds + GRACE_SECONDS):
             with self._changed:
                 self._forget(request)
             return None
-        if isinstance(request.error, Unanswered):
+        if isinstance(request.error, SourceUnavailable):
             return None
         if request.error is not None:
             raise request.error
@@ -396,10 +392,10 @@ class Looks(Generic[T]):
                         return
                     self._changed.wait(self._seconds())
             for group_id, waiting in due.items():
-                self._look_for(group_id, waiting)
+                self._poll(group_id, waiting)
 
-    def _due(self) -> dict[str, list[_LookRequest[T]]]:
-        """Those who wait, of the groups that are to be looked for now."""
+    def _due(self) -> dict[str, list[_Waiter[T]]]:
+        """The waiting requests of the groups that are to be polled now."""
         now = time.monotonic()
         return {
             group_id: list(waiting)
@@ -411,23 +407,23 @@ class Looks(Generic[T]):
         return max(0.0, min(map(self._time, self.waiting)) - time.monotonic())
 
     def _time(self, group_id: str) -> float:
-        """When a group is to be looked for: the more of it wait, the rarer."""
+        """When a group is to be polled: the more of its requests wait, the less often."""
         waiting = self.waiting[group_id]
         pause = min(FIRST_POLL * len(waiting), BUSY_POLL)
-        return max(min(request.due for request in waiting), self.looked_for.get(group_id, 0.0) + pause)
+        return max(min(request.due for request in waiting), self.polled_at.get(group_id, 0.0) + pause)
 
-    def _look_for(self, group_id: str, waiting: Sequence[_LookRequest[T]]) -> None:
+    def _poll(self, group_id: str, waiting: Sequence[_Waiter[T]]) -> None:
         ids = sorted(set().union(*(request.open for request in waiting)))
         error: Exception | None = None
         all_rows: Mapping[UUID, T] = {}
         try:
             with for_groups(group_id):
-                all_rows = from_database(lambda connection: self._look(connection, group_id, ids))
+                all_rows = from_database(lambda connection: self._read(connection, group_id, ids))
         except Exception as failure:  # noqa: BLE001 – the waiting request raises it
             error = failure
         now = time.monotonic()
         with self._changed:
-            self.looked_for[group_id] = now
+            self.polled_at[group_id] = now
             for request in waiting:
                 request.error = error
                 rows = {row: all_rows[row] for row in request.open if row in all_rows}
@@ -440,13 +436,13 @@ class Looks(Generic[T]):
                     request.pause = min(2 * request.pause, LAST_POLL)
                     request.due = min(now + request.pause, request.deadline)
 
-    def _forget(self, one: _LookRequest[T]) -> None:
+    def _forget(self, one: _Waiter[T]) -> None:
         waiting = self.waiting.get(one.group_id, [])
         if one in waiting:
             waiting.remove(one)
         if not waiting:
             self.waiting.pop(one.group_id, None)
-            self.looked_for.pop(one.group_id, None)
+            self.polled_at.pop(one.group_id, None)
 
 
 _TIMEOUT = text("SELECT set_config('statement_timeout', :timeout, true)")

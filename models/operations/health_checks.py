@@ -22,7 +22,7 @@ from jiyi.text.translatable import Translatable, age
 from models.accounts import users
 from models.accounts.audit import OPERATOR
 from models.db import valkey_keys
-from models.db.bounded_reads import SourceReading, Unanswered, from_database, source
+from models.db.bounded_reads import SourceReading, SourceUnavailable, from_database, source
 from models.db.errors import OF_DATABASE, state_of_database
 from models.db.valkey import valkey
 from models.operations.budgets import Budget
@@ -68,7 +68,7 @@ class Reader:
     queue: str
     state: State
     silent_seconds: float | None
-    #: Its workers take nothing new because an operator wants it so.
+    #: Its workers accept no new work because an operator paused or stopped them.
     wished: Literal["paused", "stopped", ""] = ""
     #: Who wants it, and since when, in epoch seconds.
     wished_by: str = ""
@@ -392,7 +392,7 @@ def _broker(settings: Settings) -> bool:
 def _state(answer: Callable[[], object], *, of_database: bool = False) -> ServerState:
     try:
         answer()
-    except Unanswered as error:
+    except SourceUnavailable as error:
         cause = error.__cause__
         if cause is None:  # it hangs
             return ServerState("away", error.reason)

@@ -17,7 +17,7 @@ from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from jiyi.text.translatable import Translatable
 from models.db import valkey_keys
-from models.db.bounded_reads import SourceReading, Unanswered, attempt, from_database, source
+from models.db.bounded_reads import SourceReading, SourceUnavailable, attempt, from_database, source
 from models.db.valkey import valkey
 from models.memory.agents import agent_rows
 from models.operations import budgets, meters, numbers, worker_liveness
@@ -243,10 +243,10 @@ def begin(settings: Settings) -> Callable[[], Liveness]:
 
 
 def address_of(settings: Settings) -> str:
-    """The broker's, as Redis writes it. Raises :class:`Unanswered` for another kind of broker."""
+    """The broker's, as Redis writes it. Raises :class:`SourceUnavailable` for another kind of broker."""
     address = broker_queues.redis_address(settings.need("broker_url"))
     if address is None:
-        raise Unanswered("broker", "only a Redis-like broker reports its queue depths here")
+        raise SourceUnavailable("broker", "only a Redis-like broker reports its queue depths here")
     return address
 
 
@@ -299,7 +299,7 @@ def _broker(settings: Settings) -> Broker:
             worker_liveness.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds),
         )
     except ValueError as error:  # redis-py's word for an address that it cannot read
-        raise Unanswered("broker", f"JIYI_BROKER_URL cannot be used: {error}") from None
+        raise SourceUnavailable("broker", f"JIYI_BROKER_URL cannot be used: {error}") from None
 
 
 def _signs() -> Signs:

@@ -168,7 +168,7 @@ def counted(agents: Mapping[str, int]) -> dict[str, int]:
 
 
 class TooManyWatchers(Exception):  # noqa: N818 – its name says what happened
-    """``of_this_one``: the asker, or the address, has too many streams open; else the process has."""
+    """``of_this_one``: the caller, or the address, has too many streams open; else the process has."""
 
     def __init__(self, limit: int, *, of_this_one: bool) -> None:
         self.limit, self.of_this_one = limit, of_this_one

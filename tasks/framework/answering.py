@@ -1,9 +1,9 @@
 """Tasks that answer: check caller and request, call a function, push the reply. No traceback is sent.
 
-A question is answered for the group that it names. A call is signed with an API key, which must be alive,
-have the right that is needed and be of that group; or with the service's secret, which may do everything.
-Unsigned calls are for deployments whose broker only friends reach (``JIYI_ACCEPT_UNSIGNED``), and never for
-operators.
+A question is answered for the group that it names. A call is signed with an API key, which must be valid,
+have the scope that is needed and belong to that group; or with the service's secret, which may do
+everything. Unsigned calls are for deployments where only trusted clients can reach the broker
+(``JIYI_ACCEPT_UNSIGNED``), and never for operators.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _NOT_SIGNED = (
     "not signed: give the client an API key (JIYI_KEY), or the service's JIYI_SECRET_KEY; "
     "on the service's own machine the command line finds the latter in JIYI_HOME"
 )
-_WRONG = "not signed by any key of this service, over just this call"
+_WRONG = "the signature does not match any known key for this call"
 
 
 #: What follows from Valkey's answers to a pipeline; None if nothing does.

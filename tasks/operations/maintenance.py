@@ -210,7 +210,7 @@ def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
     """
     came_through = (self.request.delivery_info or {}).get("routing_key")
     if queue != came_through or queue not in task_queues():
-        log.warning("a canary of another queue than it says was not noted")
+        log.warning("ignored a canary: its queue name does not match")
         return
     now = time.time()
     sent = now if sent_at is None else float(sent_at)

@@ -73,7 +73,7 @@ def test_an_appointment_is_deleted_only_when_confirmed(page: Page, client: Clien
     expect(page).to_have_url(re.compile("/growth/schedules/"))
     page.once("dialog", lambda asking: asking.accept())
     page.get_by_role("button", name="Delete").click()
-    expect(page.locator("main")).to_contain_text("Nobody has asked for anything at a time yet.")
+    expect(page.locator("main")).to_contain_text("No appointments yet.")
 
 
 def test_the_try_box_reads_a_sentence_in_the_readers_own_zone(page: Page, town: Town) -> None:

@@ -120,7 +120,7 @@ def test_a_body_that_is_too_large_is_refused_unread_and_by_its_own_limit(
         f"/api/oauth/{address}", input_stream=sent, content_length=STRANGERS_BYTES + 1, content_type=FORM
     )
     assert answer.status_code == 413
-    assert answer.json["detail"] == "The body has more than the 65,536 bytes that are taken here."
+    assert answer.json["detail"] == "The body is larger than 65,536 bytes."
     assert sent.tell() == 0
     assert program.post(
         f"/api/oauth/{address}", data=b"x" * STRANGERS_BYTES, content_type=FORM

@@ -36,7 +36,7 @@ def identify_by_key() -> None:
     Raises:
         Unauthorized: no key, or none that is good. An unknown key and a wrong secret get the same error.
         TooManyRequests: the key has asked too often.
-        Unanswered: the database does not return the keys.
+        SourceUnavailable: the database does not return the keys.
     """
     key = _good_key()
     if isinstance(key, str):
@@ -48,7 +48,7 @@ def identify_by_key() -> None:
 
 
 def identify_again() -> Callable[[], Identity | None]:
-    """Gives, also after the request, whose its key is by now, or None. It raises ``Unanswered``."""
+    """Gives, also after the request, whose its key is by now, or None. It raises ``SourceUnavailable``."""
     keys, text = _keys(), _presented()
 
     def again() -> Identity | None:

@@ -18,7 +18,7 @@ from jiyi.settings import get_settings
 from models.accounts import sign_in as signing_in
 from models.accounts.api_keys import LookupCache
 from models.accounts.users import User
-from models.db.bounded_reads import Unanswered
+from models.db.bounded_reads import SourceUnavailable
 from web.security import is_loopback
 
 #: Seconds without a visit after which a person has to sign in again.
@@ -64,7 +64,7 @@ def register(app: Flask) -> None:
         fresh_seconds=USER_SECONDS,
         max_entries=MAX_USERS,
         stale_seconds=STALE_SECONDS,
-        unavailable=(Unanswered,),
+        unavailable=(SourceUnavailable,),
     )
 
 
@@ -109,7 +109,7 @@ def current() -> User | None:
 
 
 def current_again() -> Callable[[], User | None]:
-    """Gives, also after the request, who is signed in by its session by now. It raises ``Unanswered``."""
+    """A function that returns, also after the request, who is signed in. It raises ``SourceUnavailable``."""
     state, people = _session_state(), _people()
     return lambda: None if state is None else _user_of(state, people)
 

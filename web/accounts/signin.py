@@ -156,7 +156,9 @@ def only_where_the_cookie_stays() -> None:
     if not request.is_secure and not is_loopback(request.host):
         abort(
             403,
-            _("Passwords are taken over https only, except on the machine itself. See docs/deployment.md."),
+            _(
+                "Passwords are accepted over https only, except on the machine itself. See docs/deployment.md."
+            ),
         )
 
 

@@ -211,7 +211,7 @@ def begin() -> ResponseReturnValue:
     """A job does it. Safe to repeat because a second erasure of the same finds nothing."""
     what = _whom()
     if request.form.get("again", "").strip() != what.names[0]:
-        refuse("again", _("Type the name exactly as it stands above. Nothing was erased."))
+        refuse("again", _("Type the name exactly as shown above. Nothing was erased."))
     erasure_id = perform(erasure_actions.request_erasure, what).erasure_id
     return redirect_to(url_for("erasure.one", erasure_id=erasure_id, group=frame.group()))
 
@@ -227,7 +227,7 @@ def _whom() -> Erasure:
     lines = request.form.get("names", "")[:MAX_NAMES_CHARS].splitlines()
     names = [name.strip() for name in lines if name.strip()]
     if not names:
-        refuse("names", _("Whom? Give a name."))
+        refuse("names", _("Enter a name."))
     backups = request.form.get("delete_backups") == "yes"
     if request.form.get("kind") != "agent":
         return checked(Erasure, person=names[0], aliases=names[1:], delete_backups=backups)

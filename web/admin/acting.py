@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from jiyi.errors import BrokerUnavailable, Conflict, InvalidRequest, NoAnswer, NotFound
 from models.db.actions import Action
-from models.db.bounded_reads import Unanswered
+from models.db.bounded_reads import SourceUnavailable
 from web import actions
 from web.accounts.identity import Scope, need
 from web.admin import frame
@@ -49,7 +49,7 @@ def perform(
     400, 404 or 409 with its words if it is refused: then nothing is changed.
 
     Raises:
-        Unanswered: what has to do it is away, or no worker answered in time.
+        SourceUnavailable: what has to do it is away, or no worker answered in time.
     """
     need(action.scope)  # whatever the form says
     try:
@@ -59,7 +59,7 @@ def perform(
     except (InvalidRequest, NotFound, Conflict) as error:
         raise refusal(error) from None
     except (NoAnswer, BrokerUnavailable) as error:
-        raise Unanswered("worker", str(error)) from error
+        raise SourceUnavailable("worker", str(error)) from error
 
 
 def checked(model: type[Q], **fields: Any) -> Q:

@@ -21,7 +21,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing.exceptions import RoutingException
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound, first_errors, join_problems, problems_of
-from models.db.bounded_reads import Unanswered
+from models.db.bounded_reads import SourceUnavailable
 from web.admin import frame
 from web.answers import no_answer
 from web.show import localize
@@ -241,7 +241,7 @@ def _answering_again(view: Callable[..., Any], blueprints: Collection[str]) -> C
             if again is None:
                 raise
             return again
-        except Unanswered as error:
+        except SourceUnavailable as error:
             again = _again([FormProblem("", no_answer(error))], 503, blueprints)
             if again is None:
                 raise
@@ -258,7 +258,7 @@ def _again(wrong: list[FormProblem], status: int | None, blueprints: Collection[
     before = request.url_rule, request.view_args, request.args
     try:
         page = _page(request.form.get(PAGE, ""), blueprints, refusal)
-    except (HTTPException, RoutingException, Unanswered):
+    except (HTTPException, RoutingException, SourceUnavailable):
         page = None
     if page is None or page.status_code != 200 or page.mimetype != "text/html" or page.is_streamed:
         request.url_rule, request.view_args, request.args = before

@@ -283,7 +283,7 @@ def promote() -> str:
     need("admin")
     body = reads_database(lambda connection: _sent(connection).body())()
     if body is None:
-        abort(400, _("Choose entries, or write what is to be known."))
+        abort(400, _("Choose entries, or write a text."))
     template = "_promoted.html" if frame.wants_fragment() else "promoted.html"
     return render_template(template, group=frame.group(), result=perform(actions.promote, body))
 

@@ -120,7 +120,7 @@ class Pages(Blueprint):
 
 
 def reads_database(question: Callable[..., T]) -> Callable[..., T]:
-    """Ask in a short read-only transaction. Raises ``Unanswered``; 400 or 404 for what cannot be asked."""
+    """Ask in a short read-only transaction. Raises ``SourceUnavailable``; 400 or 404 for a bad request."""
 
     @wraps(question)
     def in_transaction(*args: Any, **parts: Any) -> T:

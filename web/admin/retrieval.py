@@ -217,7 +217,7 @@ def one(group: str, node_id: Any) -> str:
     side = lists.get("a")
     row = next((row for row in side["rows"] if row["node_id"] == node_id), None) if side else None
     data = {"side": side, "row": row, "focal": focal, "looked_at": settings["top_k"]}
-    return render_template("_ranked_one.html", message=gettext("Nothing was asked."), **data)
+    return render_template("_ranked_one.html", message=gettext("Enter a query."), **data)
 
 
 #: The parts of a score, in the order of the bar.

@@ -19,7 +19,7 @@ from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.retrieval_node import NodeProperties, format_history
-from models.db.bounded_reads import SourceReading, Unanswered, attempt, from_database, source
+from models.db.bounded_reads import SourceReading, SourceUnavailable, attempt, from_database, source
 from models.tiers import quarantine, quarantine_reads
 from models.tiers import query as memory
 from models.tiers import working as cache
@@ -54,7 +54,7 @@ def together(
     """The entries, and what people should know about them.
 
     Raises:
-        Unanswered: neither Valkey nor the database did.
+        SourceUnavailable: neither Valkey nor the database did.
     """
     rows = {row.entry_id: row for row in database.value or ()}
     if cached.value is not None:
@@ -65,7 +65,7 @@ def together(
         entries = [rows.get(entry.entry_id) or _only_cached(entry) for entry in cached.value]
         return entries, [] if database.value is not None else [note]
     if database.value is None:
-        raise Unanswered("working memory", cached.reason or database.reason)
+        raise SourceUnavailable("working memory", cached.reason or database.reason)
     note = _(
         "Valkey does not answer (%(why)s), so agents get nothing of this now. It is what the database knows.",
         why=cached.reason,
@@ -176,7 +176,9 @@ def _outcomes(screened: dict[str, int] | None) -> list[Context]:
     ]
 
 
-recall_pages = Pages("recall", __name__, MenuPage("retrieval", lazy_gettext("Ask the tiers"), "recall.page"))
+recall_pages = Pages(
+    "recall", __name__, MenuPage("retrieval", lazy_gettext("Query the tiers"), "recall.page")
+)
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 LANGUAGES: tuple[Language, ...] = get_args(Language)

@@ -31,12 +31,12 @@ from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.conversations import actions as conversations
-from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, from_database, one_line
+from models.db.bounded_reads import FAILURES, PATIENCE, SourceUnavailable, from_database, one_line
 from models.erasure import actions as erasure_actions
 from models.memory import archive, inbox, questions, repeats
 from models.memory import events as stored
 from models.memory.agents import key_of
-from models.memory.ingest import Looks, StoredCounts, group_commit
+from models.memory.ingest import StatusPoller, StoredCounts, group_commit
 from models.queue.dead_letters import VECTOR_FIELD, MisfitVectors, ReusedIds, reason_of
 from models.reflection import actions as reflection
 from models.retrieval import records
@@ -44,7 +44,7 @@ from web.actions import caller
 from web.api.bodies import give_back_room
 from web.api.problems import RETRY_SECONDS, RequestRefused
 from web.api.registry import expose, operation
-from web.api.running import Asker, Reply
+from web.api.running import Reply, RequestContext
 
 #: The database is away, gives no answer, or refuses a value; these are distinguished when the request is
 #: answered.
@@ -57,7 +57,7 @@ def keep(events: Sequence[Event]) -> StoredCounts:
     Raises:
         RequestRefused: an id is taken, vectors do not fit, an event belongs to a subject that is off, or
             (504) the database is slow: then whether they were stored is not known.
-        Unanswered: the database refuses a value, or is away.
+        SourceUnavailable: the database refuses a value, or is away.
     """
     for event in events:
         if (subject := subjects.of_event(event.type)) is not None:
@@ -81,7 +81,7 @@ def keep(events: Sequence[Event]) -> StoredCounts:
     except inbox.CollisionError:
         raise RequestRefused(409, "event_id: taken by something else; choose another.") from None
     except AWAY as error:
-        raise Unanswered("database", one_line(error)) from error
+        raise SourceUnavailable("database", one_line(error)) from error
 
 
 def _perhaps_stored(events: Sequence[Event]) -> str:
@@ -101,7 +101,7 @@ def _vector_field(place: int, count: int) -> str:
     return VECTOR_FIELD if count == 1 else f"events.{place}.{VECTOR_FIELD}"
 
 
-def _erasure_reply(_asker: Asker, erasure: ErasureState) -> Reply:
+def _erasure_reply(_context: RequestContext, erasure: ErasureState) -> Reply:
     return Reply(erasure, {"Location": f"{PREFIX}/erasures/{erasure.erasure_id}"})
 
 
@@ -149,7 +149,7 @@ expose(erasure_actions.get_erasure, "GET /erasures/<uuid:id>", "get_erasure", "e
     " subject predicate object occurred_at event_id",
     flat_body=ShortEvent,
 )
-def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
+def observe(context: RequestContext, body: EventsBody, query: WaitQuery) -> Reply:
     """Remember what happened.
 
     Stores one event, or several as {"events": […]}, in an agent's long-term memory. Call it after something
@@ -162,7 +162,7 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
     agent.configured, session.ended, node.executed) with type and payload.
     """
     try:
-        events = body.as_events(asker.group_id)
+        events = body.as_events(context.group_id)
     except ValueError as error:
         raise RequestRefused(422, str(error)) from None
     return accepted(once(events, body.given(), query.once), query.wait or 0.0)
@@ -198,15 +198,15 @@ expose(
     flat="agent_id user_id partner",
     flat_body=SessionEnd,
 )
-def end_session(asker: Asker, session_id: str, body: SessionEnd, query: OnceQuery) -> Reply:
+def end_session(context: RequestContext, session_id: str, body: SessionEnd, query: OnceQuery) -> Reply:
     """End a conversation.
 
     Notifies an agent that a session is over: it reflects on the conversation and keeps what is worth it. The
     event's id is also that of the reflection: see get_reflection.
     """
-    if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
+    if from_database(lambda connection: key_of(connection, context.group_id, body.agent_id)) is None:
         raise RequestRefused(404, f"There is no agent {body.agent_id!r}.")
-    return accepted(once([body.as_event(asker.group_id, session_id)], [body.model_fields_set], query.once))
+    return accepted(once([body.as_event(context.group_id, session_id)], [body.model_fields_set], query.once))
 
 
 def once(events: Sequence[Event], field_names: Sequence[Collection[str]], seconds: int) -> Sequence[Event]:
@@ -242,7 +242,7 @@ def _look(connection: Connection, group_id: str, ids: Sequence[UUID]) -> dict[UU
 
 
 #: What becomes of events, for requests that wait for it.
-_states = Looks(_look, lambda state: state.final)
+_states = StatusPoller(_look, lambda state: state.final)
 
 
 def status_url(ids: Sequence[UUID]) -> str:
@@ -265,7 +265,7 @@ def status_url(ids: Sequence[UUID]) -> str:
     flat="agent_id query user_id top_k mode recency_w relevance_w importance_w recency_decay",
     needed="query",
 )
-def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
+def retrieve_memories(context: RequestContext, body: RetrieveBody) -> bytes:
     """Recall what matters now.
 
     Searches an agent's memory for what matters for a question, or for what is going on. Call it before
@@ -277,9 +277,9 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     """
     settings = get_settings()
     fields = {name: getattr(body, name) for name in RetrievalRequest.model_fields if name != "group_id"}
-    request = RetrievalRequest.model_construct(group_id=asker.group_id, **fields)
-    queue = retrieval_queue(asker.group_id, body.agent_id, settings.retrieval_shards)
-    answer = caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
+    request = RetrievalRequest.model_construct(group_id=context.group_id, **fields)
+    queue = retrieval_queue(context.group_id, body.agent_id, settings.retrieval_shards)
+    answer = caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=context.actor)
     return Answer.model_validate_json(answer).groups[0].model_dump_json().encode() if body.flat else answer
 
 
@@ -341,7 +341,7 @@ expose(
 )
 
 
-def _reflection_reply(_asker: Asker, reflection: Made) -> Reply:
+def _reflection_reply(_context: RequestContext, reflection: Made) -> Reply:
     return Reply(reflection, {"Location": f"{PREFIX}/reflections/{reflection.id}"})
 
 

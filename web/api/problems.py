@@ -25,7 +25,7 @@ from jiyi.errors import (
 from jiyi.protocol.openapi.document import MEANINGS, MEDIA_TYPE, PREFIX, STATUSES, TITLES, field_problem
 from jiyi.protocol.rest import FieldProblem, Problem
 from jiyi.protocol.wire.calls import OF_VALKEY, state_of_valkey
-from models.db.bounded_reads import Unanswered
+from models.db.bounded_reads import SourceUnavailable
 from models.db.errors import refused_value, sentence_of
 
 log = logging.getLogger("jiyi.web")
@@ -60,7 +60,9 @@ def is_api() -> bool:
 
 def answer_to(error: Exception) -> Response:
     """The problem that an error is. Which socket or host is away only the log says."""
-    if (refused := refused_value(error.__cause__ if isinstance(error, Unanswered) else error)) is not None:
+    if (
+        refused := refused_value(error.__cause__ if isinstance(error, SourceUnavailable) else error)
+    ) is not None:
         log.warning("%s %s: %s", request.method, request.path, error)
         error = refused
     if (
@@ -75,7 +77,7 @@ def answer_to(error: Exception) -> Response:
             return problem(422, str(error), map(field_problem, error.problems), code=error.code)
         case JiyiError():
             return _of_service(error)
-        case Unanswered():
+        case SourceUnavailable():
             reason = None if error.__cause__ is None else sentence_of(error.__cause__)
             detail = f"The {error.source} did not answer: {reason or error.reason}. Try again in a moment."
             return problem(503, detail, headers={"Retry-After": str(RETRY_SECONDS)})
@@ -142,7 +144,7 @@ def _of_werkzeug(error: HTTPException) -> Response:
         and not own_words
         and (most := request.max_content_length) is not None
     ):
-        detail = f"The body has more than the {most:,} bytes that are taken here."
+        detail = f"The body is larger than {most:,} bytes."
     headers = {
         name: value for name, value in error.get_headers() if name in ("Retry-After", "WWW-Authenticate")
     }

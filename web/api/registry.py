@@ -50,10 +50,10 @@ OPERATIONS: list[ApiOperation] = []
 def operation(address: str, tag: Tag, **options: Any) -> Callable[[Handler], Handler]:
     """Make a function the operation of its name at an address such as ``GET /nodes/<uuid:id>``.
 
-    It gets an :class:`web.api.running.Asker`, the path's parts by name, and ``query`` and ``body`` where it
-    has such parameters, checked as these are annotated. It gives the answer, ``answer`` or as annotated: a
-    model, plain data, JSON as bytes, or a :class:`web.api.running.Reply`. Its docstring's first line is the
-    summary, the rest the description.
+    It gets a :class:`web.api.running.RequestContext`, the path's parts by name, and ``query`` and ``body``
+    where it has such parameters, checked as these are annotated. It returns the answer, ``answer`` or as
+    annotated: a model, plain data, JSON as bytes, or a :class:`web.api.running.Reply`. Its docstring's first
+    line is the summary, the rest the description.
     """
 
     def register(handler: Handler) -> Handler:
@@ -122,8 +122,9 @@ def expose(
 
     The action's request is what the path's parts say and, of a GET or DELETE, the query, else the body: all
     its fields but those of ``without``. ``from_parts``: the path's parts alone are, and it makes the request
-    of them. ``present`` makes the answer of an :class:`web.api.running.Asker` and the result; without it the
-    result is the answer. ``missing``: what there is none of when it is 404, with the path's parts in braces.
+    of them. ``present`` makes the answer of a :class:`web.api.running.RequestContext` and the result; without
+    it the result is the answer. ``missing``: what does not exist when it is 404, with the path's parts in
+    braces.
     """
     options = {"answer": action.result, "body": None, "query": None, **options}
     method, _, path = address.partition(" ")
@@ -134,7 +135,7 @@ def expose(
     statement_ms = READ_TIMEOUT_MS if method == "GET" else STATEMENT_TIMEOUT_MS
 
     def handler(
-        asker: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any
+        context: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any
     ) -> Any:
         fields = {
             name: getattr(model, name)
@@ -147,12 +148,12 @@ def expose(
         except ValidationError as error:
             raise InvalidRequest(problems_of(error, action.request)) from None
         try:
-            result = perform(action, asker.group_id, request, timeout=timeout, statement_ms=statement_ms)
+            result = perform(action, context.group_id, request, timeout=timeout, statement_ms=statement_ms)
         except NotFound as error:
             raise (
                 RequestRefused(404, f"There is no {missing.format(**parts)}.") if missing else error
             ) from None
-        return result if present is None else present(asker, result)
+        return result if present is None else present(context, result)
 
     handler.__name__, handler.__doc__ = name, doc or action.doc
     operation(address, tag, scope=action.scope, action=action if action.name else None, **options)(handler)

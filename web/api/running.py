@@ -27,8 +27,8 @@ from web.api.registry import ApiOperation
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """For which group something is asked, and who is put down for what it changes."""
+class RequestContext:
+    """Tenant and authenticated principal of a request; the audit log records the principal."""
 
     group_id: str
     identity: Identity
@@ -49,29 +49,29 @@ class Reply:
 def run(operation: ApiOperation, **parts: Any) -> Response:
     """Answer a request. Raises what :func:`web.api.problems.answer_to` makes problems of."""
     identity = who() if operation.scope is None else need(operation.scope)
-    asker = Asker(group_of(identity), identity)
+    context = RequestContext(group_of(identity), identity)
     names = [part for part in parts.values() if isinstance(part, str)]
     if any(not name.strip() for name in names) or any(True for _ in unstorable(names)):
         raise RequestRefused(404, "Nothing has such a name.")
     arguments = {**parts}
     if (query := checked_query(operation.query, request.args.lists())) is not None:
         arguments["query"] = query
-    with REQUESTS.one_of(asker.group_id), room_for_body():
+    with REQUESTS.one_of(context.group_id), room_for_body():
         if operation.body is not None:
             action = parts.get("name") if operation.action is None else operation.action.name
             arguments["body"] = read_body(operation, operation.body, action)
-        with scope_of(asker):
-            value = operation.handler(asker, **arguments)
-    headers = {GROUP_HEADER: asker.group_id.encode().decode("latin-1")}  # as WSGI wants it
+        with scope_of(context):
+            value = operation.handler(context, **arguments)
+    headers = {GROUP_HEADER: context.group_id.encode().decode("latin-1")}  # as WSGI wants it
     if isinstance(value, Reply):
         value, headers = value.value, headers | value.headers
     content = value if isinstance(value, bytes) else to_json(value)
     return Response(content, operation.status, headers=headers, mimetype=CONTENT_TYPE)
 
 
-def scope_of(asker: Asker) -> AbstractContextManager[None]:
+def scope_of(context: RequestContext) -> AbstractContextManager[None]:
     """What row-level security lets the request see, whatever its queries say."""
-    return for_groups(asker.group_id)
+    return for_groups(context.group_id)
 
 
 def group_of(identity: Identity) -> str:

@@ -21,7 +21,7 @@ from web.accounts.identity import need
 from web.actions import perform
 from web.api.problems import RequestRefused
 from web.api.registry import OPERATIONS, expose, operation
-from web.api.running import Asker
+from web.api.running import RequestContext
 
 
 class ActionBody(RootModel[dict[str, Any]]):
@@ -33,7 +33,7 @@ class ActionResult(RootModel[Any]):
 
 
 @operation("POST /actions/<anything:name>", "service", scope=None, answer=ActionResult, errors=(504,))
-def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
+def perform_action(context: RequestContext, name: str, body: ActionBody) -> Any:
     """Do or ask anything by its name.
 
     Everything that the service can do for a program, by the name that it has in the audit log and on the
@@ -51,14 +51,14 @@ def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
         raise InvalidRequest(problems_of(error, action.request)) from None
     if problems := [*wrong_types(action.request, body.root)]:
         raise InvalidRequest(problems)
-    return perform(action, asker.group_id, request)
+    return perform(action, context.group_id, request)
 
 
 expose(operations.count_group, "GET /stats", "stats", "service")
 
 
 @operation("GET /queues", "service", scope="read")
-def list_queues(_asker: Asker) -> Queues:
+def list_queues(_context: RequestContext) -> Queues:
     """See how full the queues are.
 
     Messages that wait in each queue of the service, all groups together. Use it to slow down when it falls

@@ -41,8 +41,8 @@ from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.tiers import retrieval_node as memory_node
 from jiyi.tiers.retrieval_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
-from models.db.bounded_reads import Unanswered, attempt, from_database, source
-from models.memory.ingest import Looks
+from models.db.bounded_reads import SourceUnavailable, attempt, from_database, source
+from models.memory.ingest import StatusPoller
 from models.tiers import actions, quarantine, questions, working
 from models.tiers import query as memory
 from web.accounts.identity import who
@@ -50,7 +50,7 @@ from web.actions import caller
 from web.api.memory import keep, once
 from web.api.problems import RequestRefused
 from web.api.registry import expose, operation
-from web.api.running import Asker
+from web.api.running import RequestContext
 
 log = logging.getLogger("jiyi.web")
 
@@ -96,7 +96,7 @@ class Retriever:
 
 
 #: What the filters say of entries, for requests that wait for it.
-_outcomes = Looks(quarantine.outcomes, lambda _: True)
+_outcomes = StatusPoller(quarantine.outcomes, lambda _: True)
 NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it becomes working memory."
 
 
@@ -106,7 +106,7 @@ NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it
     scope="read",
     flat="query max_results order time_range_days session_id include_verdicts",
 )
-def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
+def query_memory(context: RequestContext, body: QueryBody) -> MemoryAnswer:
     """Look up what the group knows.
 
     Working memory (what agents of the group said in the last 24 hours: temporary, unverified) and long-term
@@ -116,7 +116,7 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     so.
     """
     fields = {name: getattr(body, name) for name in MemoryQuery.model_fields if name != "group_id"}
-    return ask(MemoryQuery(group_id=asker.group_id, **fields), body.timeout)
+    return ask(MemoryQuery(group_id=context.group_id, **fields), body.timeout)
 
 
 @operation(
@@ -127,7 +127,7 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     errors=(409, 504),
     flat="content agent_id session_id node_id confidence occurred_at",
 )
-def ingest_memory(asker: Asker, body: IngestBody, query: WaitQuery) -> IngestState:
+def ingest_memory(context: RequestContext, body: IngestBody, query: WaitQuery) -> IngestState:
     """Ingest an output of an agent.
 
     It goes into quarantine for good, and into working memory, where the group's agents find it for 24 hours,
@@ -135,29 +135,31 @@ def ingest_memory(asker: Asker, body: IngestBody, query: WaitQuery) -> IngestSta
     accepted and reason say what the filters did. It does not become verified knowledge: for that somebody
     promotes it.
     """
-    [event] = once([_event(asker.group_id, body)], [body.model_fields_set], query.once)
+    [event] = once([_event(context.group_id, body)], [body.model_fields_set], query.once)
     keep([event])
-    entry_id, group_id = event.event_id, asker.group_id
+    entry_id, group_id = event.event_id, context.group_id
     states = _outcomes.wait(group_id, [entry_id], SCREEN_SECONDS if query.wait is None else query.wait) or {}
     return states.get(entry_id) or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
 
 
 @operation("GET /memory/working", "tiers", scope="read")
-def working_memory(asker: Asker) -> WorkingMemory:
+def working_memory(context: RequestContext) -> WorkingMemory:
     """Look at working memory.
 
     What the group's agents said lately and the filters let in, newest first: temporary and unverified. From
     Valkey; if that is away or has lost it, from the database, which knows the same.
     """
-    cached = attempt(source("valkey").begin(lambda: working.read(asker.group_id)))
+    cached = attempt(source("valkey").begin(lambda: working.read(context.group_id)))
     if cached.value is not None:
         return WorkingMemory(rows=[entry.item() for entry in cached.value], source="valkey")
     why = f"Valkey did not answer: {cached.reason}." if cached.reason else ""
     try:
-        rows = from_database(lambda connection: quarantine.stored_working_memory(connection, asker.group_id))
-    except Unanswered as error:
+        rows = from_database(
+            lambda connection: quarantine.stored_working_memory(connection, context.group_id)
+        )
+    except SourceUnavailable as error:
         both = f"{error.reason}; Valkey: {cached.reason}" if cached.reason else error.reason
-        raise Unanswered(error.source, both) from error
+        raise SourceUnavailable(error.source, both) from error
     return WorkingMemory(rows=[entry.item() for entry in rows], source="database", message=why)
 
 
@@ -191,7 +193,7 @@ class NodeRan(TypedDict):
 
 
 @operation(f"POST {PATH}", "tiers", scope="read", answer=NodeRun)
-def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
+def run_memory_node(context: RequestContext, body: NodeBody) -> NodeRan:
     """Run the memory-retrieval node.
 
     Looks for what the group knows about the topic (else the content, else the document) of the inputs, and
@@ -199,7 +201,7 @@ def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
     memory's sake: if that is away the history is empty, and an event memory_retrieval_error says so. That it
     runs, what it found and that it is done also go over the live stream, as they happen, without any text.
     """
-    if _name(body.inputs.get("group_id")) not in ("", asker.group_id):
+    if _name(body.inputs.get("group_id")) not in ("", context.group_id):
         problem = FieldProblem(field="inputs.group_id", message=FOREIGN_GROUP.partition(": ")[2])
         raise RequestRefused(422, f"inputs.{FOREIGN_GROUP}", [problem])
     events: list[NodeEvent] = []
@@ -207,15 +209,15 @@ def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
 
     def emit(event: NodeEvent) -> None:
         events.append(event)
-        actions.publish_node_event(asker.group_id, event, body.node_id, session_id)
+        actions.publish_node_event(context.group_id, event, body.node_id, session_id)
 
     node = MemoryRetrievalNode(body.properties, retriever=Retriever(), node_id=body.node_id)
-    outputs = node.process({**body.inputs, "group_id": asker.group_id}, emit)
+    outputs = node.process({**body.inputs, "group_id": context.group_id}, emit)
     return NodeRan(outputs={**body.inputs, CONTEXT_FIELD: outputs[CONTEXT_FIELD]}, events=events)
 
 
 @operation(f"GET {PATH}", "tiers", scope="read")
-def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> NodeDescription:
+def describe_memory_node(_context: RequestContext, query: NodeDescriptionParameters) -> NodeDescription:
     """Describe the memory-retrieval node.
 
     Label, icon, colour, inputs and outputs, and a JSON schema of its properties: what an editor of workflows
@@ -259,7 +261,7 @@ expose(
     "tiers",
     without="cursor limit",
     answer=DigestState,
-    present=lambda _asker, digests: digests.rows[0],
+    present=lambda _context, digests: digests.rows[0],
     missing="digest {digest_id}",
     doc="""Get one digest.
 

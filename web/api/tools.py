@@ -15,19 +15,19 @@ from jiyi.protocol.openapi import functions as tool_calls
 from jiyi.protocol.openapi.functions import ToolCall, ToolsQuery, functions, output_of
 from jiyi.protocol.openapi.tools import OFFERED, Tool, tools
 from jiyi.protocol.wire.signatures import KeyScope
-from models.db.bounded_reads import Unanswered
+from models.db.bounded_reads import SourceUnavailable
 from web.accounts.identity import need
 from web.api.bodies import checked_body
 from web.api.problems import RequestRefused, answer_to
 from web.api.registry import OPERATIONS, ApiOperation, operation
-from web.api.running import Asker, Reply, checked_query
+from web.api.running import Reply, RequestContext, checked_query
 
 #: Errors reported to a model, so that it can do something else; any other error is a failure of ours.
-REPORTED_ERRORS = (JiyiError, RequestRefused, Unanswered, HTTPException)
+REPORTED_ERRORS = (JiyiError, RequestRefused, SourceUnavailable, HTTPException)
 
 
 @operation("GET /tools", "service", scope=None)
-def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | JsonObject]:
+def list_tools(context: RequestContext, query: ToolsQuery) -> Rows[Tool | JsonObject]:
     """List the tools for an LLM.
 
     Operations that the key may use, each as what function calling and MCP take: a name, a description, a JSON
@@ -35,7 +35,7 @@ def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | JsonObject]:
     others in the body. With `for` they go into a request to a model as they are, and what it calls goes to
     call_tool.
     """
-    may = [tool for tool, scope in _tools() if scope is None or asker.identity.may(scope)]
+    may = [tool for tool, scope in _tools() if scope is None or context.identity.may(scope)]
     if wrong := [name for name in query.names if name not in OFFERED]:
         raise InvalidRequest([f"names: {unknown(wrong[0], OFFERED, 'tool')}"])
     chosen = [tool for tool in may if not query.names or tool.name in query.names]
@@ -47,7 +47,7 @@ def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | JsonObject]:
 
 
 @operation("POST /tools/call", "service", scope=None, errors=(504,))
-def call_tool(asker: Asker, body: ToolCall) -> JsonObject:
+def call_tool(context: RequestContext, body: ToolCall) -> JsonObject:
     """Do what a model called a tool for.
 
     The body is the call as the model's API gave it, of chat completions, the Responses API or Anthropic's
@@ -55,12 +55,12 @@ def call_tool(asker: Asker, body: ToolCall) -> JsonObject:
     model in the same form. The key needs the right that the tool's operation needs.
     """
     try:
-        return output_of(body, _performed(asker, body))
+        return output_of(body, _performed(context, body))
     except REPORTED_ERRORS as error:
         return output_of(body, error=_sentence(error))
 
 
-def _performed(asker: Asker, call: ToolCall) -> Any:
+def _performed(context: RequestContext, call: ToolCall) -> Any:
     """The answer to the model. Raises what the operation raises; InvalidRequest for what is no call of it."""
     tool = _tool_of(call.name)
     if tool is None:
@@ -70,13 +70,13 @@ def _performed(asker: Asker, call: ToolCall) -> Any:
         need(target.scope)
     arguments = call.arguments()
     tool_request = tool_calls.request_of(tool, arguments)
-    answer = _answer(asker, target, tool_request)
+    answer = _answer(context, target, tool_request)
     if (fewer := tool_calls.fewer(tool, tool_request, answer)) is not None:
-        answer = _answer(asker, target, fewer)
+        answer = _answer(context, target, fewer)
     return tool_calls.answer_for_model(tool, arguments, answer)
 
 
-def _answer(asker: Asker, target: ApiOperation, tool_request: tool_calls.ToolRequest) -> Any:
+def _answer(context: RequestContext, target: ApiOperation, tool_request: tool_calls.ToolRequest) -> Any:
     """What the operation answers, as JSON values."""
     arguments: dict[str, Any] = {
         name: _part(target, name, value) for name, value in tool_request.parts.items()
@@ -87,7 +87,7 @@ def _answer(asker: Asker, target: ApiOperation, tool_request: tool_calls.ToolReq
         arguments["query"] = query
     if target.body is not None:
         arguments["body"] = checked_body(target.body, to_json(tool_request.body or {}))
-    value = target.handler(asker, **arguments)
+    value = target.handler(context, **arguments)
     if isinstance(value, Reply):
         value = value.value
     return from_json(value if isinstance(value, bytes) else to_json(value))

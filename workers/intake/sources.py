@@ -143,9 +143,8 @@ class RedisSource:
     """Reads the list behind kombu's queue, which intakes may share; each holds what it took in own lists.
 
     Two of them: a batch being stored, and one being taken. Batches are stored in the order in which they were
-    taken, shard by shard; a dead intake's keep their place, and the next intake stores them. To take a living
-    one
-    for dead does no harm: the database stores each event once.
+    taken, shard by shard; a dead intake's keep their place, and the next intake stores them. A false
+    positive is harmless: the database stores each event once.
     """
 
     #: Names of those of this process that are open.

@@ -125,59 +125,59 @@ STATUSES: Mapping[str, int] = {
     "no_answer": 504,
 }
 TITLES: Mapping[int, str] = {
-    400: "Not readable",
-    401: "No valid key",
-    403: "Not allowed with this key",
+    400: "Bad request",
+    401: "Unauthorized",
+    403: "Forbidden",
     404: "Not found",
-    405: "Wrong method",
-    409: "In conflict with what is there",
-    413: "Too large",
-    415: "Not JSON",
-    422: "Not acceptable",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Content too large",
+    415: "Unsupported media type",
+    422: "Unprocessable content",
     429: "Too many requests",
-    500: "The service failed",
-    503: "Not available now",
-    504: "No answer in time",
+    500: "Internal server error",
+    503: "Service unavailable",
+    504: "Gateway timeout",
 }
 #: What each kind means and what to do about it: the docs page shows it.
 MEANINGS: Mapping[int, str] = {
     400: (
-        "The request could not be read: its body is no JSON (or no UTF-8, or nested too deeply), or it came"
-        " for another host."
+        "The request could not be read: its body is not JSON (or not UTF-8, or nested too deeply), or it was"
+        " addressed to another host."
     ),
     401: "The header `Authorization: Bearer jiyi_…` is missing, or the key is unknown, expired or revoked.",
     403: (
-        "The key is valid, but has not the right that this operation needs. Things of other groups are not"
-        " forbidden but not found."
+        "The key is valid, but lacks the scope that this operation needs. What belongs to other groups is"
+        " answered with 404."
     ),
-    404: "There is no such thing in the key's group, or no such address.",
-    405: "The address exists, but not for this method; the header `Allow` names those it has.",
+    404: "Nothing in the key's group has this id or name, or the address does not exist.",
+    405: "The address does not accept this method; the header `Allow` lists those it does.",
     409: (
-        "An id that was given is taken by something else; choose another. `code` is `id_reused` where an"
-        " event's id was used again with other content: nothing of the request is stored, and the first event"
-        " stays unchanged; `conflict` where somebody else has changed, or decided on, the same thing"
-        " meanwhile: look again."
+        "The id in the request is already used; choose another. `code` is `id_reused` if an event's id was"
+        " used again with other content: nothing of the request is stored, and the first event stays"
+        " unchanged. It is `conflict` if somebody else changed or decided the same thing in the meantime:"
+        " read it again."
     ),
     413: (
         "The body is larger than 1 MiB (events, imports and texts: than 16 MiB), or has more than 100,000"
-        " values (in large bodies one for every four bytes), lists and objects, or names; send several"
-        " requests."
+        f" values (in large bodies one for every {limits.BYTES_A_VALUE} bytes), lists and objects, or names;"
+        " send several requests."
     ),
     415: "Bodies are JSON: send `Content-Type: application/json`.",
-    422: "The request is JSON, but fields are missing, unknown or wrong; `errors` has a sentence for each.",
+    422: "The request is JSON, but fields are missing, unknown or invalid; `errors` has a sentence for each.",
     429: (
-        "The key has asked more often than it may, or it or its group has too many requests under way; the"
-        " header `Retry-After` says when to go on."
+        "The key exceeded its rate limit, or it or its group has too many requests in progress; retry after"
+        " the seconds in the header `Retry-After`."
     ),
-    500: "A failure of the service's own. Its log has the details.",
+    500: "The service failed. Its log has the details.",
     503: (
-        "The database, the broker or the embedding model is away, or too many requests are being answered;"
-        " `Retry-After` says when to ask again. Nothing was changed."
+        "The database, the broker or the embedding model is unavailable, or too many requests are in"
+        " progress; retry after the seconds in `Retry-After`. Nothing was changed."
     ),
     504: (
-        "No worker answered within the time given; it may be slow or away. Reading again is harmless. Or the"
-        " database has not confirmed in time what was to be stored: it may be stored, and to send it again"
-        " with the same `event_id` is harmless."
+        "No worker answered in time; it may be slow or stopped. Repeating a read is harmless. Or the database"
+        " did not confirm in time that the request was stored: it may be, and it is safe to send it again"
+        " with the same `event_id`."
     ),
 }
 

@@ -513,7 +513,7 @@ def test_what_is_signed_wrongly_is_kept_under_no_group(
 def test_one_event_of_another_group_condemns_the_message(
     signed_queue: Settings, api_key: ApiKeyMaker, group: str
 ) -> None:
-    """An event that is only wrong does not; it is not put down to a group that did not sign it."""
+    """An event that is only wrong does not; it is not attributed to a group that did not sign it."""
     mine, others, good = observed(group), observed(f"{group}-2"), observed(group)
     wrong = [json.loads(event_bodies.encode([observed(name)])) for name in (group, f"{group}-2")]
     for event in wrong:

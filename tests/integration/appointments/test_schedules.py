@@ -1,4 +1,4 @@
-"""Schedules end to end: taken down, fired once for each time, made good, delivered until acknowledged."""
+"""Schedules end to end: created, fired once for each time, caught up, delivered until acknowledged."""
 
 from __future__ import annotations
 

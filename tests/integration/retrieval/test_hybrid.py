@@ -403,7 +403,7 @@ def test_without_the_embedder_memories_of_another_model_are_still_found_by_words
     )
 
 
-# Whose memories
+# Agents
 
 
 def test_other_groups_and_agents_memories_are_never_seen_and_change_no_figure(group: str) -> None:

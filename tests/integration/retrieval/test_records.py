@@ -1,4 +1,4 @@
-"""Retrievals of late: what is noted, how much is kept, who sees it, and what an erasure leaves of it."""
+"""Recent retrievals: what is noted, how much is kept, who sees it, and what an erasure leaves of it."""
 
 from __future__ import annotations
 

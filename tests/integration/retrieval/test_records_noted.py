@@ -1,4 +1,4 @@
-"""Retrievals of late over the running service: what is noted, and what is not."""
+"""Recent retrievals over the running service: what is noted, and what is not."""
 
 from __future__ import annotations
 

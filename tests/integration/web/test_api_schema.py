@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from models.memory.ingest import Looks
+from models.memory.ingest import StatusPoller
 from web import actions, create_app
 from web.accounts import api_keys
 from web.api import OPERATIONS
@@ -79,11 +79,11 @@ def document(loaded: Any, service: str, api_key: Callable[..., str], monkeypatch
         "call_for_json",
         lambda task, queue, request, _timeout, **by: ask(task, queue, request, ANSWER_SECONDS, **by),
     )
-    wait = Looks.wait
+    wait = StatusPoller.wait
     monkeypatch.setattr(
-        Looks,
+        StatusPoller,
         "wait",
-        lambda looks, group_id, ids, seconds: wait(looks, group_id, ids, min(seconds, PATIENCE)),
+        lambda poller, group_id, ids, seconds: wait(poller, group_id, ids, min(seconds, PATIENCE)),
     )
     return loaded
 

@@ -23,7 +23,7 @@ from jiyi.protocol.events import build
 from jiyi.protocol.providers import BreakerState
 from jiyi.settings import get_settings
 from models.db import connection as base
-from models.db.bounded_reads import Unanswered, from_database
+from models.db.bounded_reads import SourceUnavailable, from_database
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from models.operations import health_checks as health
@@ -394,9 +394,9 @@ def test_many_slow_questions_to_the_database_hold_up_no_short_one(browser: Flask
 
 
 def test_the_database_ends_a_question_that_takes_too_long(database: Stack) -> None:
-    with pytest.raises(Unanswered, match="statement timeout"):
+    with pytest.raises(SourceUnavailable, match="statement timeout"):
         from_database(lambda connection: connection.execute(text("SELECT pg_sleep(60)")), timeout=0.05)
-    with pytest.raises(Unanswered, match="statement timeout"):
+    with pytest.raises(SourceUnavailable, match="statement timeout"):
         from_database(
             lambda connection: connection.execute(
                 text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")

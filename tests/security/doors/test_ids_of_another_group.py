@@ -510,7 +510,7 @@ def test_row_level_security_alone_keeps_it(
 ) -> None:
     """Every query asks for the other group's rows, in the scope of the own one."""
     monkeypatch.setattr(running, "group_of", lambda _identity: other.group)
-    monkeypatch.setattr(running, "scope_of", lambda _asker: for_groups(group))
+    monkeypatch.setattr(running, "scope_of", lambda _context: for_groups(group))
     before = state_of(other)
     tried, leaked = try_everything(web_app.test_client(), api_key(group, "publish", "read", "admin"), other)
     # These repeat the group that was asked for, the tool in what it refuses; what it lists, GET /nodes shows

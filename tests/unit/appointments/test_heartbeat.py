@@ -12,10 +12,10 @@ from engine.appointments.schedule import (
     IDLE_AFTER,
     LATE_SECONDS,
     HeartbeatFacts,
+    end_of_quiet_hours,
     findings,
     is_quiet,
     list_items,
-    loud_from,
     select_findings,
 )
 from jiyi.protocol.appointments import ConfigureHeartbeat
@@ -42,7 +42,7 @@ def test_zc_137_quiet_hours_cross_midnight(
 
 @pytest.mark.parametrize(("day", "hour", "loud"), [(4, 23, (5, 8)), (5, 3, (5, 8)), (5, 12, (5, 12))])
 def test_alerts_wait_for_the_end_of_the_quiet_hours(day: int, hour: int, loud: tuple[int, int]) -> None:
-    found = loud_from(datetime(2026, 3, day, hour, tzinfo=SHANGHAI), NIGHT, SHANGHAI)
+    found = end_of_quiet_hours(datetime(2026, 3, day, hour, tzinfo=SHANGHAI), NIGHT, SHANGHAI)
     assert (found.astimezone(SHANGHAI).day, found.astimezone(SHANGHAI).hour) == loud
 
 

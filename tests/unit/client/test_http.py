@@ -41,7 +41,7 @@ class Service:
 
 def away() -> httpx2.Response:
     return httpx2.Response(
-        503, json={"title": "Not available now", "detail": "The database did not answer", "status": 503}
+        503, json={"title": "Service unavailable", "detail": "The database did not answer", "status": 503}
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from models.db.bounded_reads import Unanswered
+from models.db.bounded_reads import SourceUnavailable
 from models.operations import worker_actions
 from models.operations.worker_actions import DesiredState
 from workers import worker_setup
@@ -99,7 +99,7 @@ def test_a_fresh_worker_does_not_believe_a_wish_that_was_taken_back(wanted, ends
     assert Modes(Consumer()).follow(busy=False) == "stopped"
 
     def away(_question: Any) -> DesiredState:
-        raise Unanswered("database", "away")
+        raise SourceUnavailable("database", "away")
 
     monkeypatch.setattr(worker_setup, "from_database", away)
     assert Modes(Consumer()).follow(busy=False) == "stopped"

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from models.db.bounded_reads import Unanswered
+from models.db.bounded_reads import SourceUnavailable
 from models.db.scope import Scope, current
 from models.memory import ingest
-from models.memory.ingest import Looks
+from models.memory.ingest import StatusPoller
 
 #: Seconds until something on a busy machine.
 PATIENCE = 60.0
@@ -46,23 +46,27 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 def test_what_is_final_is_given_at_once_and_the_thread_ends(table: Table) -> None:
-    made = Looks(table.look, bool)
+    made = StatusPoller(table.look, bool)
     table.rows = {UUID(int=1): True}
     assert made.wait("g", [UUID(int=1)], PATIENCE) == {UUID(int=1): True}
     assert table.seen == [(Scope(groups=("g",)), "g", [UUID(int=1)])]
     if (thread := made.thread) is not None:
         thread.join(PATIENCE)
-    assert not (made.thread or made.waiting or made.looked_for)
+    assert not (made.thread or made.waiting or made.polled_at)
 
 
 def test_when_the_time_is_up_what_is_known_is_given(table: Table) -> None:
     table.rows = {UUID(int=1): False}
-    assert Looks(table.look, bool).wait("g", [UUID(int=1), UUID(int=2)], 0.05) == {UUID(int=1): False}
-    assert Looks(table.look, bool).wait("g", [UUID(int=2)], 0) == {}
+    assert StatusPoller(table.look, bool).wait("g", [UUID(int=1), UUID(int=2)], 0.05) == {UUID(int=1): False}
+    assert StatusPoller(table.look, bool).wait("g", [UUID(int=2)], 0) == {}
 
 
-def test_requests_of_a_group_are_looked_for_together_and_groups_apart(table: Table) -> None:
-    made, mine, others = Looks(table.look, bool), [UUID(int=number) for number in range(40)], [UUID(int=99)]
+def test_requests_of_a_group_are_polled_at_together_and_groups_apart(table: Table) -> None:
+    made, mine, others = (
+        StatusPoller(table.look, bool),
+        [UUID(int=number) for number in range(40)],
+        [UUID(int=99)],
+    )
     with ThreadPoolExecutor(len(mine) + 1) as threads:
         waiting = [threads.submit(made.wait, "mine", [one], PATIENCE) for one in mine]
         waiting.append(threads.submit(made.wait, "others", others, PATIENCE))
@@ -77,14 +81,14 @@ def test_requests_of_a_group_are_looked_for_together_and_groups_apart(table: Tab
 
 @pytest.mark.parametrize(
     ("error", "raised"),
-    [(Unanswered("database", "away"), None), (ZeroDivisionError("a bug"), ZeroDivisionError)],
+    [(SourceUnavailable("database", "away"), None), (ZeroDivisionError("a bug"), ZeroDivisionError)],
 )
 def test_who_waits_while_the_database_is_away_is_told_so(
     table: Table, error: Exception, raised: type[Exception] | None
 ) -> None:
     table.error = error
     if raised is None:
-        assert Looks(table.look, bool).wait("g", [UUID(int=1)], PATIENCE) is None
+        assert StatusPoller(table.look, bool).wait("g", [UUID(int=1)], PATIENCE) is None
     else:
         with pytest.raises(raised):
-            Looks(table.look, bool).wait("g", [UUID(int=1)], PATIENCE)
+            StatusPoller(table.look, bool).wait("g", [UUID(int=1)], PATIENCE)
