@@ -144,8 +144,8 @@ def take(pictures: Pictures) -> None:
     for name, days in (("crawler", "90"), ("dify", "365")):
         with pictures.of("keys", f"/keys?{group}", height=560) as page:
             page.locator("details.panel").evaluate("(panel) => { panel.open = true; }")
-            page.get_by_label("Who uses it").fill(name)
-            page.get_by_label("Good for").select_option(days)
+            page.get_by_label("Used by").fill(name)
+            page.get_by_label("Valid for").select_option(days)
             page.get_by_role("button", name="Make the key").click()
             expect(page.locator("#secret")).to_be_visible()
             page.goto(f"/keys?{group}")  # without the secret

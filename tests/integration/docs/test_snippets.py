@@ -200,7 +200,7 @@ def test_shell(snippet: Snippet, runs: Callable[..., subprocess.CompletedProcess
     lines = "\n".join(line for line in snippet.text.splitlines() if not elsewhere(line))
     most = STREAM_SECONDS if "/stream" in lines else SECONDS
     curl = f'curl() {{ command curl -sS --fail-with-body --max-time {most} "$@" || [ $? = 28 ]; }}\n'
-    runs(["bash", "-euo", "pipefail", "-c"], curl + lines)
+    runs(["bash", "-euo", "pipefail", "-c"], curl + lines.replace(".venv/bin/", ""))
 
 
 @pytest.mark.parametrize("snippet", [case(snippet) for snippet in snippets("console")])
