@@ -262,8 +262,7 @@ def check_deadline() -> None:
     until = _UNTIL.get()
     if until is not None and time.monotonic() > until:
         raise NoAnswer(
-            "the time for the answer was over before it was ready; ask with fewer or shorter texts, or a"
-            " longer timeout"
+            "the answer was not ready in time; send fewer or shorter texts, or allow a longer timeout"
         )
 
 

@@ -100,7 +100,7 @@ def _failed(error: Exception) -> Response:
     if is_api():
         return answer_to(error)
     if refused_value(error) is not None:
-        log.warning("a page was asked for with a value that is not stored: %s", error)
+        log.warning("a page was requested with a value that cannot be stored: %s", error)
         return _of_refused_value()
     log.error("a page failed", exc_info=error)
     return _page(

@@ -134,7 +134,7 @@ def ping(context: RequestContext) -> Any:
 def add(context: RequestContext, body: dialect.Add) -> Any:
     """With ``infer`` the messages become turns, extracted soon; without it each is a memory at once."""
     if not body.entities:
-        raise InvalidRequest(["user_id: give this, agent_id or run_id: whose memory it is"])
+        raise InvalidRequest(["user_id: required, or agent_id or run_id: the owner of the memory"])
     session, user = body.run_id, body.user_id
     at = None if body.timestamp is None else datetime.fromtimestamp(body.timestamp, UTC)
     messages, left_out = _messages_with_text(body.messages, at)
@@ -325,7 +325,7 @@ def delete_all(context: RequestContext, query: dialect.EntityFilter) -> Any:
     """All memories of an entity, whichever agent has them, with the turns and what was made of them."""
     if not query.entities:
         raise InvalidRequest(
-            ["user_id: give this, agent_id, run_id or app_id: whose memories are to be deleted"]
+            ["user_id: required, or agent_id, run_id or app_id: the owner of the memories to delete"]
         )
     rows = list(islice(_rows(context, query, everything=True), MOST))
     # Memories go with them; the other way around the rest would stay.

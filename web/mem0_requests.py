@@ -110,7 +110,7 @@ def _conditions(filters: Any) -> Iterator[tuple[str, Any]]:
                 yield bound, _span(moment, how)[end]
         else:
             supported = f"AND, {', '.join(ENTITIES)}, metadata, created_at (with {', '.join(_COMPARED)})"
-            raise ValueError(f"filters.{str(name)[:40]}: cannot be asked for here; use {supported}")
+            raise ValueError(f"filters.{str(name)[:40]}: not supported here; use {supported}")
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:

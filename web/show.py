@@ -165,9 +165,9 @@ def _why_part(part: str) -> str:
         return in_words("why", part)
     place = match["place"]
     return str(
-        _("in the words of place %(place)s", place=place)
+        _("in the words of rank %(place)s", place=place)
         if match["in_words"]
-        else _("place %(place)s", place=place)
+        else _("rank %(place)s", place=place)
     )
 
 

@@ -43,7 +43,7 @@ RETRY_AFTER = {429: 30, 503: 10}
 
 @programs.get(f"{PREFIX}/stream")
 def api() -> Response:
-    """For programs; needs the right to read."""
+    """For programs; needs the scope `read`."""
     return answer(identify_again())
 
 

@@ -68,7 +68,7 @@ def _exporter() -> SpanExporter:
         raise SettingsError(f"{EXPORTER}: {name!r} is not known here; otlp, console or none")
     if protocol != HTTP:
         supported = f"{HTTP}, which every collector takes at port 4318"
-        raise SettingsError(f"{PROTOCOL}: {protocol!r} is not spoken here; {supported}")
+        raise SettingsError(f"{PROTOCOL}: {protocol!r} is not supported here; {supported}")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()

@@ -329,7 +329,7 @@ class WorkerHeartbeat:
             else:
                 worker_liveness.forget(worker_id())
         except redis.RedisError as error:
-            heartbeat_log.info("no farewell: %s", error)  # it is forgotten in time
+            heartbeat_log.info("the last heartbeat was not sent: %s", error)  # it is forgotten in time
 
     def beat(self) -> None:
         """Record one heartbeat, and carry out the requested cache invalidations."""

@@ -107,9 +107,7 @@ def _tried(llm: LLM, endpoint: Endpoint, question: Question[Any]) -> ModelVerdic
         current = verdict(endpoint)  # another thread has asked
         for ability in current.untried(question):
             if not known.claim(endpoint, SLOWEST_QUESTION * get_settings().llm_timeout):
-                raise LLMUnavailable(
-                    f"{llm.model} is being asked by another process what it can do; the work waits"
-                )
+                raise LLMUnavailable(f"{llm.model} is being tested by another process; the work waits")
             try:
                 why = try_out(llm, ability)
             finally:

@@ -294,7 +294,7 @@ def _duplicates(
 ) -> list[str]:
     body = content_digest(candidate.body)
     return [
-        f"body: says what {other.name!r} says already"
+        f"body: says the same as {other.name!r}"
         for other in others
         if (other.similarity is not None and other.similarity >= near_duplicate)
         or (other.body and content_digest(other.body) == body)

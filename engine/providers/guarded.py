@@ -177,7 +177,7 @@ class ProviderClient:
         state = breakers.read_state(self.endpoint.breaker, self._reset_seconds)
         last = f"; the last: {state.last_error}" if state.last_error else ""
         return (
-            f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after"
+            f"{self.endpoint.spec.vendor} is not called for {self._reset_seconds:g} s after"
             f" {breakers.FAIL_MAX} failures in a row{last}"
         )
 

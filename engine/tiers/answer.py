@@ -274,7 +274,7 @@ def _guarded(engine: WebSearch, query: str, options: WebSearchOptions) -> Search
         return breakers.call(name, lambda: engine.search(query, options), blameless=lambda _: False)
     except breakers.Open:
         raise SearchUnavailable(
-            f"{engine.provider} is not asked for {breakers.RESET_SECONDS:g} s after {breakers.FAIL_MAX}"
+            f"{engine.provider} is not called for {breakers.RESET_SECONDS:g} s after {breakers.FAIL_MAX}"
             " failures in a row"
         ) from None
     except SearchUnavailable as error:

@@ -124,9 +124,9 @@ SENTENCES: dict[Reason, Translatable] = {
     "too_short": Translatable("It is worth %(length)s characters, fewer than %(limit)s."),
     "duplicate": Translatable("Working memory has the same text: %(entry)s."),
     "near_duplicate": Translatable(
-        "It says what %(entry)s says: similarity %(similarity)s, the limit is %(limit)s."
+        "It repeats %(entry)s: similarity %(similarity)s, the limit is %(limit)s."
     ),
-    "inconsistent": Translatable("It contradicts itself or states what cannot be so, the LLM says."),
+    "inconsistent": Translatable("The LLM judged it contradictory or impossible."),
     "claim_refuted": Translatable("The fact check has refuted it."),
     "claim_pending": Translatable("It makes a claim that nobody has checked yet."),
     "runaway": Translatable("It comes from a loop that the guard has stopped."),

@@ -128,7 +128,7 @@ class Chain:
 
     def _run(self, name: str, step: Callable[[Exchange], Exchange], exchange: Exchange) -> Exchange:
         if not self._hanging.acquire(blocking=False):
-            log.warning("the stage %s is left out: %d calls hang already", name, MOST_HANGING)
+            log.warning("stage %s skipped: %d calls are already hanging", name, MOST_HANGING)
             return exchange
         outcome: SimpleQueue[Exchange | Exception] = SimpleQueue()
 
@@ -147,6 +147,6 @@ class Chain:
             log.warning("stage %s timed out and was skipped", name)
             return exchange
         if isinstance(result, Exception):
-            log.warning("the stage %s failed, and is left out: %s", name, result)
+            log.warning("stage %s failed and was skipped: %s", name, result)
             return exchange
         return replace(result, deadline=exchange.deadline)

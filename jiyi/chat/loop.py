@@ -171,7 +171,7 @@ class ConversationLoop:
             dialogue, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
             ready = self.chain.before(replace(exchange, messages=dialogue, chat=chat))
         except Exception:
-            log.exception("the prompt is left as it was")
+            log.exception("the prompt was left unchanged")
             return exchange
         if split and session_id is not None:
             self._cache.note((agent_id, session_id, user_id), shapes.openai(ready))
@@ -200,7 +200,7 @@ class ConversationLoop:
             chat = tuple(map(_as_chat, conversation))
             self.chain.after(replace(exchange, messages=tuple(messages_of(conversation)), chat=chat))
         except Exception as error:
-            log.exception("what was said is not remembered")
+            log.exception("the turn was not stored")
             self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> None:
@@ -211,7 +211,7 @@ class ConversationLoop:
         try:
             self._steps.step(agent_id, session_id, step_type, **fields)
         except Exception as error:
-            log.exception("a step is not recorded")
+            log.exception("a step was not recorded")
             self._outbox.fail("refused", 1, f"a step is not recorded: {error}")
 
     def tools(self, agent_id: str) -> list[JsonObject]:

@@ -16,7 +16,7 @@ from jiyi.client.client import Client
 from jiyi.protocol.accounts import AddPerson, Person, Role, hash_password, make_password
 from jiyi.protocol.wire.signatures import SCOPES, KeyScope
 
-SHOWN_ONCE = "this is the only time that it is shown; the service keeps nothing that it follows from"
+SHOWN_ONCE = "copy it now: it is not shown again"
 
 
 @shows

@@ -21,7 +21,7 @@ from jiyi import protocol
 from jiyi.cli import output
 from jiyi.cli.shell import Invocation, Root, loaded
 
-TALKING, LOOKING, RUNNING = "Tell and ask", "Look inside", "Run and move"
+TALKING, LOOKING, RUNNING = "Store and retrieve", "Inspect", "Operate"
 SUBJECTS = "Everything else: jiyi SUBJECT VERB"
 #: What is written by hand: where it is, and below which heading it is listed.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -158,5 +158,5 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Jiyi 记忆: memory for AI agents. Tell it what happened, ask it what matters."""
+    """Jiyi 记忆: memory for AI agents."""
     ctx.obj = Invocation(group=group, words=ctx.meta.get(Root.WORDS, ()))

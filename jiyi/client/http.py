@@ -126,7 +126,7 @@ class Requests:
         elif name.startswith("rpc."):
             path = f"/actions/{name.removeprefix('rpc.')}"
         else:
-            raise InvalidRequest([f"{name}: goes over the broker only"])
+            raise InvalidRequest([f"{name}: is available over the broker only"])
         return self._sent(path, to_json(body), wait)
 
     def stream(self, after: str | None) -> tuple[str, httpx2.Headers, httpx2.Timeout]:

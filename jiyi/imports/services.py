@@ -89,9 +89,7 @@ class Mem0Source:
             str(mapping(entity).get("name")) for entity in entities if mapping(entity).get("type") == "user"
         ]
         if not users:
-            raise SourceRefused(
-                f"{self.source.url}: does not list its users; say whose memories: --of alice --of bob"
-            )
+            raise SourceRefused(f"{self.source.url}: does not list its users; name them: --of alice --of bob")
         return users
 
     def _of(self, user: str) -> Iterator[Any]:

@@ -110,7 +110,7 @@ class JiyiMemory(Memory):
     ) -> list[UUID]:
         _refuse_scope(scope or root_scope)
         if private and self.user_id is None:
-            raise InvalidRequest(["private: say whose it is: JiyiMemory(…, user_id=…)"])
+            raise InvalidRequest(["private: name the user: JiyiMemory(…, user_id=…)"])
         if self.read_only:
             return []
         origin = {"source": source, "role": agent_role}

@@ -100,7 +100,7 @@ class Away(MCPError):  # noqa: N818 – its name says what happened
 
 
 class TooOften(MCPError):  # noqa: N818 – its name says what happened
-    """The service has been asked too often; ``retry_after``: its header."""
+    """The rate limit of the service was exceeded; ``retry_after``: its header."""
 
     def __init__(self, message: str, retry_after: str) -> None:
         super().__init__(REFUSED, message)

@@ -94,7 +94,7 @@ class PlugInMemory:
         try:
             entry = self._config(), self.event(kind, payload, user_id=user_id, **fields)
         except (OSError, ValueError, KeyError) as error:
-            log.warning("what was said is not remembered: %s", error)
+            log.warning("the turn was not stored: %s", error)
             return
         with self._there:
             if len(self.waiting) == MOST_WAITING:
@@ -155,7 +155,7 @@ class PlugInMemory:
                     size = 1
                     continue
                 else:
-                    log.warning("the memory service refuses an event, which is left out: %s", error)
+                    log.warning("the memory service rejected an event, which was dropped: %s", error)
                     size = BATCH
             pause = 1.0
             with self._there:

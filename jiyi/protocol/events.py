@@ -122,8 +122,7 @@ class Observation(BaseModel, frozen=True, extra="ignore", use_attribute_docstrin
     user_id: UserId | None = None
     """Which of the people whom the agent talks with it comes from; only they see it."""
     visibility: Visibility | None = None
-    """Who sees it: `user` (only the user, the default) or `agent` (all whom the agent talks with). Needs
-    user_id."""
+    """Visibility: `user` (only the user, the default) or `agent` (all users of the agent). Needs user_id."""
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
     trust: Trust | None = None
     """How far it is to be trusted, if less than its origin is: 0 … 1."""

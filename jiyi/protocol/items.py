@@ -53,7 +53,7 @@ def _json_value(value: JsonObject) -> JsonObject:
     _only_json(value)
     if len(to_json(value)) > MAX_VALUE_BYTES:
         raise ValueError(
-            f"larger than {MAX_VALUE_BYTES:,} bytes as JSON; keep large things elsewhere and their address"
+            f"larger than {MAX_VALUE_BYTES:,} bytes as JSON; store large values elsewhere and their address"
             " here"
         )
     return value

@@ -108,7 +108,7 @@ class ListKnowledge(Paged, use_attribute_docstrings=True):
     """What a session, or the whole group, has in its tiers, newest first."""
 
     layer: LayerFilter = "all"
-    """Only this tier. Quarantine needs the right `admin`; without it `all` means the other two."""
+    """Only this tier. Quarantine needs the scope `admin`; without it `all` means the other two."""
     session_id: Name | None = Field(None, description="Only what this session said.")
     words: Annotated[str, Field(max_length=200)] = ""
     """Only texts with all of these words."""

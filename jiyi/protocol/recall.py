@@ -82,7 +82,7 @@ class UpdateMemory(ById, ForUser, use_attribute_docstrings=True):
     Of a triple and keywords what the old description says and the new one no longer does is left out.
     """
 
-    description: Description | None = Field(None, description="What is so instead.")
+    description: Description | None = Field(None, description="The corrected text.")
     poignancy: Poignancy | None = Field(None, validation_alias=POIGNANCY)
     """How much it matters, 1 … 10."""
     keywords: Keywords | None = Field(None, description="Words to be found by.")
@@ -91,7 +91,7 @@ class UpdateMemory(ById, ForUser, use_attribute_docstrings=True):
     object: Part | None = None
     expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
     visibility: Visibility | None = None
-    """Who sees it: its user alone, or all whom the agent talks with."""
+    """Visibility: `user` (only its user) or `agent` (all users of the agent)."""
     provenance: Metadata | None = Field(None, description="Where it comes from.")
     occurred_at: Moment | None = None
     """Since when it is so, if that has changed; unless given, when the older version happened."""
@@ -265,4 +265,4 @@ class AskedAgain(BaseModel):
     then: Answer
     now: Answer
     same: bool = Field(description="Whether `then` has what was returned, less what was erased since.")
-    notes: list[str] = Field(description="What could not be asked as it was.")
+    notes: list[str] = Field(description="Parts of the original request that could not be repeated.")

@@ -102,7 +102,7 @@ class KeyChecker:
                 self._count_wrong(address, time.monotonic())
                 raise WrongKey("the memory service does not know this key, or it has expired")
             if outcome == "busy":
-                raise Busy("the memory service does not say whether this key is good: it is asked too often")
+                raise Busy("the memory service cannot check this key now: too many requests")
         known_key = self._known.get(key)
         return (
             known_key

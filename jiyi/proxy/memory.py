@@ -239,7 +239,7 @@ class KeyMemory:
                 if event_id not in self._published:
                     events[event_id] = turn_event(whose, message, event_id, now)
         except InvalidEvent as error:
-            log.warning("what was said is not remembered: %s", error)
+            log.warning("the turn was not stored: %s", error)
         if events:
             self._outbox.put(*events.values())
             self._published.update(dict.fromkeys(events))

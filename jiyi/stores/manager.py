@@ -149,7 +149,9 @@ class MemoryManager:
             # A store of anybody's may raise anything, and no node fails for it.
             except Exception as error:  # noqa: BLE001
                 failed[one.name] = _reason(error)
-                log.warning("store %s gave the node %s nothing: %s", one.name, self.node_id, failed[one.name])
+                log.warning(
+                    "store %s could not be read for the node %s: %s", one.name, self.node_id, failed[one.name]
+                )
         ranked = rank(hits, text, self._clock(), weight=style.weight, fidelity=style.fidelity)
         language = language_of(text)
         memory, items = rendered(ranked, label=style.label, max_tokens=style.max_tokens, language=language)

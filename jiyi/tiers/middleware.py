@@ -85,7 +85,7 @@ class MemoryMiddleware:
         except Exception as error:
             ours = isinstance(error, InvalidEvent)
             if not ours:
-                log.exception("the output of a node is not remembered")
+                log.exception("the output of a node was not stored")
             why = str(error) if ours else type(error).__name__
             self._outbox.fail("refused", 1, f"the output of node {node_id!r} is not remembered: {why}")
             return output

@@ -176,7 +176,7 @@ def _insert(
     who = context.actor.name.removeprefix("key:").partition(" ")[0]
     maker = api_keys.find(context.connection, [who]).get(who)
     if maker is not None and maker.connection_id is not None:
-        raise NotAllowed("a program that somebody let in makes no keys; its person can, in the admin")
+        raise NotAllowed("a connected program cannot create keys; its user can, in the admin")
     if api_keys.insert(
         context.connection,
         key,
@@ -189,7 +189,7 @@ def _insert(
         return True
     existing = api_keys.find(context.connection, [key.key_id]).get(key.key_id)
     if existing is None or (existing.secret_hash.hex(), existing.group_id) != (key.secret_hash, group_id):
-        raise InvalidRequest(["key_id: taken; make a new key"])
+        raise InvalidRequest(["key_id: already used; create a new key"])
     return False
 
 

@@ -186,7 +186,7 @@ def note(key_ids: Collection[str]) -> dict[str, None]:
             for key_id in key_ids:
                 used(connection, key_id)
     except SQLAlchemyError as error:  # the caller is not refused for it
-        log.warning("the use of a key could not be noted: %s", type(error).__name__)
+        log.warning("the use of a key could not be recorded: %s", type(error).__name__)
     return {}
 
 

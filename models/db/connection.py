@@ -274,7 +274,7 @@ class Following:
             try:
                 function(*arguments)
             except Exception:
-                log.exception("it is committed, but not all that follows from it is done")
+                log.exception("committed, but not all follow-up work was done")
 
 
 @contextmanager

@@ -159,7 +159,7 @@ def tried_again(transaction: Callable[[], R]) -> R:
             if not is_conflict(error):
                 raise
             kind = type(error.orig).__name__
-            log.info("a transaction was ended in favour of another (%s): attempt %d", kind, attempt + 1)
+            log.info("transaction aborted by a conflict (%s): attempt %d", kind, attempt + 1)
             # So that two do not meet again.
             time.sleep(PAUSE * 2 ** (attempt - 1) * SystemRandom().uniform(0.5, 1.5))
     return transaction()

@@ -93,7 +93,7 @@ def propose(context: Context, request: ProposeChange) -> FileProposal:
     base = identity.current_file(context.connection, name, request.file)
     _still(request.file, base, request.base_version)
     if base.content == request.suggested:
-        raise InvalidRequest([f"suggested: is what {request.file} says already"])
+        raise InvalidRequest([f"suggested: is already the content of {request.file}"])
     proposal = identity.add_proposal(
         context.connection, name, base, request.suggested, context.actor.name, reason=request.reason
     )

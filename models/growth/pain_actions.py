@@ -150,7 +150,7 @@ def _pending(context: Context, pain: PainPoint, proposal_id: UUID | None) -> Sol
         raise NotFound(f"proposal_id: the pain point has no proposal {proposal_id}")
     pending = match or next((proposal for proposal in proposals if proposal.status == "pending"), None)
     if pending is None:
-        raise Conflict("pain_id: nothing is proposed that could be decided on; see pains.propose")
+        raise Conflict("pain_id: there is no proposal to decide on; see pains.propose")
     return pending
 
 

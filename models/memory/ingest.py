@@ -285,7 +285,7 @@ class GroupCommit:
         """
         foreign = {event.group_id for event in events} - set(tenancy.current().groups)
         if foreign:
-            raise ValueError(f"events of the group {min(foreign)!r}, for which the request does not speak")
+            raise ValueError(f"events of the group {min(foreign)!r}, which the request may not write to")
         item = _Waiting(EventBatch(events), inbox.prepare_all(events), tracing.current())
         self.waiting.put(item)
         return item.future.result(seconds)

@@ -85,7 +85,7 @@ def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None
         row = connection.execute(_HOLD).one()
     if row.model != model:
         raise EmbeddingUnavailable(
-            f"the deployment has moved to {row.model} while {model} was asked: the work waits a moment"
+            f"the deployment has moved to {row.model} while {model} was asked: the work waits"
         )
     check_size(model, row.dimensions, dimensions)
     if row.dimensions is None:

@@ -215,7 +215,7 @@ class SharedCache:
             payload = cast("bytes | None", valkey().get(valkey_keys.web_search(group_id, key)))
             return None if payload is None else SearchResult.model_validate_json(payload)
         except (redis.RedisError, ValidationError) as error:  # or another version has written it
-            log.warning("what a web search found lately cannot be read: %s", type(error).__name__)
+            log.warning("recent web search results cannot be read: %s", type(error).__name__)
             return None
 
     def put(self, group_id: str, key: str, result: SearchResult) -> None:
@@ -223,7 +223,7 @@ class SharedCache:
             try:
                 valkey().set(valkey_keys.web_search(group_id, key), result.model_dump_json(), px=milliseconds)
             except redis.RedisError as error:
-                log.warning("what a web search found cannot be kept: %s", type(error).__name__)
+                log.warning("web search results cannot be cached: %s", type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ build_context = by_worker("knowledge.context")
 
 
 def _visible(context: Context, layer_filter: LayerFilter = "all") -> list[Layer]:
-    """The tiers that the caller may see: quarantine is not to be given to agents.
+    """The tiers that the caller may see: agents must not receive quarantine.
 
     Raises:
         NotAllowed: quarantine alone is asked for.
@@ -130,9 +130,7 @@ def _visible(context: Context, layer_filter: LayerFilter = "all") -> list[Layer]
     if context.actor.admin:
         return list(LAYERS)
     if layer_filter == "quarantine":
-        raise NotAllowed(
-            "layer: quarantine needs the right `admin`: what is in it is not to be given to agents."
-        )
+        raise NotAllowed("layer: quarantine needs the scope `admin`: agents must not receive its content.")
     return [layer for layer in LAYERS if layer != "quarantine"]
 
 

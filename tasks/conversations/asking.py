@@ -199,7 +199,7 @@ def _noted(
             also = _by_rules(Rules(), question, piece).experiences
             count(llm.model, problems, by_rules=1)
         except BadReply as error:
-            log.warning("no experience is taken from what was said: %s", error)
+            log.warning("no experience was extracted from the conversation: %s", error)
     whole = notes_question.model_copy(update={"known": question.known})
     extraction, dropped = accept_answers(notes, lived, whole, heads(), fact_numbers)
     if dropped:

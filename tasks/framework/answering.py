@@ -273,7 +273,7 @@ class CallTurns:
     def _begin(self, group_id: str, until: float) -> None:
         now = time.monotonic()
         if now > until:
-            raise NoAnswer("the time for the answer was over before the call was begun; the service is busy")
+            raise NoAnswer("the call timed out before it began; the service is busy")
         with self._lock:
             group = self.of_group(group_id, now)
             if self._running < self._at_once and not group.waiting and group.running < self._most(group, now):
@@ -282,7 +282,7 @@ class CallTurns:
                 return
             if len(group.waiting) >= WAITING_CALLS:
                 raise TooManyQuestions(
-                    f"{WAITING_CALLS} calls of this group wait already; ask again in a moment, with fewer at"
+                    f"{WAITING_CALLS} calls of this group are already waiting; retry later, with fewer at"
                     " a time"
                 )
             turn = threading.Event()
@@ -299,8 +299,7 @@ class CallTurns:
                 if not group.waiting:
                     del self._waiting[group_id]
         raise NoAnswer(
-            "there was no turn in time for this call; the service is busy, or the group asks too much at a"
-            " time"
+            "the call timed out in the queue; the service is busy, or the group has too many calls at once"
         )
 
     def _end(self, group_id: str, seconds: float) -> None:
@@ -382,7 +381,7 @@ def caller(request: Any, task: str, group_id: str, scope: KeyScope, *, changes: 
     if changes and not valkey().set(
         valkey_keys.call(signature), 1, nx=True, ex=int(CALL_SECONDS + CLOCK_SECONDS)
     ):
-        raise NotAllowed("this very call was made before; sign a new one")
+        raise NotAllowed("this call was already received; sign a new one")
     if key is None:
         name = options.get("actor")
         if name is None:
@@ -396,9 +395,9 @@ def _as_key(key: ApiKey, group_id: str, scope: KeyScope) -> Actor:
     if refusal:
         raise NotAllowed(f"this key is {refusal}")
     if key.group_id not in (None, group_id):
-        raise NotAllowed(f"this key is not of the group {group_id!r}")
+        raise NotAllowed(f"this key does not belong to the group {group_id!r}")
     if scope not in key.scopes:
-        raise NotAllowed(f"this needs the right {scope!r}, which the key does not have")
+        raise NotAllowed(f"this needs the scope {scope!r}, which the key does not have")
     _noted().get(key.key_id)
     return Actor(group_id, key.actor, operator="operator" in key.scopes, admin="admin" in key.scopes)
 
@@ -411,8 +410,8 @@ def _check_time(at: str) -> None:
         raise NotAllowed(f"{AT_HEADER}: not a time in epoch seconds") from None
     if not -CLOCK_SECONDS <= age <= CALL_SECONDS:
         raise NotAllowed(
-            f"signed {age:.0f} s ago by the caller's clock; a call is good for {CALL_SECONDS:.0f} s: are the"
-            " clocks right?"
+            f"signed {age:.0f} s ago by the caller's clock; a call is valid for {CALL_SECONDS:.0f} s: check"
+            " the clocks"
         )
 
 

@@ -224,7 +224,7 @@ def _cancel(actor: Actor) -> MoveState:
     with unit_of_work() as connection:
         model = embedding_models.cancel(connection)
         if model is None:
-            raise InvalidRequest(["cancel: no move is under way that could be ended"])
+            raise InvalidRequest(["cancel: there is no move to cancel"])
         _record(connection, actor, model, "cancelled")
     return MoveState(phase="cancelled", model=model)
 

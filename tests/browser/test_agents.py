@@ -36,7 +36,7 @@ def test_what_was_asked_is_listed_with_what_it_returned(page: Page, client: Clie
     expect(page.locator("main")).to_contain_text("As known then")  # comes after the page
     expect(page.get_by_role("heading", level=1)).to_have_text("Where are the bees?")
     page.goto(f"/agents/{group}/Tomas")
-    asked = page.locator("section").filter(has=page.get_by_role("heading", name="What it was asked"))
+    asked = page.locator("section").filter(has=page.get_by_role("heading", name="Recent retrievals"))
     asked.locator("summary").first.click()
     asked.get_by_role("link", name="Ask it again").first.click()
     expect(page.get_by_role("searchbox", name="Question")).to_have_value("Who came?")

@@ -66,7 +66,7 @@ def test_a_memory_is_found_explained_and_corrected(page: Page, client: Client, g
         page.keyboard.type("mended")
         hand.click(page.locator("#find-results").get_by_role("link", name="mended the roof"))
         hand.click(page.get_by_text("Correct", exact=True))
-        page.get_by_label("What is so instead").fill("Tomas mended the roof of the barn")
+        page.get_by_label("Corrected text").fill("Tomas mended the roof of the barn")
         hand.click(page.get_by_role("button", name="Save the new version"))
         expect(page.get_by_role("heading", level=1)).to_have_text("Tomas mended the roof of the barn")
 
@@ -78,7 +78,7 @@ def test_a_person_is_erased_with_a_preview(page: Page, client: Client, group: st
         hand.click(page.locator(".beside-page").get_by_role("link", name="Access"))
         hand.click(page.locator("nav.tabs").get_by_role("link", name="Erasure"))
         page.get_by_label("Name; of a person also").fill("Isabella")
-        hand.click(page.get_by_role("button", name="What would go?"))
+        hand.click(page.get_by_role("button", name="Preview the erasure"))
         expect(page.locator("#preview")).to_contain_text("celadon")
         page.get_by_label("To erase it for good").fill("Isabella")
         hand.click(page.get_by_role("button", name="Erase for good"))

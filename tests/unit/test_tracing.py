@@ -230,7 +230,7 @@ def test_a_process_that_is_not_to_be_traced_loads_nothing_to_trace_with() -> Non
         (
             "OTEL_EXPORTER_OTLP_PROTOCOL",
             "grpc",
-            "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not spoken here; http/protobuf",
+            "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not supported here; http/protobuf",
         ),
     ],
 )

@@ -35,7 +35,7 @@ def identify_by_key() -> None:
 
     Raises:
         Unauthorized: no key, or none that is good. An unknown key and a wrong secret get the same error.
-        TooManyRequests: the key has asked too often.
+        TooManyRequests: the key exceeded its rate limit.
         SourceUnavailable: the database does not return the keys.
     """
     key = _good_key()
@@ -122,7 +122,7 @@ class RateLimits:
     def count(self, key_id: str) -> None:
         """One more request. Raises :class:`TooManyRequests`."""
         if self._count is not None:
-            self._hit(self._count, f"key:{key_id}", "This key has asked too often.")
+            self._hit(self._count, f"key:{key_id}", "This key exceeded its rate limit.")
 
     def count_refused(self, address: str) -> None:
         """One more request that is to be refused. Raises :class:`TooManyRequests`."""
@@ -143,7 +143,7 @@ class RateLimits:
         except RateLimitExceeded:
             self._note()
             seconds = _seconds_left(g.get("rate"))
-            raise TooManyRequests(f"{refusal} Ask again in {seconds} s.", retry_after=seconds) from None
+            raise TooManyRequests(f"{refusal} Retry in {seconds} s.", retry_after=seconds) from None
         self._note()
 
     def _note(self) -> None:

@@ -155,10 +155,7 @@ def sign_in_page(status: int, problem: str = "", name: str = "") -> Response:
 def only_where_the_cookie_stays() -> None:
     if not request.is_secure and not is_loopback(request.host):
         abort(
-            403,
-            _(
-                "Passwords are accepted over https only, except on the machine itself. See docs/deployment.md."
-            ),
+            403, _("Passwords are accepted over https only, except on this machine. See docs/deployment.md.")
         )
 
 

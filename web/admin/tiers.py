@@ -67,7 +67,7 @@ def together(
     if database.value is None:
         raise SourceUnavailable("working memory", cached.reason or database.reason)
     note = _(
-        "Valkey does not answer (%(why)s), so agents get nothing of this now. It is what the database knows.",
+        "Valkey does not answer (%(why)s), so agents receive none of this now. The database returned it.",
         why=cached.reason,
     )
     # Without a reason it is not made yet, or lost: the next who reads or writes makes the list of these.

@@ -64,7 +64,7 @@ ROOM = BodyRoom(BODIES_BYTES)
 
 @contextmanager
 def room_for_body() -> Iterator[None]:
-    """A large body is in hand until the block ends.
+    """Reserves memory for a large body until the block ends or it is released.
 
     Raises:
         RequestRefused: there is no room in time.

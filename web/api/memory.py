@@ -79,7 +79,7 @@ def keep(events: Sequence[Event]) -> StoredCounts:
         ]
         raise RequestRefused(422, str(error), problems, code=error.code) from None
     except inbox.CollisionError:
-        raise RequestRefused(409, "event_id: taken by something else; choose another.") from None
+        raise RequestRefused(409, "event_id: already used; choose another.") from None
     except AWAY as error:
         raise SourceUnavailable("database", one_line(error)) from error
 
@@ -237,12 +237,12 @@ def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     return Reply(answer.model_dump(mode="json", exclude_none=True), {"Location": url})
 
 
-def _look(connection: Connection, group_id: str, ids: Sequence[UUID]) -> dict[UUID, EventState]:
+def _read_states(connection: Connection, group_id: str, ids: Sequence[UUID]) -> dict[UUID, EventState]:
     return {state.event_id: state for state in stored.states(connection, group_id, ids)}
 
 
-#: What becomes of events, for requests that wait for it.
-_states = StatusPoller(_look, lambda state: state.final)
+#: The states of events, for requests that wait for them.
+_states = StatusPoller(_read_states, lambda state: state.final)
 
 
 def status_url(ids: Sequence[UUID]) -> str:

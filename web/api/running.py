@@ -52,7 +52,7 @@ def run(operation: ApiOperation, **parts: Any) -> Response:
     context = RequestContext(group_of(identity), identity)
     names = [part for part in parts.values() if isinstance(part, str)]
     if any(not name.strip() for name in names) or any(True for _ in unstorable(names)):
-        raise RequestRefused(404, "Nothing has such a name.")
+        raise RequestRefused(404, "A name in the path is blank or has characters that cannot be stored.")
     arguments = {**parts}
     if (query := checked_query(operation.query, request.args.lists())) is not None:
         arguments["query"] = query
@@ -142,7 +142,7 @@ class InHand:
     @contextmanager
     def one_of(self, group_id: str) -> Iterator[None]:
         """One more request of the group, until the end of the block. Raises :class:`TooManyRequests`."""
-        again = f"Ask again in {RETRY_SECONDS} s."
+        again = f"Retry in {RETRY_SECONDS} s."
         with self._lock:
             if self._counts[group_id] >= self._most_of_group:
                 detail = (

@@ -38,7 +38,7 @@ def perform_action(context: RequestContext, name: str, body: ActionBody) -> Any:
 
     Everything that the service can do for a program, by the name that it has in the audit log and on the
     broker (`agents.list`, `memory.list`, `knowledge.promote` …), or by
-    an alias: what the client library speaks. The key needs the right that the action needs. The
+    an alias: what the client library speaks. The key needs the action's scope. The
     other operations are the same actions with addresses and words of their own.
     """
     action = ACTIONS.get(name_of(name)) or REFUSED.get(name_of(name))

@@ -89,10 +89,8 @@ class Retriever:
         except JiyiError:
             raise
         except Exception as error:  # its words are not for the caller
-            log.exception("the tiers could not be asked")
-            raise ServiceError(
-                "the memory could not be asked; the log of the process `web` has the details"
-            ) from error
+            log.exception("the query of the tiers failed")
+            raise ServiceError("the query failed; the log of the process `web` has the details") from error
 
 
 #: What the filters say of entries, for requests that wait for it.
@@ -111,7 +109,7 @@ def query_memory(context: RequestContext, body: QueryBody) -> MemoryAnswer:
 
     Working memory (what agents of the group said in the last 24 hours: temporary, unverified) and long-term
     memory (what somebody promoted: verified), newest and most similar first. Call it before you answer or
-    decide. status is partial when one of the two could not be asked; tiers says which, and why. What is in
+    decide. status is partial when one of the two was unavailable; tiers says which, and why. What is in
     quarantine is never among it. Without workers, long-term memory is found by its words, and its state says
     so.
     """

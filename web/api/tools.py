@@ -52,7 +52,7 @@ def call_tool(context: RequestContext, body: ToolCall) -> JsonObject:
 
     The body is the call as the model's API gave it, of chat completions, the Responses API or Anthropic's
     messages; the answer is what to append to the conversation. A refusal or a failure is reported to the
-    model in the same form. The key needs the right that the tool's operation needs.
+    model in the same form. The key needs the scope of the tool's operation.
     """
     try:
         return output_of(body, _performed(context, body))

@@ -220,7 +220,7 @@ class _TooMany(Error):  # type: ignore[misc]  # noqa: N818 – as waitress names
 
     def __init__(self) -> None:
         busy = f"{REQUESTS_OF_CALLER} requests of this caller are being answered and {REQUESTS_WAITING} wait"
-        super().__init__(f"{busy}; send fewer at a time. Ask again in {RETRY_SECONDS} s.")
+        super().__init__(f"{busy}; send fewer at a time. Retry in {RETRY_SECONDS} s.")
 
 
 class _RefusalTask(ErrorTask):  # type: ignore[misc]

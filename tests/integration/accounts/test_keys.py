@@ -626,7 +626,7 @@ def test_keys_are_made_listed_rotated_and_revoked_from_the_command_line(service:
     assert (made["group_id"], made["scopes"], made["created_by"]) == (service, ["publish"], "operator")
     printed, notice = jiyi("keys", "create", "reader", "--group", service)
     assert parse_key(printed.strip()) is not None
-    assert "only time" in notice
+    assert "not shown again" in notice
     new, _ = jiyi("keys", "rotate", made["key_id"], "--grace", "1h", "--json")
     assert new["key"] != made["key"]
     revoked, _ = jiyi("keys", "revoke", new["key_id"], "--json")

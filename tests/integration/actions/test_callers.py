@@ -278,7 +278,7 @@ def test_a_changing_call_is_accepted_once_and_a_signature_grows_old(
     args = [str(uuid4()), asked]
     headers = headers_of(service(), task, args, {})
     open_reply(deliver(task, args, headers))
-    with pytest.raises(NotAllowed, match="made before"):
+    with pytest.raises(NotAllowed, match="already received"):
         open_reply(deliver(task, args, headers))
     now = time.time()
     for shift, good in ((-CALL_SECONDS - 5, False), (-CALL_SECONDS + 20, True), (CLOCK_SECONDS + 5, False)):

@@ -88,7 +88,7 @@ def test_over_http_who_has_no_time_is_told_so(
     monkeypatch.setattr("jiyi.client.http.PATIENCE_SECONDS", 0.0)
     with (
         Client(url=url, key=api_key(service, "publish")) as client,
-        pytest.raises(TooManyQuestions, match="asked too often"),
+        pytest.raises(TooManyQuestions, match="exceeded its rate limit"),
     ):
         for number in range(REQUESTS):
             client.observe("klaus", f"Klaus drinks cup {number}")

@@ -67,7 +67,7 @@ def test_who_gets_no_turn_is_told_so_and_not_that_the_broker_is_away(service: st
 
     errors = [error for error in asyncio.run(run()) if error is not None]
     assert not [error for error in errors if isinstance(error, BrokerUnavailable)]
-    assert [error for error in errors if f"{CALLS_AT_ONCE} calls at a time" in str(error)]
+    assert [error for error in errors if f"all {CALLS_AT_ONCE} concurrent calls" in str(error)]
 
 
 def test_a_store_of_langgraph_takes_many_puts_at_a_time(service: str) -> None:

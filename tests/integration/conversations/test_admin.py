@@ -54,7 +54,7 @@ def test_pages_of_conversations_show_all_of_them_and_to_another_group_none(
     assert (row["knowledge"], row["session"]) == (1, 8)
     page = browser.get(f"/conversations/{talked}/helper")
     assert page.status_code == 200
-    for word in ("Lisbon", "Porto", "pottery", "Where do I live now?", "what holds since", "place 1"):
+    for word in ("Lisbon", "Porto", "pottery", "Where do I live now?", "current version", "rank 1"):
         assert word in page.text, word
     assert browser.get(f"/conversations/{talked}/nobody").status_code == 404
     stranger = sign_in("viewer", groups=[f"{talked}-other"])

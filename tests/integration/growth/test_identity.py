@@ -82,7 +82,7 @@ def test_approved_it_is_the_next_version_and_every_change_leaves_an_audit_row(ag
     )
     [decided] = act(agent, list_proposals, agent_id=AGENT).rows
     assert (decided.status, decided.decided_by, decided.stale) == ("approved", "user:mia", False)
-    with pytest.raises(InvalidRequest, match="says already"):
+    with pytest.raises(InvalidRequest, match="is already the content"):
         propose(agent)
     assert act(agent, identity_actions.rollback, file="SOUL", version=1).rows == []
     act(agent, identity_actions.rollback, file="SOUL", version=0)

@@ -374,7 +374,7 @@ def test_ones_own_password_is_changed_with_the_old_one(viewer: Browser) -> None:
         assert viewer.post("/account/password", data=form).status_code == status, form
     answer = viewer.post("/account/password", data={"old": PASSWORD, "new": new, "again": new})
     assert answer.status_code == 303
-    assert "is changed" in html(viewer, answer.headers["Location"])
+    assert "Password changed" in html(viewer, answer.headers["Location"])
 
 
 def test_a_dead_database_and_valkey_leave_the_frame_standing(operator, group, monkeypatch):

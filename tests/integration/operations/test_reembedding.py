@@ -185,7 +185,7 @@ def test_a_broken_vendor_is_left_alone_by_all_workers_until_one_may_try_again(gr
     while len(vendor.requests) < breakers.FAIL_MAX:
         run_until_idle(EMBED, embed)
     embedder_of.cache_clear()  # another worker
-    with pytest.raises(EmbeddingUnavailable, match=r"is not asked for 30 s.*500"):
+    with pytest.raises(EmbeddingUnavailable, match=r"is not called for 30 s.*500"):
         embedder_of("compatible:vendor-model").passages(["tea"])
     assert len(vendor.requests) == breakers.FAIL_MAX
     shown = {row.vendor: row for row in report().vendors}["compatible"].breaker
@@ -197,7 +197,7 @@ def test_a_broken_vendor_is_left_alone_by_all_workers_until_one_may_try_again(gr
         embedder_of("compatible:vendor-model").query("tea")
     valkey().incrby(key, 3_600)  # as if the clock had stood there: it is not held off for as long
     vendor.otherwise = bad.good()
-    with pytest.raises(EmbeddingUnavailable, match="is not asked for"):
+    with pytest.raises(EmbeddingUnavailable, match="is not called for"):
         embedder_of("compatible:vendor-model").query("tea")
     assert embedder_of("compatible:vendor-model").passages(["tea"]).shape[0] == 1
     embedder_of.cache_clear()  # the way is open for all
@@ -420,7 +420,7 @@ def test_a_move_can_be_cancelled_until_it_switches_and_nothing_embedded_means_no
     with unit_of_work() as connection:
         assert connection.execute(text("SELECT count(*) FROM next_vectors")).scalar_one() == 0
     finish("hashing:32", until="waiting")
-    with pytest.raises(InvalidRequest, match="no move is under way"):
+    with pytest.raises(InvalidRequest, match="there is no move"):
         step(cancel=True)
 
 
@@ -435,7 +435,7 @@ def test_steps_asked_for_over_the_broker_do_the_same_with_the_same_audit_rows(gr
         """What two steps, a cancellation and a refusal gave, and the audit rows that they left."""
         before = audit_rows("reembedding.step")
         phases = [ask(to="hashing:64").phase, ask(to="hashing:64").phase, ask(cancel=True).phase]
-        with pytest.raises(InvalidRequest, match="no move is under way"):
+        with pytest.raises(InvalidRequest, match="there is no move"):
             ask(cancel=True)
         rows = audit_rows("reembedding.step")[len(before) :]
         assert {row["actor"] for row in rows} == {"operator" if ask is over_the_broker else "test"}

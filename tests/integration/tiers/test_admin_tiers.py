@@ -379,7 +379,7 @@ def test_working_memory_tells_how_long_yet(viewer: Browser, group: str) -> None:
     found = data(viewer, "/working.json", group=group)
     assert [entry["content"] for entry in found["entries"]] == [TEXTS[1], TEXTS[0]]
     html = page(viewer, "/working", group=group)
-    for said in ("23 h left", "temporary · unverified", "r-7", "special", "2 of 50 places"):
+    for said in ("23 h left", "temporary · unverified", "r-7", "special", "2 of 50 slots"):
         assert said in html, said
     working.forget(group)
     assert len(data(viewer, "/working.json", group=group)["entries"]) == 2, "what the database knows"

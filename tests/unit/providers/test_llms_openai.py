@@ -455,7 +455,7 @@ def test_after_failures_a_short_question_goes_first(use: Use, server: Vendor) ->
         with pytest.raises(LLMUnavailable, match="no model"):
             made.ask(QUESTION)
     asked = len(server.requests)
-    with pytest.raises(LLMUnavailable, match="is not asked for 30 s after 5 failures"):
+    with pytest.raises(LLMUnavailable, match="is not called for 30 s after 5 failures"):
         made.ask(QUESTION)
     assert len(server.requests) == asked  # a wrong name is everybody's trouble: it opens the breaker
     storage = breakers.in_process[llms.llm_endpoint(llms.get_settings()).breaker]

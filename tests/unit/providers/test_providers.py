@@ -255,7 +255,7 @@ def test_after_failures_in_a_row_nobody_calls_until_one_may_try(vendor: bad.Vend
             with pytest.raises(EmbeddingUnavailable, match=str(code)):
                 made.embeddings(BODY, once)
     asked = len(vendor.requests)
-    with pytest.raises(EmbeddingUnavailable, match="is not asked for 60 s after 5 failures in a row"):
+    with pytest.raises(EmbeddingUnavailable, match="is not called for 60 s after 5 failures in a row"):
         made.embeddings(BODY, once)
     assert len(vendor.requests) == asked == 2 * breakers.FAIL_MAX
     vendor.otherwise = bad.good()

@@ -399,7 +399,7 @@ def test_what_was_asked_lately_is_not_asked_again_and_an_engine_that_fails_is_le
         engine.says(b"away", status=500)
         with pytest.raises(SearchUnavailable, match="answered 500"):  # and nothing of it is cached
             search.search("q", OPTIONS, group_id="g", session_id="s")
-    with pytest.raises(SearchUnavailable, match=r"searxng is not asked for 30 s after 5 failures in a row"):
+    with pytest.raises(SearchUnavailable, match=r"searxng is not called for 30 s after 5 failures in a row"):
         search.search("q", OPTIONS, group_id="g", session_id="s")
     assert len(engine.asked) == 5 + breakers.FAIL_MAX
 
