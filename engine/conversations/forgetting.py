@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.conversations.attributes import attribute_of, subject_words
 from engine.text.statements import is_of, relations_in, topics_of
-from jiyi.text.clauses import sentences
+from jiyi.text.clauses import clauses, sentences
 from jiyi.text.kept import READ_CHARS, asks_how
 from jiyi.text.sections import first, unions
 from jiyi.text.words import CJK_CHARACTER, is_filler, telling
@@ -93,11 +93,36 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
     ]
     texts = [earlier[number][start:end] for number, start, end in spans]
     # By words and topics in common, never by similarity of vectors: erasing cannot be undone.
-    matches = [[spans[place] for place in places] for thing in things if (places := _fitting(thing, texts))]
+    matches = [
+        [part for place in places for part in _narrowed(thing, spans[place], earlier)]
+        for thing in things
+        if (places := _fitting(thing, texts))
+    ]
     last = [span for span in spans if text and span[0] == len(earlier) - 1]
     # "Forget that": what was said last.
     says_that = not things and len(CJK_CHARACTER.findall(_subject(ordered))) <= 1
     return matches or ([last] if last and (says_that or _CUES["lately"].search(order.text)) else [])
+
+
+def _narrowed(thing: str, fit: Fit, earlier: Sequence[str]) -> list[Fit]:
+    """The sentence without clauses that say something else of their own: another attribute, in other words.
+
+    "I'm allergic to peanuts, and I work at the harbour": who forgets the allergy keeps the work. What no
+    attribute names goes with the rest of its sentence.
+    """
+    number, start, end = fit
+    parts = [part for part in clauses(earlier[number]) if start <= part.start and part.end <= end]
+    words, topics = _words(_subject(thing)), topics_of(thing)
+    attributes = [attribute_of(part.text) or attribute_of(part.said) for part in parts]
+    means = [bool(_shared(words, part.said) or topics & topics_of(part.said)) for part in parts]
+    erased = {one.name for one, is_meant in zip(attributes, means, strict=True) if one and is_meant}
+    stays = [
+        one is not None and one.name not in erased and not is_meant
+        for one, is_meant in zip(attributes, means, strict=True)
+    ]
+    if not any(means) or not any(stays):
+        return [fit]
+    return [(number, part.start, part.end) for part, is_kept in zip(parts, stays, strict=True) if not is_kept]
 
 
 def _parts(order: str) -> tuple[list[str], str, str]:

@@ -53,7 +53,7 @@ def most_important(
 ) -> list[MemoryCandidate]:
     """Current memories, visible to the user and trusted enough, by importance, then by recency.
 
-    Without those of this session, unless ``beside_session`` is off.
+    Without what assistants said, and those of this session, unless ``beside_session`` is off.
     """
     session_id = request.session_id if beside_session else None
     parameters = {
@@ -206,10 +206,11 @@ _THESE = f"FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND {
 _BESIDE_SESSION = "(CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)"
 _BEST = "ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit"
 _CURRENT_IDS = text(f"SELECT node_id {_THESE} AND node_id = ANY(:ids) AND kind = ANY(:kinds)")
-# Of each kind separately, in the order of the index.
+# Of each kind separately, in the order of the index; of turns the users' own.
 _IMPORTANT = text(f"""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
-        SELECT {_COLUMNS}, poignancy, node_count {_THESE} AND kind = wanted.kind AND {_BESIDE_SESSION} {_BEST}
+        SELECT {_COLUMNS}, poignancy, node_count {_THESE} AND kind = wanted.kind AND {_BESIDE_SESSION}
+          AND (kind <> 'session' OR provenance ->> 'role' = 'user') {_BEST}
     ) AS of_kind {_BEST}
 """)  # noqa: S608 – no value
 _OF_IDS = text(

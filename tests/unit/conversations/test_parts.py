@@ -135,6 +135,26 @@ def test_an_order_to_forget_finds_what_it_names(text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("order", "said", "gone"),
+    [
+        ("Forget my allergy", "I'm allergic to nuts, and I work at the harbour", ["I'm allergic to nuts"]),
+        ("忘掉我对花生过敏", "我叫林岚，对花生过敏", ["对花生过敏"]),
+        (
+            "Forget my address",
+            "I live at 12 Main St, above the bakery, and I work as a nurse",
+            ["I live at 12 Main St", "above the bakery"],
+        ),
+        ("Forget my phone number", "my name is Ann, my phone number is 555, floor 9", ["555", "floor 9"]),
+    ],
+)
+def test_what_else_a_sentence_says_stays_where_an_attribute_names_it(
+    order: str, said: str, gone: list[str]
+) -> None:
+    [fits] = to_forget(order, forgets(order)[0], [said])
+    assert [said[start:end] for _, start, end in fits] == gone
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "I forget where I put it",
