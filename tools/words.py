@@ -47,7 +47,9 @@ def avoided(glossary: str) -> list[str]:
 
 
 def pattern(words: list[str]) -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, words))})(?![^\W_])", re.IGNORECASE)
+    """Finds the words, each whole; ``owe…`` with its endings."""
+    forms = (re.escape(word).replace("…", "(?:s|d|ing)?") for word in words)
+    return re.compile(rf"(?<![^\W_])(?:{'|'.join(forms)})(?![^\W_])", re.IGNORECASE)
 
 
 def main() -> int:
