@@ -96,9 +96,9 @@ def import_stanford(
     embedding_model: Annotated[
         str, typer.Option(help="What made the folder's vectors.")
     ] = stanford.ORIGINAL_MODEL,
-    embed_anew: Annotated[
+    reembed: Annotated[
         bool,
-        typer.Option("--embed-anew", help="Leave the folder's vectors behind: the service embeds the texts."),
+        typer.Option("--reembed", help="Leave the folder's vectors behind: the service embeds the texts."),
     ] = False,
     wait: Wait = True,
     timeout: Timeout = DEFAULT_TIMEOUT,
@@ -107,7 +107,7 @@ def import_stanford(
     """A persona's memory as saved by the original Generative Agents simulation. Says what it leaves out."""
     memory = stanford.read(folder)
     with connect(ctx) as client:
-        model = None if embed_anew else embedding_model
+        model = None if reembed else embedding_model
         events = stanford.events(memory, group_of(client), agent or memory.persona, embedding_model=model)
         left_out = stanford.left_out(memory)
         _print_first("left out", left_out)
