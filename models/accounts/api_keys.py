@@ -305,9 +305,8 @@ _REVOKED = (
 )
 _COLUMNS = "key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, connection_id"
 # Of constants.
-_BY_IDS = f"""
-    SELECT {_COLUMNS}, {_REVOKED} AS revoked_at FROM api_keys k WHERE key_id = ANY(:ids)
-"""  # noqa: S608
+_LISTED = f"SELECT {_COLUMNS}, {_REVOKED} AS revoked_at FROM api_keys k"  # noqa: S608
+_BY_IDS = f"{_LISTED} WHERE key_id = ANY(:ids)"
 _FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE OF k")
 _REVOKE = text("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id AND revoked_at IS NULL")
 _EXPIRE = text("UPDATE api_keys SET expires_at = least(expires_at, :at) WHERE key_id = :id")

@@ -580,7 +580,7 @@ def test_a_web_for_others_does_not_start_when_nobody_can_be_asked(
     assert isinstance(serve.somebody_signs_in(), bool)
     nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder")
     monkeypatch.setattr("models.db.connection.engine", lambda: nowhere)
-    with pytest.raises(ValueError, match="the database does not tell"):
+    with pytest.raises(ValueError, match="the database does not say"):
         serve.somebody_signs_in()
 
 

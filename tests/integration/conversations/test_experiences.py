@@ -84,7 +84,7 @@ def test_an_experience_is_told_listed_changed_and_erased(group: str) -> None:
     assert experiences.delete_experience.perform(me(group), ById(id=changed.id)).count == 2
     erase(group, node_ids=[changed.id, second.id])
     assert [row.id for row in listed(group)] == [first.id]
-    with pytest.raises(NotFound, match="no experience"):
+    with pytest.raises(NotFound, match="no current experience"):
         experiences.get_experience.perform(me(group), ById(id=changed.id))
 
 

@@ -180,7 +180,9 @@ def test_thoughts_are_told_whom_their_evidence_is_told_and_mix_no_two_people() -
         fact = {"description": "x", "subject": "a", "predicate": "is", "object": "b"}
         return reflect.Thought(**fact, poignancy=3, evidence=list(evidence), prompt="insights@1")
 
-    made = reflect.reflection.told([thought(ids[0], ids[2]), thought(ids[2]), thought(ids[0], ids[1])], users)
+    made = reflect.reflection.visible_thoughts(
+        [thought(ids[0], ids[2]), thought(ids[2]), thought(ids[0], ids[1])], users
+    )
     assert [one.user_id for one in made] == ["zoe", None]
 
 

@@ -247,7 +247,7 @@ def test_a_memory_stands_among_its_like_its_session_and_its_work(signed_in: Flas
     assert [row["description"] for row, _ in nearest] == ["turn 2", "turn 3", "turn 4", "turn 0"]
     assert nearest[0][1] == pytest.approx(3 / 10**0.5)
     assert found["event"]["payload"]["description"] == "turn 1"
-    assert {row["kind"] for row in found["owed"]} == {"appraise", "embed"}
+    assert {row["kind"] for row in found["pending"]} == {"appraise", "embed"}
     assert found["node"]["access_count"] == 1
     html = page(signed_in, f"/nodes/{group}/{nodes[1]}")
     for shown in ("Similar", "turn 4", "<code>embed</code>", "03-03 09:41</time></li>"):
