@@ -86,6 +86,8 @@ REQUESTS_OF_GROUP = 48
 #: Requests at a time of one caller (a key, a session, or else an address), and those of it that wait for
 #: them. More are refused.
 REQUESTS_OF_CALLER, REQUESTS_WAITING = 16, 64
+#: The same of an address without key or session: pages to sign in, static files and documents.
+REQUESTS_OF_ADDRESS = 4
 #: Threads of a web process besides: probes, pages, streams, and what is refused.
 OTHER_THREADS = 32
 #: Requests by one address without a key for what needs none, and of them those for the API's documents, which

@@ -167,16 +167,16 @@ def test_liveness_is_answered_without_a_thread(database: object) -> None:
 
 
 def test_of_one_caller_so_many_are_answered_so_many_wait_and_the_next_is_refused() -> None:
-    callers = Callers[str](2, 1)
-    assert [callers.begin("a", request) for request in ("first", "second", "third", "fourth")] == [
+    callers = Callers[str](1)
+    assert [callers.begin("a", request, 2) for request in ("first", "second", "third", "fourth")] == [
         "begun",
         "begun",
         "waits",
         "refused",
     ]
-    assert callers.begin("b", "another's") == "begun"
+    assert callers.begin("b", "another's", 2) == "begun"
     assert callers.end("a") == "third"  # it takes the place
-    assert callers.begin("a", "fifth") == "waits"
+    assert callers.begin("a", "fifth", 2) == "waits"
     assert [callers.end("a") for _ in range(3)] == ["fifth", None, None]
     assert callers.end("b") is None
     assert not callers._of  # nobody is remembered

@@ -19,18 +19,20 @@ class _Requests(Generic[T]):
 
 
 class Callers(Generic[T]):
-    """Requests by caller; thread-safe. ``at_once`` are answered, ``most_waiting`` wait, more are refused."""
+    """Requests by caller; thread-safe. ``most_waiting`` of each wait, more are refused."""
 
-    def __init__(self, at_once: int, most_waiting: int) -> None:
-        self._at_once, self._most_waiting = at_once, most_waiting
+    def __init__(self, most_waiting: int) -> None:
+        self._most_waiting = most_waiting
         self._lock = threading.Lock()
         self._of: dict[str, _Requests[T]] = {}
 
-    def begin(self, caller: str, request: T) -> Literal["begun", "waits", "refused"]:
-        """Have a request answered. If it waits, an :meth:`end` gives it back later."""
+    def begin(self, caller: str, request: T, at_once: int) -> Literal["begun", "waits", "refused"]:
+        """Have a request answered, if fewer than ``at_once`` of the caller are. If it waits, an :meth:`end`
+        gives it back later.
+        """
         with self._lock:
             requests = self._of.setdefault(caller, _Requests())
-            if requests.busy < self._at_once:
+            if requests.busy < at_once:
                 requests.busy += 1
                 return "begun"
             if len(requests.waiting) < self._most_waiting:

@@ -37,6 +37,7 @@ from jiyi.protocol import limits
 from jiyi.protocol.limits import (
     OTHER_THREADS,
     REQUESTS_AT_ONCE,
+    REQUESTS_OF_ADDRESS,
     REQUESTS_OF_CALLER,
     REQUESTS_WAITING,
     RETRY_SECONDS,
@@ -219,8 +220,8 @@ class _TooMany(Error):  # type: ignore[misc]  # noqa: N818 – as waitress names
     code, reason = 429, "Too many requests"
 
     def __init__(self) -> None:
-        busy = f"{REQUESTS_OF_CALLER} requests of this caller are being answered and {REQUESTS_WAITING} wait"
-        super().__init__(f"{busy}; send fewer at a time. Retry in {RETRY_SECONDS} s.")
+        waiting = f"{REQUESTS_WAITING} requests of this caller wait already"
+        super().__init__(f"{waiting}; send fewer at a time. Retry in {RETRY_SECONDS} s.")
 
 
 class _RefusalTask(ErrorTask):  # type: ignore[misc]
@@ -273,11 +274,15 @@ class ClientConnection(HTTPChannel):  # type: ignore[misc]
         """Whether the next request asks only if the process is up."""
         return self.path() == LIVENESS and self.requests[0].command in ("GET", "HEAD")
 
-    def caller(self) -> str:
-        """Who sent the next request: a key, good or not, a session, or else an address."""
-        headers, proxies = self.requests[0].headers, self.server.proxies
+    def credentials(self) -> str:
+        """What the next request has of them: a key, good or not, or a session; empty without."""
+        headers = self.requests[0].headers
         scheme, _, key = headers.get("AUTHORIZATION", "").partition(" ")
-        who = key.strip() or scheme or headers.get("COOKIE", "")
+        return str(key.strip() or scheme or headers.get("COOKIE", ""))
+
+    def caller(self) -> str:
+        """Who sent the next request: by its credentials, or else an address."""
+        headers, proxies, who = self.requests[0].headers, self.server.proxies, self.credentials()
         forwarded = headers.get("X_FORWARDED_FOR", "").split(",")
         if not who and 0 < proxies <= len(forwarded):  # as ``werkzeug.middleware.proxy_fix`` reads it
             who = forwarded[-proxies].strip()
@@ -335,7 +340,7 @@ class WebServer(TcpWSGIServer):  # type: ignore[misc]
         self._held: deque[tuple[float, ClientConnection]] = deque()
         #: Probes, which the loop answers; and whose requests the threads have.
         self._probes: deque[ClientConnection] = deque()
-        self._callers: Callers[ClientConnection] = Callers(REQUESTS_OF_CALLER, REQUESTS_WAITING)
+        self._callers: Callers[ClientConnection] = Callers(REQUESTS_WAITING)
         settings = Adjustments(
             sockets=[sock],
             threads=threads,
@@ -369,7 +374,8 @@ class WebServer(TcpWSGIServer):  # type: ignore[misc]
 
     def _begin(self, task: ClientConnection) -> None:
         caller = task.caller()
-        match self._callers.begin(caller, task):
+        at_once = REQUESTS_OF_CALLER if task.credentials() else REQUESTS_OF_ADDRESS
+        match self._callers.begin(caller, task, at_once):
             case "begun":
                 self.task_dispatcher.add_task(_Begun(task, caller))
             case "refused":
