@@ -158,13 +158,17 @@ def unstorable(value: Any, path: str = "") -> Iterator[str]:
             yield from unstorable(item, f"{path}.{position}")
 
 
+def unstorable_texts(model: BaseModel, exclude: set[str] | None = None) -> list[str]:
+    """The first problems by :func:`unstorable`. JSON shows at once, and far faster, that there are none."""
+    with suppress(PydanticSerializationError):  # of halves of surrogate pairs
+        if NUL_ESCAPE.decode() not in model.model_dump_json(exclude=exclude):
+            return []
+    return first_of(unstorable(model.model_dump(exclude=exclude)))
+
+
 def all_storable(request: M) -> M:
     """Refuse texts that the database could not compare with anything: NUL, halves of surrogate pairs."""
-    with suppress(PydanticSerializationError):  # of halves of surrogate pairs
-        if NUL_ESCAPE.decode() not in request.model_dump_json(exclude={"vectors"}):
-            return request
-    problems = first_of(unstorable(request.model_dump(exclude={"vectors"})))
-    if problems:
+    if problems := unstorable_texts(request, exclude={"vectors"}):
         raise ValueError("; ".join(problems))
     return request
 

@@ -22,7 +22,7 @@ from pydantic.json_schema import SkipJsonSchema
 from uuid6 import uuid7
 
 from jiyi.chat.secrets import masked
-from jiyi.errors import InvalidEvent, first_of, problems_of
+from jiyi.errors import InvalidEvent, problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.artifacts import Vote
@@ -44,7 +44,7 @@ from jiyi.protocol.base import (
     Role,
     UserId,
     Visibility,
-    unstorable,
+    unstorable_texts,
 )
 from jiyi.protocol.conversations import MAX_URI_CHARS, Kind, parse_uri
 from jiyi.protocol.origins import ORIGIN_DESCRIPTION, ORIGIN_OF_ROLE, TRUST, Claimed, Trust
@@ -388,7 +388,6 @@ def build(event: JsonMapping) -> Event:
         built = ONE.validate_python(event)
     except ValidationError as error:
         raise InvalidEvent(problems_of(error, Event)) from None
-    problems = first_of(unstorable(built.model_dump()))
-    if problems:
+    if problems := unstorable_texts(built):
         raise InvalidEvent(problems)
     return built
