@@ -60,6 +60,7 @@ check: setup
 	@$(BIN)/python -m tools.translations --check
 	@$(BIN)/python -m tools.client --check
 	@$(BIN)/python -m tools.commands --check
+	@$(BIN)/python -m tools.reference --check
 	@$(BIN)/python -m tools.words
 	@$(BIN)/python -m tools.prose
 
