@@ -192,7 +192,7 @@ def test_a_dead_letter_is_tried_again_and_somebody_has_done_it(
     expect(letters).to_have_count(1)
     letters.get_by_role("checkbox", name="Choose this letter").check()
     page.get_by_role("button", name="Replay those chosen").click()
-    expect(page.get_by_role("status")).to_contain_text("1 is tried again")
+    expect(page.get_by_role("status")).to_contain_text("1 is retried")
     expect(letters).to_have_count(0)
 
     page.goto(f"/events?group={group}")

@@ -106,7 +106,7 @@ def test_a_letter_is_tried_again(page: Page, group: str) -> None:
     with task("requeue", 2) as hand:
         hand.click(page.get_by_role("checkbox", name="Choose this letter"))
         hand.click(page.get_by_role("button", name="Replay those chosen"))
-        expect(page.get_by_role("status")).to_contain_text("1 is tried again")
+        expect(page.get_by_role("status")).to_contain_text("1 is retried")
 
 
 def test_a_skill_is_approved(page: Page, client: Client, group: str) -> None:

@@ -264,7 +264,7 @@ def test_letters_are_decided_about_without_a_worker(operator: Browser, group: st
     letters = operator.get("/dead.json", query_string={"group": group, "words": "why"}).json["letters"]
     mine = [letter["letter_id"] for letter in letters if letter["group_id"] == group]
     for form, told in (
-        ({"action": "replay", "letter": mine[0]}, "1 is tried again."),
+        ({"action": "replay", "letter": mine[0]}, "1 is retried."),
         ({"action": "discard", "letter": mine[1]}, "1 is discarded."),
         ({"action": "discard", "all_of": "embed"}, "3 are discarded."),
     ):
