@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from engine.conversations.attributes import attribute_of, subject_words
 from engine.text.statements import is_of, relations_in, topics_of
@@ -122,7 +124,9 @@ def _narrowed(thing: str, fit: Fit, earlier: Sequence[str]) -> list[Fit]:
     ]
     if not any(means) or not any(stays):
         return [fit]
-    return [(number, part.start, part.end) for part, is_kept in zip(parts, stays, strict=True) if not is_kept]
+    runs = groupby(zip(parts, stays, strict=True), key=itemgetter(1))
+    gone = [[part for part, _ in run] for is_kept, run in runs if not is_kept]
+    return [(number, run[0].start, run[-1].end) for run in gone]
 
 
 def _parts(order: str) -> tuple[list[str], str, str]:
