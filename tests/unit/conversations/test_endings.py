@@ -6,13 +6,30 @@ from __future__ import annotations
 
 import pytest
 
-from engine.conversations.endings import MOST_PAIRS, TimedMessage, candidates, find_endings
+from engine.conversations.endings import MOST_PAIRS, TimedMessage, candidates, find_endings, live_parts
 from engine.heads.judgements import Heads
 
 
 def parts(older: str, newer: str, heads: Heads) -> list[str]:
     ends = find_endings([TimedMessage(older, session="a")], TimedMessage(newer, session="a"), heads)
     return [older[start:end] for start, end in (one.span for one in ends)]
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute"),
+    [
+        ("我从邮局辞职了，现在在图书馆上班。", "job"),
+        ("I was late, and work at the library now.", "job"),
+        ("我妹妹辞职了，现在在图书馆上班。", None),
+        ("My sister quit, and works at the library now.", None),
+        ("I met Anna, and she lives in Leeds.", None),
+    ],
+)
+def test_a_clause_without_its_pronoun_is_of_who_speaks_unless_somebody_else_is_named(
+    text: str, attribute: str | None
+) -> None:
+    found = live_parts(text)[-1].attribute
+    assert (found and found.name) == attribute
 
 
 @pytest.mark.parametrize(
