@@ -171,7 +171,7 @@ def _repair_clock(run: Run, connection: Connection) -> int:
     """Reschedule what ran while the clock was ahead."""
     of_both = (schedules.repair_clock_skew, heartbeats.repair_clock_skew)
     repaired = [repair(connection, run.now, SCAN_BATCH) for repair in of_both]
-    run.count(repair_clock_skew=sum(repaired))
+    run.count(clock_skew_repaired=sum(repaired))
     return max(repaired)
 
 

@@ -155,7 +155,7 @@ def test_to_make_the_same_key_again_changes_nothing_and_another_of_its_id_is_ref
     assert actions.create_key.perform(actor, wanted.model_copy(update={"scopes": ["admin"]})) == first_row
     other = CreateKey(key=NewKey.of(KeyText(key.key_id, "t" * 43)), name="x", scopes=["read"])
     for whose in (actor, Actor(f"{group}-2", "test"), operator(group)):
-        with pytest.raises(InvalidRequest, match="taken"):
+        with pytest.raises(InvalidRequest, match="already used"):
             actions.create_key.perform(whose, other)
     assert audited(key.key_id) == ["keys.create"]
 

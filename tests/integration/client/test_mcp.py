@@ -199,7 +199,7 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
             ("memory_retrieve", {"agent_id": "mia", "query": "x", "top_k": "many"}, "top_k"),
             ("memory_get", {}, "id"),
             ("memory_get", {"id": str(uuid4())}, "There is no memory"),
-            ("memory_get", {"id": "../../stats"}, "no such address"),
+            ("memory_get", {"id": "../../stats"}, "the address does not exist"),
             ("memory_get", {"id": str(uuid4()), "x": 1}, "unknown arguments: x"),
         ):
             result = await client.call_tool(tool, arguments)
