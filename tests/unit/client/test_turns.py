@@ -47,7 +47,7 @@ def test_a_thread_without_a_turn_is_told_that_nothing_was_sent_and_waits_no_long
     turns = CallSlots(1)
     with (
         turns.one("first", 1),
-        pytest.raises(NoAnswer, match=r"second was not sent: .* 1 calls at a time"),
+        pytest.raises(NoAnswer, match=r"second was not sent: .* 1 concurrent calls"),
         turns.one("second", 0.01),
     ):
         pass
