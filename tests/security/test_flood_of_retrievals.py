@@ -179,7 +179,9 @@ def test_too_many_calls_of_a_group_are_refused_and_those_of_others_are_not(
     turns = CallTurns(4)
     with flood(turns, threads, "flooding", 2 + limits.WAITING_CALLS) as flooding:
         until(lambda: turns.waiting("flooding") == limits.WAITING_CALLS)
-        refused = pytest.raises(TooManyQuestions, match=f"{limits.WAITING_CALLS} calls of this group are already waiting")
+        refused = pytest.raises(
+            TooManyQuestions, match=f"{limits.WAITING_CALLS} calls of this group are already waiting"
+        )
         with refused, turns.turn("flooding", time.monotonic() + PATIENCE):
             pytest.fail("it was begun")
         with turns.turn("other", time.monotonic() + SOON):
