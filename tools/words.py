@@ -7,7 +7,6 @@ something on the wire, does not count. Exits with 1 and the places if there are 
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import re
@@ -93,13 +92,8 @@ def _of_code(path: str) -> Iterator[tuple[int, str]]:
     """Names, comments and texts of a module, each with its line."""
     if not (path.startswith(LAYERS) and path.endswith(".py")):
         return
-    text = _read(path)
-    quoted = {node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.JoinedStr)}
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.NAME:
-            yield token.start[0], token.string
-        elif token.type in (tokenize.COMMENT, tokenize.STRING) or token.start[0] in quoted:
-            yield token.start[0], without_code(token.string)
+    for token in tokenize.generate_tokens(io.StringIO(_read(path)).readline):
+        yield token.start[0], without_code(token.string)
 
 
 def without_code(text: str) -> str:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 
+from engine.rules.triples import VERBS
 from engine.text.keywords import segmented, single_characters
 from engine.text.statements import OVER
 from jiyi.protocol.conversations import Category
@@ -77,6 +78,8 @@ _PERSON = re.compile(
     r"\b(?:my|our) (?P<en>(?:(?:older|younger|little|big|twin)"
     rf" )?(?:{_ONE_OF}))\b|我(?:们|家|们家)?(?:的)?(?P<zh>{_ONE_OF_CHINESE})"
 )
+#: Who speaks of themselves, and may leave the pronoun out in the clauses that follow.
+_SPEAKS = re.compile(r"\W{0,9}(?:(?P<en>i)\b|(?P<zh>我)(?![的家们]))", re.IGNORECASE)
 _HEADER = re.compile(r"(?<![a-z ])([a-z ]+) (\d+) ?([a-z ]*)")
 
 
@@ -136,6 +139,25 @@ def _read(section: _Section, match: re.Match[str], statement: str, person: str |
     category: Category = "user_preference" if "preference" in section.flags else "user_fact"
     over = OVER.search(statement) is not None
     return Attribute(name, subject or "user", category, section.importance, single, over)
+
+
+def with_pronoun(clause: str, sentence: str) -> tuple[str, Attribute] | None:
+    """A clause without the "I" of its sentence ("I quit, and work at the library now") with it, and what it
+    says of the user; None if it says nothing of which there is one.
+
+    What somebody likes is a list of things that belong together, and no statement of its own.
+    """
+    speaks = _SPEAKS.match(sentence)
+    if speaks is None or FIRST_PERSON.match(clause):
+        return None
+    verb = clause.partition(" ")[0].lower()
+    if speaks["en"] and not (verb in VERBS or verb.endswith("ed")):
+        return None  # "I hate meetings, nothing before ten"
+    whole = f"我{clause}" if speaks["zh"] else f"I {clause}"
+    attribute = attribute_of(whole)
+    if attribute is None or attribute.subject != "user" or not attribute.phrase.startswith(("i ", "我")):
+        return None
+    return (whole, attribute) if attribute.single_valued and ":" not in attribute.name else None
 
 
 def person_in(text: str) -> str | None:

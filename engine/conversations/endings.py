@@ -24,10 +24,9 @@ from functools import cached_property
 from itertools import chain, islice, pairwise
 
 from engine.conversations import attributes as cue
-from engine.conversations.attributes import FIRST_PERSON, Attribute, attribute_of, subject_words
+from engine.conversations.attributes import Attribute, attribute_of, subject_words, with_pronoun
 from engine.conversations.whose import Span, others_words
 from engine.heads.judgements import ENDED, ENDINGS, LASTING, LIKELY, RETIRING, Heads, Judged, is_vital
-from engine.rules.triples import VERBS
 from engine.text.keywords import segmented
 from engine.text.statements import CHANGE, OVER, people_in, relations_in
 from jiyi.text.clauses import Clause, clauses, sentences
@@ -85,8 +84,6 @@ _HEAD = re.compile(
     rf"\W{{0,9}}(?:(?:and|but|so|even|the)\s{{1,9}}){{0,2}}(?:[a-z'’-]+|[连那就]?[{CJK}]{{1,3}})",
     re.IGNORECASE,
 )
-#: Who begins to speak of themselves.
-_SPEAKS = re.compile(r"\W{0,9}(?:(?P<en>i)\b|(?P<zh>我)(?![的家们]))", re.IGNORECASE)
 #: Characters within which a sentence that is of its writer says so.
 OWN_WITHIN = 12
 
@@ -134,20 +131,12 @@ class MessagePart:
 
     @cached_property
     def attribute(self) -> Attribute | None:
-        return attribute_of(self.clause.said) or self._attribute_of_speaker()
-
-    def _attribute_of_speaker(self) -> Attribute | None:
-        """Of a clause without the "I" of its sentence: "I quit, and work at the library now"."""
-        text, speaks = self.clause.text, _SPEAKS.match(self.context)
-        if speaks is None or self.clause.lead or FIRST_PERSON.match(text) or self.relations or self.people:
-            return None
-        verb = text.partition(" ")[0].lower()
-        if speaks["en"] and not (verb in VERBS or verb.endswith("ed")):
-            return None
-        attribute = attribute_of(f"我{text}" if speaks["zh"] else f"I {text}")
-        if attribute is None or not attribute.phrase.startswith(("i ", "我")) or ":" in attribute.name:
-            return None
-        return attribute if attribute.single_valued else None
+        """What it says of whom; without its pronoun of who speaks, unless the sentence names somebody."""
+        attribute = attribute_of(self.clause.said)
+        if attribute is not None or self.clause.lead or self.relations or self.people:
+            return attribute
+        own = with_pronoun(self.clause.text, self.context)
+        return own and own[1]
 
     @cached_property
     def numbers(self) -> list[str]:

@@ -25,6 +25,7 @@ from engine.conversations.attributes import (
     attribute_of,
     person_in,
     subject_words,
+    with_pronoun,
 )
 from engine.conversations.endings import TimedMessage, find_endings
 from engine.conversations.memories import keywords, profile_signals
@@ -32,7 +33,7 @@ from engine.conversations.statements import READ_CHARS, Statement, statements
 from engine.heads import judgements
 from engine.heads.judgements import ANY, ATTRIBUTES, Heads, said_of
 from engine.providers.questions import Extraction, KnownFact, Poignancy
-from engine.rules.triples import VERBS, weigh
+from engine.rules.triples import weigh
 from engine.text.statements import CHANGE
 from engine.times.past import with_dates
 from jiyi.protocol.conversations import (
@@ -60,8 +61,6 @@ LOOK_BACK = 6
 
 _CLAUSE = re.compile(r"(?<=[,，;；])|(?= and \w)", re.IGNORECASE)
 _AND = re.compile(r"[\s,，;；]{0,9}(?:and |而且|并且|另外|还有)?", re.IGNORECASE)
-#: Who speaks of themselves, and may leave the pronoun out in the clauses that follow.
-_I = re.compile(r"\W{0,9}(?:(?P<en>i)\b|(?P<zh>我)(?![的家们]))", re.IGNORECASE)
 _PRONOUN = re.compile(r"\b(?:he|she|his|her)\b|[他她](?!们)", re.IGNORECASE)
 
 
@@ -161,19 +160,9 @@ def _own(
     stripped = _without_and(clause)
     if FIRST_PERSON.match(stripped):
         return clause, attribute_of(stripped, person)
-    speaks = _I.match(sentence)
-    if speaks is None or before is None or before.subject != "user":
+    if before is None or before.subject != "user":
         return clause, None
-    verb = stripped.partition(" ")[0].lower()
-    if speaks["en"] and not (verb in VERBS or verb.endswith("ed")):
-        return clause, None  # "I hate meetings, nothing before ten"
-    whole = f"我{stripped}" if speaks["zh"] else f"I {stripped}"
-    attribute = attribute_of(whole, person)
-    if attribute is None or attribute.subject != "user" or not attribute.phrase.startswith(("i ", "我")):
-        return clause, None
-    # What somebody likes is a list of things that belong together: only what there is one of stands alone.
-    alone = attribute.single_valued and ":" not in attribute.name
-    return (whole, attribute) if alone else (clause, None)
+    return with_pronoun(stripped, sentence) or (clause, None)
 
 
 def _memory(

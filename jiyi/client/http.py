@@ -260,13 +260,8 @@ class HttpTransport:
         self._post(self.requests.events(body))
 
     # Celery's.
-    def call(
-        self,
-        name: str,
-        queue: str,  # noqa: ARG002
-        request: JsonMapping,
-        timeout: float | None,
-    ) -> bytes:
+    def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
+        del queue
         return self._post(self.requests.call(name, request, timeout))
 
     def watch(self, after: str | None) -> Iterator[LiveEvent]:
@@ -319,13 +314,8 @@ class AsyncHttpTransport:
         await self._post(self.requests.events(body))
 
     # Celery's.
-    async def call(
-        self,
-        name: str,
-        queue: str,  # noqa: ARG002
-        request: JsonMapping,
-        timeout: float | None,
-    ) -> bytes:
+    async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
+        del queue
         return await self._post(self.requests.call(name, request, timeout))
 
     async def watch(self, after: str | None) -> AsyncIterator[LiveEvent]:

@@ -58,8 +58,9 @@ def test_the_request_gives_the_answer_that_is_shown() -> None:
 
 
 def test_the_markdown_is_what_the_node_writes() -> None:
-    (chinese,) = blocks("markdown")
+    chinese, english = blocks("markdown")
     assert chinese == format_history([ITEM.model_copy(update={"content": "釉面开裂的原因在土，不在窑火。"})])
+    assert english == format_history([ITEM], "en")
 
 
 def test_the_python_names_what_there_is() -> None:
