@@ -145,6 +145,42 @@ def test_what_is_no_request_is_answered_and_stops_nobody(port: int, sent: bytes)
         assert probe.getresponse().status == 200
 
 
+@pytest.mark.parametrize(
+    ("headers", "at_once"),
+    [({}, limits.REQUESTS_OF_ADDRESS), ({"Authorization": "Bearer x"}, limits.REQUESTS_OF_ADDRESS + 2)],
+    ids=["nobody", "somebody"],
+)
+def test_an_address_without_credentials_has_few_requests_answered_at_a_time(
+    headers: dict[str, str], at_once: int
+) -> None:
+    count = limits.REQUESTS_OF_ADDRESS + 2
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def application(_environ: object, start: Callable[..., object]) -> list[bytes]:
+        begun.release()
+        go_on.wait(PATIENCE)
+        start("200 OK", [("Content-Length", "0")])
+        return [b""]
+
+    with socket.create_server(("127.0.0.1", 0)) as sock, ExitStack() as stack:
+        server = WebServer(application, sock, threads=count, max_body=1, patience=PATIENCE)
+        loop = threading.Thread(target=server.run)
+        loop.start()
+        try:
+            asking = [stack.enter_context(connected(sock.getsockname()[1])) for _ in range(count)]
+            for one in asking:
+                one.request("GET", "/", headers=headers)
+            assert all(begun.acquire(timeout=PATIENCE) for _ in range(at_once))
+            assert not begun.acquire(timeout=0.2)
+            go_on.set()
+            assert [one.getresponse().status for one in asking] == [200] * count
+        finally:
+            go_on.set()
+            server.stop()
+            loop.join()
+            server.finish(0)
+
+
 def test_liveness_is_answered_without_a_thread(database: object) -> None:
     """All threads there are do something else."""
     application = create_app()

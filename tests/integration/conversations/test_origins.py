@@ -182,6 +182,15 @@ def test_prompts_filter_by_it_what_a_session_begins_with_too(
     assert opening.stable.count("green tea") == min(expected, 2), "standing are what is trusted"
 
 
+@pytest.mark.parametrize(("own", "reply"), [("I keep two donkeys.", "Noted."), ("我养了两头驴。", "好的。")])
+def test_a_session_begins_with_nothing_that_an_assistant_said(group: str, own: str, reply: str) -> None:
+    say(group, own, ("assistant", reply))
+    asked = {"agent_id": "helper", "query": "Where shall we go?", "note": False}
+    opening = build(Actor(group), ContextRequest(**asked, split=True, session_id="new", turn=1)).context
+    assert own in opening
+    assert reply not in opening
+
+
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 def test_what_a_tool_or_a_document_says_becomes_no_fact_no_preference_no_profile_and_no_skill(
     group: str, lie: str
