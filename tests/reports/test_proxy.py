@@ -188,8 +188,8 @@ def test_what_a_host_writes_is_not_what_its_user_said(written: str, own: str) ->
     """Coding hosts put reminders, files and requests of their own into messages of their users."""
     assert own_words(written) == own
     assert own_words(own) == own
-    told = [{"role": "user", "content": written}, {"role": "assistant", "content": "Fine."}]
-    events: list[Any] = Recorder().events("g", "a", "s", messages_of(told))
+    dialogue = [{"role": "user", "content": written}, {"role": "assistant", "content": "Fine."}]
+    events: list[Any] = Recorder().events("g", "a", "s", messages_of(dialogue))
     assert [event["payload"]["text"] for event in events] == [*filter(None, [own]), "Fine."]
 
 
@@ -381,9 +381,9 @@ def test_what_was_recalled_for_a_first_message_stays_before_it(
     monkeypatch.setattr(memory, "_reader", asking)
 
     def ask(talk: list[Any]) -> dict[int, str]:
-        told = dialogue_of(OpenAI(), {"messages": talk})
-        shown = dict(asyncio.run(memory.recall(Conversation("mia"), told)).recalled)
-        memory.record(Conversation("mia"), told, "Well.")
+        dialogue = dialogue_of(OpenAI(), {"messages": talk})
+        shown = dict(asyncio.run(memory.recall(Conversation("mia"), dialogue)).recalled)
+        memory.record(Conversation("mia"), dialogue, "Well.")
         return shown
 
     first = {"role": "user", "content": "What must I not eat?"}

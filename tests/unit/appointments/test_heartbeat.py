@@ -1,4 +1,4 @@
-"""Heartbeats: quiet hours, checks, and what is told of them."""
+"""Heartbeats: quiet hours, checks, and what they report."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_proactivity_says_how_urgent_it_has_to_be(proactivity: str, count: int) 
 
 def test_at_most_so_many_of_a_tick_the_most_urgent_first_and_nothing_twice_in_a_day() -> None:
     found = findings(HeartbeatFacts(unseen=1, dead_letters=1, pains=tuple("abcdefg")), NOW)
-    told = select_findings(found, "autonomous", 5, set())
-    assert len(told) == 5
-    assert told[0].urgency == "high"
+    selected = select_findings(found, "autonomous", 5, set())
+    assert len(selected) == 5
+    assert selected[0].urgency == "high"
     assert (
         select_findings(findings(HeartbeatFacts(unseen=1), NOW), "standard", 5, {("tasks", "unseen")}) == []
     )

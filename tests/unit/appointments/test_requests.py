@@ -186,8 +186,8 @@ THERE = (
 
 def meant(text: str, **given: Any) -> Fit:
     times = read_change(readable(text), NOW)
-    told = [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)]
-    return match_appointments(times.rest, told, THERE, **given)
+    readings = [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)]
+    return match_appointments(times.rest, readings, THERE, **given)
 
 
 @pytest.mark.parametrize(

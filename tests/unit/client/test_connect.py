@@ -156,11 +156,11 @@ def test_whose_days_are_meant_can_be_said(home: Path) -> None:
 
 def test_a_plug_in_sends_its_users_zone_or_the_offset_of_its_clock() -> None:
     config = {"url": "http://localhost", "key": KEY, "agent": "mia"}
-    told = PlugInMemory(lambda: {**config, "tz": "Asia/Shanghai"}).event(
+    event = PlugInMemory(lambda: {**config, "tz": "Asia/Shanghai"}).event(
         "turn.recorded", {"role": "user", "text": "早"}
     )
-    assert told["tz"] == "Asia/Shanghai"
-    assert datetime.fromisoformat(told["occurred_at"]).utcoffset() == timedelta(0)
+    assert event["tz"] == "Asia/Shanghai"
+    assert datetime.fromisoformat(event["occurred_at"]).utcoffset() == timedelta(0)
     here = PlugInMemory(lambda: config).event("turn.recorded", {"role": "user", "text": "早"})
     assert "tz" not in here
     assert datetime.fromisoformat(here["occurred_at"]).utcoffset() == datetime.now().astimezone().utcoffset()

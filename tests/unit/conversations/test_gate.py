@@ -198,21 +198,21 @@ def test_an_answer_ends_three_statements_at_most() -> None:
 
 
 def test_experiences_are_asked_for_where_a_problem_has_ended() -> None:
-    told = [
+    messages = [
         Message(role="user", text="The kiln fails again and again."),
         Message(role="user", text="A slower ramp fixed the kiln."),
     ]
-    assert reports_problem(told, 1)
-    assert not reports_problem(told, 2)
+    assert reports_problem(messages, 1)
+    assert not reports_problem(messages, 2)
     assert not reports_problem([Message(role="user", text="I like tea.")], 0)
-    question = Notes(agent_id="a", messages=told)
+    question = Notes(agent_id="a", messages=messages)
     form = {"steps": ["Use a slower ramp."], "outcome": "success", "lines": ["L0", 1]}
     problems = ("The kiln fails.", "The dog barks.")
     lived = [Lived.model_validate({"problem": problem, **form}) for problem in problems]
     extraction, dropped = accept_answers(Noted(), LivedThrough(experiences=lived), question, None)
     [experience] = extraction.experiences
     assert (experience.pain_pattern, experience.turns, dropped) == ("The kiln fails.", [0, 1], 1)
-    assert Experiences(agent_id="a", messages=told, since=1).about == "new are the lines from L1 on"
+    assert Experiences(agent_id="a", messages=messages, since=1).about == "new are the lines from L1 on"
 
 
 MAP = "Mia found a map."

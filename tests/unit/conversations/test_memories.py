@@ -104,7 +104,7 @@ def test_the_unimportant_the_unsure_and_what_was_injected_are_dropped(
     importance: float, confidence: float, injected: str, kept: tuple[int, int]
 ) -> None:
     extraction = CombinedExtraction(
-        memories=[memory(importance=importance)], experiences=[told(confidence=confidence)]
+        memories=[memory(importance=importance)], experiences=[experience(confidence=confidence)]
     )
     found = worth_keeping(extraction, [injected], 3)
     assert (len(found.memories), len(found.experiences)) == kept
@@ -156,13 +156,13 @@ def test_due_at(waiting: Waiting, expected: datetime | None) -> None:
     assert due_at(waiting, NOW, Settings(_env_file=None)) == expected
 
 
-def told(**fields: Any) -> ExtractedExperience:
+def experience(**fields: Any) -> ExtractedExperience:
     made = {"pain_pattern": "The glaze cracks", "solution_steps": ["cool slowly"], "turns": [0]}
     return ExtractedExperience.model_validate({**made, "outcome": "partial", "confidence": 0.7, **fields})
 
 
 def test_the_first_telling_is_kept_as_it_is() -> None:
-    first = told(context="new clay", tools_used=["kiln"], industry_context="pottery")
+    first = experience(context="new clay", tools_used=["kiln"], industry_context="pottery")
     assert merge_experience(None, first) == StoredExperience(
         **first.model_dump(exclude={"turns"}), reuse_count=0
     )
@@ -195,22 +195,26 @@ STEPS = [f"step {number}" for number in range(MAX_STEPS)]
 def test_what_is_extractionagain_is_joined_each_step_once_in_its_order(
     first: dict[str, Any], second: dict[str, Any], both: dict[str, Any]
 ) -> None:
-    made = merge_experience(merge_experience(None, told(**first)), told(**second))
+    made = merge_experience(merge_experience(None, experience(**first)), experience(**second))
     assert {name: getattr(made, name) for name in both} == both
     assert made.reuse_count == 1
-    assert merge_experience(made, told()).reuse_count == 2
+    assert merge_experience(made, experience()).reuse_count == 2
 
 
 @pytest.mark.parametrize("first", OUTCOMES)
 @pytest.mark.parametrize("second", OUTCOMES)
 def test_the_better_outcome_is_kept(first: Outcome, second: Outcome) -> None:
-    made = merge_experience(merge_experience(None, told(outcome=first)), told(outcome=second))
+    made = merge_experience(merge_experience(None, experience(outcome=first)), experience(outcome=second))
     assert OUTCOMES.index(made.outcome) == max(OUTCOMES.index(first), OUTCOMES.index(second))
 
 
 def test_the_text_says_problem_steps_and_outcome_in_the_language_of_the_problem() -> None:
-    made = merge_experience(None, told(solution_steps=["cool slowly", "thinner coat"], outcome="success"))
+    made = merge_experience(
+        None, experience(solution_steps=["cool slowly", "thinner coat"], outcome="success")
+    )
     assert text_of(made) == "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success"
-    chinese = told(pain_pattern="釉面开裂", solution_steps=["慢慢降温"], outcome="failed", context="新土")
+    chinese = experience(
+        pain_pattern="釉面开裂", solution_steps=["慢慢降温"], outcome="failed", context="新土"
+    )
     made = merge_experience(None, chinese)
     assert text_of(made) == "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败"

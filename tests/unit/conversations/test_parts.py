@@ -303,15 +303,15 @@ def test_a_prompt_shows_what_stands_and_what_ended_apart() -> None:
 
 def test_days_are_the_speakers() -> None:
     late = datetime(2026, 4, 22, 23, 30, tzinfo=UTC)  # in Shanghai it is the 23rd
-    told = visible_text(
+    visible = visible_text(
         "I sold the car yesterday", late, {"utc_offset": 480}, datetime(2026, 6, 1, tzinfo=UTC)
     )
-    assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
-    assert told.at.date() == date(2026, 4, 23)
+    assert with_dates(visible.text, visible.at) == "I sold the car yesterday (2026-04-22)"
+    assert visible.at.date() == date(2026, 4, 23)
     # No offset came: by the clock of who asks.
     asked = datetime(2026, 6, 1, tzinfo=timezone(timedelta(hours=14)))
-    told = visible_text("I sold the car yesterday", late, {}, asked)
-    assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
+    visible = visible_text("I sold the car yesterday", late, {}, asked)
+    assert with_dates(visible.text, visible.at) == "I sold the car yesterday (2026-04-22)"
 
 
 def test_what_loses_all_of_its_parts_says_nothing() -> None:

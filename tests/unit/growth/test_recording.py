@@ -30,7 +30,7 @@ CHAT = [
 INJECTED = InjectedContext(context="a memory", tokens=3, intent="general", memories=[])
 
 
-def told(events: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:
+def summaries(events: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:
     return [
         (one["payload"]["index"], one["payload"]["step_type"], one["payload"].get("tool")) for one in events
     ]
@@ -42,7 +42,7 @@ def recorder() -> StepRecorder:
 
 def test_an_answer_is_its_calls_results_and_text() -> None:
     found = recorder().record_answer("a", "s", [], CHAT)
-    assert told(found) == [
+    assert summaries(found) == [
         (0, "user_request", None),
         (1, "tool_call", "search"),
         (2, "tool_result", "search"),
@@ -60,11 +60,11 @@ def test_an_answer_is_its_calls_results_and_text() -> None:
 
 def test_a_request_that_was_told_before_the_answer_is_not_told_again() -> None:
     one = recorder()
-    assert told(one.record_request("a", "s", "find the invoice", "2 memories")) == [
+    assert summaries(one.record_request("a", "s", "find the invoice", "2 memories")) == [
         (0, "user_request", None),
         (1, "retrieval", None),
     ]
-    assert told(one.record_answer("a", "s", [], CHAT)) == [
+    assert summaries(one.record_answer("a", "s", [], CHAT)) == [
         (2, "tool_call", "search"),
         (3, "tool_result", "search"),
         (4, "generation", None),
@@ -80,11 +80,11 @@ def test_the_whole_conversation_each_time_adds_only_what_is_new() -> None:
         ChatMessage(role="user", content="and send it"),
         ChatMessage(role="assistant", content="Sent."),
     ]
-    assert told(one.record_answer("a", "s", [], longer)) == [
+    assert summaries(one.record_answer("a", "s", [], longer)) == [
         (4, "user_request", None),
         (5, "generation", None),
     ]
-    at_once = told(recorder().record_answer("a", "s", [], longer))
+    at_once = summaries(recorder().record_answer("a", "s", [], longer))
     assert [step_type for _, step_type, _ in at_once].count("user_request") == 2
 
 
@@ -101,7 +101,7 @@ def test_only_the_new_messages_each_time_are_told_once_with_how_long_the_answer_
     )
     assert one.record_answer("a", "s", [], new) == []
     one.record_request("a", "s", "hi")
-    assert told(one.record_answer("a", "s", [], new)) == [(3, "generation", None)], (
+    assert summaries(one.record_answer("a", "s", [], new)) == [(3, "generation", None)], (
         "asked again it is a step again"
     )
 

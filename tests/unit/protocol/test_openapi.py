@@ -40,7 +40,7 @@ def for_dify() -> Any:
     return tools.document(ROOT, OPERATIONS)
 
 
-def told(document: Any, operation: ApiOperation) -> Any:
+def described(document: Any, operation: ApiOperation) -> Any:
     return document["paths"][operation.url][operation.method.lower()]
 
 
@@ -62,7 +62,7 @@ def test_the_document_is_openapi_3_1_and_every_reference_leads_somewhere(documen
 
 @BY_ID
 def test_every_operation_says_what_it_does(document: Any, operation: ApiOperation) -> None:
-    found = told(document, operation)
+    found = described(document, operation)
     assert len(found["description"]) > 60
     assert found["summary"][0].isupper()
     assert found["tags"] == [operation.tag]
@@ -77,7 +77,7 @@ def test_every_operation_says_what_it_does(document: Any, operation: ApiOperatio
 
 @BY_ID
 def test_examples_are_true(document: Any, operation: ApiOperation) -> None:
-    found = told(document, operation)
+    found = described(document, operation)
     model = operation.body or operation.query
     if model is not None:
         assert operation.examples, "what takes something shows how"
