@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from engine.subjects import is_on
-from tasks import memory, reflection
+from tasks import archive, reflection
 from tasks.operations import maintenance
 from tasks.retrieval import indexes
 
-JOB_TASKS = [maintenance, memory, reflection, indexes]
+JOB_TASKS = [maintenance, archive, reflection, indexes]
 if is_on("growth"):
     from tasks import appointments
 

@@ -1,16 +1,10 @@
-"""Pending work of memories: vectors, importance and keyword strengths of new ones, buffered accesses, and
-archiving what has expired or faded.
-"""
+"""Pending work of memories: vectors, keyword strengths and importance of new ones, and buffered accesses."""
 
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from threading import Event
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,54 +12,34 @@ from celery import current_app, shared_task
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
-from engine.memory import Appraisal, appraise, missing
 from engine.providers.embedder_specs import chars_at_once, texts_at_once
 from engine.providers.embedders import MAX_CHARS
-from engine.providers.llms import LLM, RULES, ForGroup, llm
 from jiyi import tracing
-from jiyi.errors import EvidenceMissing, JiyiError, LLMUnavailable
+from jiyi.errors import EvidenceMissing
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
 from models.db.valkey import valkey
 from models.memory import access, nodes
-from models.memory import archive as archiving
-from models.memory.agents import AgentName, agent_settings
-from models.memory.archive import ArchiveRules
-from models.memory.nodes import PendingAppraisal, TextToEmbed
-from models.memory.work import ACCUMULATE, APPRAISE, DEPTH, EMBED, ENLARGE, STRENGTHEN, TOKENIZE
+from models.memory.nodes import TextToEmbed
+from models.memory.work import ACCUMULATE, DEPTH, EMBED, STRENGTHEN, TOKENIZE
 from models.operations import embedding_models, histograms
 from models.queue import pending_work, stream
 from models.queue.wakeups import wake
 from models.reflection.reflections import REFLECT
-from models.retrieval import enlargement, records
+from models.retrieval import records
 from tasks.framework.embedding import in_use
-from tasks.framework.jobs import Run, job
-from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, or_by_rules, with_llm, work_task
+from tasks.framework.work import Batch, work_task
 
 K = TypeVar("K")
 #: Counting is cheap, so one run takes many: the cost is in the round trips.
 COUNTING_BATCH = 1_000
-#: Nodes marked in one transaction: each is rewritten, so that many would block others for long.
-MARKING_BATCH = 5_000
 #: Thoughts that one transaction follows upwards: it holds their agent, and each takes some milliseconds.
 DEPTHS_AT_ONCE = 100
-#: Agents that become large in one run.
-ENLARGING_BATCH = 16
 #: Seconds that one batch may take: 90 until it has its vectors, and as long before that, while a model of
 #: this machine works at another.
 TIME_LIMIT = 180
-#: An answer may take seconds: few memories a batch, so that the first are not kept waiting for the last.
-APPRAISE_BATCH = 16
-#: The rules answer at once: then the cost is in the round trips.
-RULES_BATCH = 256
-#: Seconds after which a batch asks nothing more and writes what it has: that much is lost with a worker that
-#: dies.
-ASK_SECONDS = 45.0
-#: Seconds; a few questions about one memory may still be open by then. The claim is extended before each of
-#: them.
-APPRAISE_TIME_LIMIT = 900
 
 
 @work_task(STRENGTHEN, batch=COUNTING_BATCH, time_limit=60)
@@ -144,35 +118,6 @@ def tokenize(batch: Batch) -> None:
         nodes.fill_words(connection, pending)
 
 
-@work_task(ENLARGE, batch=ENLARGING_BATCH, time_limit=110, alone=True)
-def enlarge(batch: Batch) -> None:
-    """Make agents served from the database's own indexes: they are too large for a worker's memory.
-
-    Takes minutes for the first. Safe to repeat because every step is.
-    """
-    for agent_key in batch.subject_ids:
-        with unit_of_work() as connection:
-            agent = enlargement.begin(connection, agent_key)
-        if agent is not None:
-            _enlarge(agent)
-    with batch.finish():
-        pass
-
-
-def _enlarge(agent: enlargement.EnlargedAgent) -> None:
-    for first in range(0, agent.large_from + 1, MARKING_BATCH):  # later ones come marked
-        with unit_of_work() as connection:
-            last = min(first + MARKING_BATCH, agent.large_from + 1)
-            enlargement.mark(connection, agent, range(first, last))
-    with unit_of_work() as connection:
-        enlargement.count_terms(connection, agent)
-        models = enlargement.models_of(connection, agent)
-    for model, dimensions in models:
-        enlargement.build_index(model, dimensions)
-    with unit_of_work() as connection:
-        enlargement.finish(connection, agent)
-
-
 @dataclass(frozen=True, slots=True)
 class _BatchVectors:
     """A batch's texts, and the vectors of those that no memory of the group has yet, by the texts' hashes."""
@@ -246,78 +191,6 @@ def embed(batch: Batch) -> None:
     tracing.mark("retrievable", [batch.traces[node_id] for node_id in pending if node_id in batch.traces])
 
 
-def _ask_for_all(batches: list[Batch]) -> None:
-    waiting: list[dict[UUID, PendingAppraisal]] = []
-    for batch in batches:
-        with within(batch.scope), unit_of_work() as connection:
-            waiting.append(nodes.load(connection, batch.subject_ids))
-    everything = {
-        (number, node_id): node for number, own in enumerate(waiting) for node_id, node in own.items()
-    }
-    answered, failures = ask(LeaseRenewingLLM(llm(), *batches), everything)
-    for number, (batch, own) in enumerate(zip(batches, waiting, strict=True)):
-        mine = {node_id: appraisal for (of, node_id), appraisal in answered.items() if of == number}
-        batch.prepared = (own, mine, [(node_id, error) for (of, node_id), error in failures if of == number])
-
-
-@work_task(
-    APPRAISE,
-    batch=RULES_BATCH if get_settings().llm == RULES else APPRAISE_BATCH,
-    time_limit=with_llm(APPRAISE_TIME_LIMIT),
-    prepare=_ask_for_all,
-)
-def appraise_memories(batch: Batch) -> None:
-    """Ask for missing values of new memories, and enqueue what had to wait for them: keyword strengths and
-    the sum of importance.
-
-    Those that were answered are written even if others failed. Safe to repeat because the values, what they
-    set off and the receipt are one transaction.
-    """
-    waiting, answered, failures = batch.prepared
-    failed = {node_id for node_id, _ in failures}
-    answered_batch = Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed])
-    with answered_batch.finish() as (connection, pending):
-        appraisals = {node_id: answered[node_id] for node_id in pending if node_id in answered}
-        nodes.write(connection, waiting, appraisals)
-    if not failures:
-        return
-    batch.subject_ids = list(failed)
-    away = [(node_id, error) for node_id, error in failures if isinstance(error, TRANSIENT_ERRORS)]
-    if len(away) == len(failures):
-        raise away[0][1]
-    if away:  # no fault of theirs; while the others' attempt counts, else they would be asked about for ever
-        batch.put_off([node_id for node_id, _ in away], away[0][1])
-    raise next(error for _, error in failures if not isinstance(error, TRANSIENT_ERRORS))
-
-
-def ask(
-    provider: LLM, waiting: Mapping[K, PendingAppraisal]
-) -> tuple[dict[K, Appraisal], list[tuple[K, JiyiError]]]:
-    """The appraisals there are, and for each memory without one the reason."""
-    deadline = time.monotonic() + ASK_SECONDS
-    away = Event()
-
-    def one(node: PendingAppraisal) -> Appraisal | JiyiError:
-        lacks = missing(node.memory, node.settings, get_settings())
-        if lacks and (away.is_set() or time.monotonic() > deadline):
-            return LLMUnavailable("the LLM is away, or too slow for the whole batch: the rest of it waits")
-        try:
-            return or_by_rules(
-                ForGroup(provider, node.group_id), lambda model: appraise(model, node.memory, lacks)
-            )[0]
-        except TRANSIENT_ERRORS as error:
-            away.set()
-            return error
-        except JiyiError as error:
-            return error
-
-    with ThreadPoolExecutor(get_settings().llm_questions, thread_name_prefix="ask") as pool:
-        results = dict(zip(waiting, pool.map(tracing.bound(one), waiting.values()), strict=True))
-    answered = {node_id: result for node_id, result in results.items() if isinstance(result, Appraisal)}
-    failed = [(node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)]
-    return answered, failed
-
-
 def note_accesses(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
     """The agent's memories were accessed at ``at`` (epoch seconds): all workers hear of it, the database
     soon.
@@ -336,7 +209,7 @@ def note_accesses_with(
     id.
     """
     records.publish_accesses_with(pipe, group_id, agent_id, node_ids, at)
-    access.touch_with(pipe, group_id, node_ids, at)
+    access.touch(pipe, group_id, node_ids, at)
     is_due = len(pipe) - 1
 
     def flush_soon(answers: list[Any]) -> None:
@@ -356,51 +229,3 @@ def flush_accesses() -> None:
     """
     access.flush()
     records.flush()
-
-
-#: Memories archived by one transaction: each is a rewrite of a row with its vector, about a millisecond.
-BATCH = 500
-#: Only memories of less importance fade, of at most 10; one without importance counts as 0.
-BELOW_POIGNANCY = 5
-
-
-def _is_left_alone(connection: Connection, agent: AgentName) -> bool:
-    """The ``stanford`` mode ranks as the original does, which expires nothing and archives nothing."""
-    own = agent_settings(connection, *agent)
-    return ((own and own.mode) or get_settings().agent_defaults.mode) == "stanford"
-
-
-@job("expire_thoughts")
-def expire_thoughts(run: Run) -> None:
-    """Archive memories past their expiry, as thoughts are after thirty days.
-
-    Safe to repeat because what is archived is not found again.
-    """
-    with unit_of_work() as connection:
-        names = archiving.with_expired(connection, run.group_id, run.now)
-    for agent in names:
-        with unit_of_work() as connection:
-            if _is_left_alone(connection, agent):
-                continue
-            at = archiving.clock(connection, agent, run.now) or run.now
-        step = partial(archiving.archive_expired, agent=agent, at=at, limit=BATCH, actor=run.actor)
-        run.count(agents=1, expired=run.repeat(step, BATCH))
-        if run.time_is_up():
-            return
-
-
-@job("archive")
-def archive(run: Run) -> None:
-    """Archive memories that have faded: long not accessed, of little importance, and nothing rests on them.
-
-    Safe to repeat because what is archived is not found again.
-    """
-    settings = get_settings()
-    for agent in run.agents():
-        with unit_of_work() as connection:
-            clock = archiving.clock(connection, agent, run.now)
-            if clock is None or _is_left_alone(connection, agent):
-                continue
-            rules = ArchiveRules.of(clock, run.now, settings.archive_after_days, BELOW_POIGNANCY)
-        step = partial(archiving.archive_faded, agent=agent, rules=rules, limit=BATCH, actor=run.actor)
-        run.count(agents=1, archived=run.repeat(step, BATCH))

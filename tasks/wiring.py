@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from engine.subjects import is_on
-from tasks import erasure, jobs
+from tasks import appraisal, erasure, jobs, memory
 from tasks.conversations import commands, extraction, injection, prompts
 from tasks.framework import rpc
 from tasks.operations import reembedding
 from tasks.retrieval import context, retrieve
 
 TASKS = [
-    *(reembedding, retrieve, context, rpc, erasure, extraction, injection, commands, prompts),
+    *(
+        memory,
+        appraisal,
+        reembedding,
+        retrieve,
+        context,
+        rpc,
+        erasure,
+        extraction,
+        injection,
+        commands,
+        prompts,
+    ),
     *jobs.JOB_TASKS,
 ]
 if is_on("growth"):

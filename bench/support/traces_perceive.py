@@ -35,9 +35,10 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.memory.inbox import store
 from models.memory.work import ACCUMULATE, APPRAISE, STRENGTHEN
-from tasks import memory as memory_tasks
+from tasks import appraisal
+from tasks.appraisal import appraise_memories
 from tasks.framework.work import run_until_idle
-from tasks.memory import accumulate, appraise_memories, strengthen
+from tasks.memory import accumulate, strengthen
 from workers import ephemeral
 
 TRACE = "trace_perceive.json"
@@ -116,7 +117,7 @@ def _replay(trace: Mapping[str, Any], *, stanford: bool) -> Iterator[Scenario]:
     for number, step in enumerate(trace["steps"], start=1):
         recorded = Recorded(step)
         one_by_one = ephemeral.environment(llm_questions="1")  # so asked in order
-        with one_by_one, patch.multiple(memory_tasks, llm=lambda recorded=recorded: recorded):
+        with one_by_one, patch.multiple(appraisal, llm=lambda recorded=recorded: recorded):
             returned = _tick(group, trace, step, stanford=stanford)
         differing = set(_differences(group, step, returned, recorded.asked))
         name = f"perceive, tick {number} ({rules})"

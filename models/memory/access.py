@@ -50,19 +50,11 @@ class FlushResult:
     nodes: int = 0
 
 
-def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
-    """Note an access of a group's memories at ``at`` (epoch seconds). True: queue a flush."""
-    if not node_ids:
-        return False
-    with valkey().pipeline(transaction=False) as pipe:
-        touch_with(pipe, group_id, node_ids, at)
-        return bool(pipe.execute()[-1])
+def touch(pipe: Pipeline, group_id: str, node_ids: Sequence[UUID], at: float) -> None:
+    """Note an access of a group's memories at ``at`` (epoch seconds), in a pipeline of the caller's.
 
-
-def touch_with(pipe: Pipeline, group_id: str, node_ids: Sequence[UUID], at: float) -> None:
-    """The same, in a pipeline of the caller's; its last answer is :func:`touch`'s. There is at least one id.
-
-    Counts are added up by the flush: Valkey has no command that counts many at once.
+    There is at least one id; the last answer is true when a flush is to be queued. Counts are added up by
+    the flush: Valkey has no command that counts many at once.
     """
     names = [str(node_id) for node_id in node_ids]
     # ``gt``: never moves a later one back.

@@ -5,8 +5,9 @@ Each row type declares its table's columns once: COPY takes their names from it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,13 +18,16 @@ from sqlalchemy.dialects import postgresql
 
 from engine.conversations.marks import UTC_OFFSET
 from engine.memory import Derived, Rest
+from jiyi import tracing
 from jiyi.protocol.event_bodies import payload_json
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, Observation
 from jiyi.protocol.wire.vectors import to_array
 from jiyi.settings import get_settings
-from models.db.rows import PACKED_TYPES, packed_json, packed_texts, packed_time, packed_vector
+from models.db.rows import PACKED_TYPES, Copy, packed_json, packed_texts, packed_time, packed_vector
 from models.memory.agents import AgentName, AgentRow
-from models.memory.tables import MemoryNode
+from models.memory.event_types import EventType
+from models.memory.tables import MemoryNode, NodeAccess, StoredEventRow
+from models.queue.tables import PendingWork
 
 #: Most memories have neither evidence nor provenance.
 _EMPTY_LIST, EMPTY_OBJECT = packed_json(b"[]"), packed_json(b"{}")
@@ -212,6 +216,51 @@ def erased_row(event: Event) -> EventRow:
 
 def packed_or(value: Any, empty: bytes) -> bytes:
     return packed_json(to_json(value)) if value else empty
+
+
+@dataclass(slots=True)
+class Copies:
+    """The rows of a batch, table by table."""
+
+    events: list[EventRow] = field(default_factory=list)
+    nodes: list[tuple[Any, ...]] = field(default_factory=list)
+    accesses: list[AccessRow] = field(default_factory=list)
+    #: Kinds of work → whose: (subject_id, group_id).
+    pending: dict[str, list[tuple[bytes, str]]] = field(default_factory=lambda: defaultdict(list))
+    #: (group_id, agent_id, node_id) of the new nodes.
+    node_names: list[tuple[str, str, UUID]] = field(default_factory=list)
+    #: Rows of the tables of event types.
+    others: dict[EventType, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
+    #: Large agents → the tokens of their new nodes.
+    terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
+
+    def add_event(self, event: Event, outcome: str, node_id: bytes | None = None) -> None:
+        self.events.append(event_row(event, outcome, node_id))
+
+    def work(self) -> list[WorkRow]:
+        """Kind by kind, as the table's indexes are sorted: that takes PostgreSQL less."""
+        traces = {
+            (event_id.bytes, group_id): trace for (event_id, group_id), trace in tracing.carried().items()
+        }
+        return [
+            WorkRow(kind, *subject, traces.get(subject))
+            for kind, subjects in self.pending.items()
+            for subject in subjects
+        ]
+
+    def copies(self) -> list[Copy]:
+        """What is copied, in the order that foreign keys need."""
+        return [
+            Copy(StoredEventRow, EventRow._fields, self.events),
+            Copy(MemoryNode, NODE_COLUMNS, self.nodes),
+            Copy(NodeAccess, AccessRow._fields, self.accesses),
+            *(
+                Copy(kind.table, kind.columns, rows)
+                for kind, rows in self.others.items()
+                if kind.table is not None
+            ),
+            Copy(PendingWork, WorkRow._fields, self.work()),
+        ]
 
 
 def dedupes(agent: AgentRow) -> bool:

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
-from typing import Any
 from uuid import UUID
 
 import psycopg
 from sqlalchemy import Connection, text
 
 from engine.memory import MemorySource, Rest, derive, is_complete, missing, resting_on, trust_of
-from jiyi import tracing
 from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
 from models.db.connection import after_commit, driver
-from models.db.rows import Copy, copy_rows
+from models.db.rows import copy_rows
 from models.memory import event_rows
 from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
-from models.memory.event_rows import (
-    NODE_COLUMNS,
-    AccessRow,
-    EventRow,
-    PreparedMemory,
-    WorkRow,
-    erased_row,
-    event_row,
-    prepared,
-)
-from models.memory.event_types import EventType, StoredBatch, registry
-from models.memory.tables import MemoryNode, NodeAccess, StoredEventRow
+from models.memory.event_rows import Copies, PreparedMemory, erased_row, prepared
+from models.memory.event_types import StoredBatch, registry
 from models.memory.work import work_for, work_when_complete
 from models.queue import dead_letters, stream
 from models.queue.stream import LiveEvent
-from models.queue.tables import PendingWork
 from models.queue.wakeups import wake_after
 
 Prepared = Mapping[EventKey, PreparedMemory]
@@ -67,49 +53,6 @@ class StoreResult:
     def add(self, other: StoreResult) -> None:
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
-
-
-@dataclass(slots=True)
-class _Copies:
-    events: list[EventRow] = field(default_factory=list)
-    nodes: list[tuple[Any, ...]] = field(default_factory=list)
-    accesses: list[AccessRow] = field(default_factory=list)
-    #: Kinds of work → whose: (subject_id, group_id).
-    pending: dict[str, list[tuple[bytes, str]]] = field(default_factory=lambda: defaultdict(list))
-    #: (group_id, agent_id, node_id) of the new nodes.
-    node_names: list[tuple[str, str, UUID]] = field(default_factory=list)
-    #: Rows of the tables of event types.
-    others: dict[EventType, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
-    #: Large agents → the tokens of their new nodes.
-    terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
-
-    def add_event(self, event: Event, outcome: str, node_id: bytes | None = None) -> None:
-        self.events.append(event_row(event, outcome, node_id))
-
-    def work(self) -> list[WorkRow]:
-        """Kind by kind, as the table's indexes are sorted: that takes PostgreSQL less."""
-        traces = {
-            (event_id.bytes, group_id): trace for (event_id, group_id), trace in tracing.carried().items()
-        }
-        return [
-            WorkRow(kind, *subject, traces.get(subject))
-            for kind, subjects in self.pending.items()
-            for subject in subjects
-        ]
-
-    def copies(self) -> list[Copy]:
-        """What is copied, in the order that foreign keys need."""
-        return [
-            Copy(StoredEventRow, EventRow._fields, self.events),
-            Copy(MemoryNode, NODE_COLUMNS, self.nodes),
-            Copy(NodeAccess, AccessRow._fields, self.accesses),
-            *(
-                Copy(kind.table, kind.columns, rows)
-                for kind, rows in self.others.items()
-                if kind.table is not None
-            ),
-            Copy(PendingWork, WorkRow._fields, self.work()),
-        ]
 
 
 def prepare_all(
@@ -168,7 +111,7 @@ def store(
     if not fresh:
         after_commit(connection, announce, result)
         return result
-    rows = _Copies()
+    rows = Copies()
     types, refuse, follow_ups = registry()
     if refused := {key for look in refuse for key in look(connection, fresh)}:
         rows.events = [erased_row(event) for event in fresh if event.key in refused]
@@ -255,7 +198,7 @@ class _Batch:
         self.twins = event_rows.twins(connection, deduped, ready)
         self.latest = event_rows.latest(connection, looking)
 
-    def add_all(self, events: Iterable[Event], rows: _Copies) -> None:
+    def add_all(self, events: Iterable[Event], rows: Copies) -> None:
         memories = iter(self.memories)
         for event in events:
             kind = self._types[type(event)]
@@ -277,7 +220,7 @@ class _Batch:
         agent.configure(event.payload)
         (self.deduping.add if event_rows.dedupes(agent) else self.deduping.discard)(name)
 
-    def _add_memory(self, event: Event, ready: PreparedMemory, rows: _Copies) -> None:
+    def _add_memory(self, event: Event, ready: PreparedMemory, rows: Copies) -> None:
         name, node_id = ready.agent, ready.node_id
         agent = self.agents[name]
         if (ready.looks_up or name in self.deduping or name in self.latest) and (

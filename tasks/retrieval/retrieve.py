@@ -6,8 +6,7 @@ Every station is a module, called once, from top to bottom; what goes on to the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,16 +19,12 @@ from engine.heads.local import heads
 from engine.operations import check_deadline
 from engine.retrieval import ordering, ranking
 from engine.retrieval.ordering import MemoryView
-from engine.retrieval.query import vector_of
 from engine.retrieval.ranking import RankedCandidates
 from engine.retrieval.relevance import Relevance, measure, probabilities
-from engine.times.past import MAX_SPANS, named_spans
 from jiyi import tracing
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, Debug, RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
-from jiyi.protocol.wire.vectors import to_array
-from jiyi.text.words import tokens
 from models.db.actions import Actor
 from models.db.connection import reading
 from models.memory import agents
@@ -37,11 +32,9 @@ from models.memory.agents import AgentRecord
 from models.memory.reads import hidden_of
 from models.operations import meters
 from models.queue import stream
-from models.retrieval import agent_index, index_cache, index_rows, large_agents, records
-from models.retrieval.agent_index import AgentIndex, IndexKey
+from models.retrieval import agent_index, index_cache, records
+from models.retrieval.agent_index import AgentIndex
 from models.retrieval.columns import Rows
-from models.retrieval.index_rows import IndexScope
-from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Then, answers
 from tasks.memory import note_accesses_with
 from tasks.retrieval.answer import (
@@ -53,10 +46,8 @@ from tasks.retrieval.answer import (
     unknown_agent,
     whole_answer,
 )
+from tasks.retrieval.candidates import candidates
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
-
-#: Up to so many memories of a large agent that are visible to a user are indexed in memory: some 40 MB.
-MOST_VISIBLE = 20_000
 
 
 def publish_answer(
@@ -136,7 +127,7 @@ def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[st
 
 
 def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> SearchOutcome:
-    with tracing.part("search"), _index(connection, question, agent) as index:
+    with tracing.part("search"), candidates(connection, question, agent) as index:
         rows = index.select(question.filter_values)
         if not rows.size:  # before the focal vectors are looked at, as the original does
             return SearchOutcome(nothing=no_candidates(connection, question, index))
@@ -163,70 +154,6 @@ def _leave_hidden_out(
     hidden = hidden_of(connection, request.group_id, entries)
     for fields in shared if hidden else ():
         fields["filling"] = [entry for entry in fields["filling"] if entry not in hidden]
-
-
-@contextmanager
-def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Iterator[AgentIndex]:
-    """The agent's memories visible to the user; of a large agent those that may be the best. The original
-    needs all.
-    """
-    request = question.request
-    archived = request.filters.include_archived
-    key = IndexKey(
-        request.group_id, request.agent_id, question.model, question.dimensions, archived, request.user_id
-    )
-    if agent.large and not question.original and not _fits(connection, key):
-        yield likely_best(connection, question, agent)
-        return
-    if (past := question.past) is not None:  # kept for nobody else
-        index = AgentIndex(key)
-        index.load_past(connection, agent.node_count, past)
-        yield index
-        return
-    index = index_cache.index_of(key)
-    with index.lock:
-        index.reset_if_stale(agent.identity)
-        index.refresh(connection, agent)
-        yield index
-    index_cache.used(index)
-
-
-def _fits(connection: Connection, key: IndexKey) -> bool:
-    """Whether few enough memories of a large agent are visible to the user for an index in memory."""
-    if key.user_id is None:
-        return False
-    return index_cache.has(key) or index_rows.few_visible(
-        connection, IndexScope(key.group_id, key.agent_id, key.model, key.user_id), MOST_VISIBLE
-    )
-
-
-def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
-    request, conditions = question.request, question.filter_values
-    key = IndexKey(
-        request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id
-    )
-    searches, count = list(_searches(question)), agent.node_count
-    return large_agents.candidates(connection, key, count, conditions, searches, request.top_k, question.past)
-
-
-def _searches(question: ParsedQuestion) -> Iterator[CandidateSearch]:
-    """The focal texts and their sentences, or the dialogue; without vectors if the embedder is away."""
-    own_vectors, vectors = question.request.vectors, question.vectors
-    if question.dialogue:
-        vector = vector_of(question.dialogue_texts, vectors) if vectors else None
-        vector = vector if own_vectors is None else to_array(own_vectors[0])
-        days = [span for part in question.dialogue for span in named_spans(part.text, question.now)]
-        words = [token for part in question.dialogue for token in tokens(part.text)]
-        yield CandidateSearch(vector, words, days[:MAX_SPANS])
-        return
-    for place, text in enumerate(question.request.texts):
-        for part in [text, *question.sentences(text)]:
-            vector = (
-                to_array(own_vectors[place])
-                if own_vectors is not None and part == text
-                else vectors.get(part)
-            )
-            yield CandidateSearch(vector, tokens(part), named_spans(part, question.now))
 
 
 def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Result]:

@@ -28,14 +28,14 @@ from models.growth.work import MERGE_PAINS
 from models.memory.work import APPRAISE
 from models.queue import actions, dead_letters
 from models.reflection.reflections import REFLECT
-from tasks import memory
+from tasks import appraisal
+from tasks.appraisal import appraise_memories
 from tasks.conversations import asking, commands
 from tasks.conversations.asking import LearnedRoom
 from tasks.conversations.injection import build
 from tasks.framework import work
 from tasks.framework.work import run_until_idle
 from tasks.growth.pains import merge_pains
-from tasks.memory import appraise_memories
 from tasks.reflection import reflect
 from tests.integration.conversations.talk import START, facts, hurry, nodes, owed, run, say
 from tests.integration.growth.living import TROUBLE, pains
@@ -67,7 +67,7 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def use(**changes: Any) -> None:
         changed = get_settings().model_copy(update={"llm_context": 100_000, **changes})
-        for module in (commands, contexts, llm_prompts, memory, work):
+        for module in (commands, contexts, llm_prompts, appraisal, work):
             monkeypatch.setattr(module, "get_settings", lambda: changed)
 
     return use
@@ -508,7 +508,7 @@ def test_rules_appraise_what_the_llm_cannot(
     asked: dict[str, Any] = {"derive_poignancy": "off", f"derive_{prompt.prompt}": "llm"}
     configure(extract_fallback="rules", agent_defaults=AgentDefaults(**asked))
     llm = Perfect(prose=True)
-    monkeypatch.setattr(memory, "llm", lambda: llm)
+    monkeypatch.setattr(appraisal, "llm", lambda: llm)
     save(observed(group, "Klaus lost his job", poignancy=None))
     assert run_until_idle(APPRAISE, appraise_memories) == 1
     assert letters(group) == []

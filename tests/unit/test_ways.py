@@ -39,6 +39,19 @@ def test_a_way_has_few_modules_and_all_of_them_are_there() -> None:
         assert 8 <= len(stops) <= most
 
 
+def test_the_main_job_is_five_files_that_a_stranger_reads_in_ten_minutes() -> None:
+    """Those that README names under *How it works*, in both languages."""
+    named = []
+    for readme, title in (("README.md", "## How it works"), ("README.zh.md", "## 工作原理")):
+        text = (ROOT / readme).read_text(encoding="utf-8").partition(title)[2].partition("\n## ")[0]
+        named.append(re.findall(r"\]\(([\w/]+\.py)\)", text))
+    assert named[0] == named[1]
+    lines = [len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in named[0]]
+    assert len(lines) == 5
+    assert max(lines) <= 300
+    assert sum(lines) <= 1_200
+
+
 def test_every_station_of_a_retrieval_is_called_in_one_place() -> None:
     """The search alone stands twice: before the embedder was waited for, and after."""
     line = (ROOT / "tasks/retrieval/retrieve.py").read_text(encoding="utf-8")

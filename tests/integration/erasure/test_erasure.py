@@ -33,7 +33,7 @@ from models.erasure import matching, progress, traces
 from models.erasure.actions import request_erasure
 from models.erasure.cache_invalidation import contents
 from models.erasure.progress import ERASE, STEPS
-from models.memory import access, agents, events
+from models.memory import agents, events
 from models.operations import backups, worker_liveness
 from models.retrieval import enlargement, index_cache
 from tasks import erasure as erasure_tasks
@@ -43,6 +43,7 @@ from tasks.framework.work import KINDS, run_due
 from tasks.memory import accumulate, strengthen
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.client.test_service import publish_raw
+from tests.integration.memory.accesses import touch
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.waiting import until
 from workers.embedded.stack import Stack
@@ -599,7 +600,7 @@ def test_an_erasure_leaves_another_group_s_memory_of_the_same_id(alone: None, gr
     mine = observed(group, "Maria Lopez waters the ferns")
     theirs = observed(other, "Maria Lopez sells tomatoes", event_id=mine.event_id)
     save(mine, theirs, observed(other, "Klaus buys some", agent_id="maria"))
-    access.touch(other, [theirs.event_id], T0.timestamp())
+    touch(other, [theirs.event_id], T0.timestamp())
     erase(group, person="Maria Lopez")
     assert not rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)
     of = {"g": other, "id": mine.event_id}

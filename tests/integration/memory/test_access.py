@@ -15,6 +15,7 @@ from models.db.valkey import valkey
 from models.erasure import cache_invalidation
 from models.memory import access
 from models.memory.access import FlushResult
+from tests.integration.memory.accesses import touch
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
@@ -61,8 +62,8 @@ def old_flush(hours: int = 1) -> UUID:
 def test_within_one_buffer_the_latest_access_wins_and_all_are_counted(group: str) -> None:
     one, other = remembered(group, 2)
     for hours in (3, 5.000123, 4):
-        access.touch(group, [one], at(hours))
-    access.touch(group, [uuid4(), other], at(1))  # an unknown node is harmless to the others
+        touch(group, [one], at(hours))
+    touch(group, [uuid4(), other], at(1))  # an unknown node is harmless to the others
     assert accessed(one) == (T0, 0)
     assert access.flush() == FlushResult(touches=5, nodes=3)
     last_accessed, count = accessed(one)
@@ -72,7 +73,7 @@ def test_within_one_buffer_the_latest_access_wins_and_all_are_counted(group: str
     before = counters()
     assert before["access_coalesced_total"] == 2
     for hours in (6, 7):
-        access.touch(group, [one], at(hours))
+        touch(group, [one], at(hours))
     access.flush()
     assert {name: count - before[name] for name, count in counters().items()} == {
         "access_updates_total": 1,
@@ -90,10 +91,10 @@ def test_the_last_times_are_kept_once_each_in_the_order_in_which_they_were_writt
     one, other = remembered(group, 2)
     assert recent(one) == []
     for hours in (*range(access.RECENT + 3), access.RECENT + 2):  # the last one again
-        access.touch(group, [one], at(hours))
+        touch(group, [one], at(hours))
         access.flush()
     assert recent(one) == [at(hours) for hours in range(3, access.RECENT + 3)]
-    access.touch(group, [one, other], at(1))  # an agent may live in simulated time
+    touch(group, [one, other], at(1))  # an agent may live in simulated time
     access.flush()
     assert recent(one) == [*(at(hours) for hours in range(4, access.RECENT + 3)), at(1)]
     assert recent(other) == [at(1)]
@@ -102,7 +103,7 @@ def test_the_last_times_are_kept_once_each_in_the_order_in_which_they_were_writt
 def test_a_later_flush_with_an_earlier_access_never_moves_it_back(group: str) -> None:
     (node,) = remembered(group)
     for hours in (5, 3):
-        access.touch(group, [node], at(hours))
+        touch(group, [node], at(hours))
         access.flush()
     assert accessed(node) == (T0 + timedelta(hours=5), 2)
 
@@ -110,7 +111,7 @@ def test_a_later_flush_with_an_earlier_access_never_moves_it_back(group: str) ->
 def test_one_flush_is_due_per_interval_and_nothing_touched_is_none(
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (access.flush(), access.recover(), access.touch("g", [], at(1))) == (
+    assert (access.flush(), access.recover(), touch("g", [], at(1))) == (
         FlushResult(0, 0),
         FlushResult(0, 0),
         False,
@@ -118,11 +119,11 @@ def test_one_flush_is_due_per_interval_and_nothing_touched_is_none(
     assert not valkey().keys(f"{valkey_keys.ACCESS}*")  # others keep theirs in this Valkey
     nodes = remembered(group, 2)
     monkeypatch.setattr(access, "DUE_SECONDS", 30.0)  # which do not pass meanwhile
-    assert [access.touch(group, nodes, at(hours)) for hours in range(3)] == [True, False, False]
+    assert [touch(group, nodes, at(hours)) for hours in range(3)] == [True, False, False]
     left = valkey().pttl(valkey_keys.ACCESS_DUE)
     assert 0 < left <= 30_000  # so a flush that is lost is due again
     valkey().delete(valkey_keys.ACCESS_DUE)  # the interval is over
-    assert access.touch(group, nodes, at(4)) is True
+    assert touch(group, nodes, at(4)) is True
 
 
 def test_what_dead_flushes_left_is_recovered_and_touches_meanwhile_are_kept(
@@ -133,12 +134,12 @@ def test_what_dead_flushes_left_is_recovered_and_touches_meanwhile_are_kept(
         patch.setattr(access, "_write", Mock(side_effect=SystemExit))  # killed
         patch.setattr(access, "uuid7", old_flush)
         for node in dead:
-            access.touch(group, [node], at(1))
-            access.touch(group, [node], at(2))
+            touch(group, [node], at(1))
+            touch(group, [node], at(2))
             with pytest.raises(SystemExit):
                 access.flush()
     assert [accessed(node) for node in dead] == [(T0, 0)] * 2
-    access.touch(group, [other], at(3))
+    touch(group, [other], at(3))
     assert access.recover() == FlushResult(touches=4, nodes=2)
     assert [accessed(node) for node in dead] == [(T0 + timedelta(hours=2), 2)] * 2
     assert accessed(other) == (T0, 0)
@@ -158,7 +159,7 @@ def test_a_flush_under_way_is_not_taken_for_a_dead_one(group: str, monkeypatch: 
 
     (node,) = remembered(group)
     monkeypatch.setattr(access, "unit_of_work", unit_of_work_while_the_reconciler_looks)
-    access.touch(group, [node], at(1))
+    touch(group, [node], at(1))
     access.flush()
     assert accessed(node) == (T0 + timedelta(hours=1), 1)
     assert counters()["access_updates_total"] == 1
@@ -174,7 +175,7 @@ def test_a_buffer_larger_than_one_statement_is_written_whole_and_rewrites_no_mem
         " group_id = :g"
     )
     before = sorted(rows(places, g=group), key=str)
-    access.touch(group, nodes, at(1))
+    touch(group, nodes, at(1))
     assert access.flush() == FlushResult(touches=20, nodes=20)
     assert sorted(rows(places, g=group), key=str) == before
     assert {accessed(node) for node in nodes} == {(T0 + timedelta(hours=1), 1)}
@@ -183,8 +184,8 @@ def test_a_buffer_larger_than_one_statement_is_written_whole_and_rewrites_no_mem
 def test_a_memory_that_is_named_twice_counts_twice_however_many_there_are(group: str) -> None:
     one, other = remembered(group, 2)
     strangers = [uuid4() for _ in range(2_500)]  # more than one call from Lua takes
-    access.touch(group, [one, *strangers, other, one], at(1))
-    access.touch(group, [one], at(2))
+    touch(group, [one, *strangers, other, one], at(1))
+    touch(group, [one], at(2))
     assert access.flush() == FlushResult(touches=2_504, nodes=2_502)
     assert accessed(one) == (T0 + timedelta(hours=2), 3)
     assert accessed(other) == (T0 + timedelta(hours=1), 1)
@@ -192,7 +193,7 @@ def test_a_memory_that_is_named_twice_counts_twice_however_many_there_are(group:
 
 def test_counts_that_the_flush_finds_before_the_times_are_written_with_their_own(group: str) -> None:
     (node,) = remembered(group)
-    access.touch(group, [node], at(1))
+    touch(group, [node], at(1))
     valkey().delete(valkey_keys.ACCESS)
     assert access.flush() == FlushResult(touches=1, nodes=1)
     assert accessed(node) == (T0 + timedelta(hours=1), 1)
@@ -204,9 +205,9 @@ def test_only_so_many_accesses_wait_to_be_counted_and_no_time_is_lost(
 ) -> None:
     monkeypatch.setattr(access, "COUNTED", 2)
     one, other = remembered(group, 2)
-    access.touch(group, [other], at(5))
+    touch(group, [other], at(5))
     for hours in (1, 2):
-        access.touch(group, [one], at(hours))
+        touch(group, [one], at(hours))
     access.keep_bounded()
     assert access.flush() == FlushResult(touches=2, nodes=2)
     assert [accessed(node) for node in (one, other)] == [
@@ -217,8 +218,8 @@ def test_only_so_many_accesses_wait_to_be_counted_and_no_time_is_lost(
 
 def test_an_erased_memory_is_taken_out_of_what_was_accessed_together(group: str) -> None:
     one, other, third = remembered(group, 3)
-    access.touch(group, [one, other, third], at(1))
-    access.touch(group, [other], at(2))
+    touch(group, [one, other, third], at(1))
+    touch(group, [other], at(2))
     gone = cache_invalidation.take_out([access.member(group, other), access.member(group, third)])
     assert gone == 2
     assert access.flush() == FlushResult(touches=1, nodes=1)

@@ -27,6 +27,7 @@ from models.queue.pending_work import enqueue
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from tests.integration.conftest import SignIn
+from tests.integration.memory.accesses import touch
 from tests.integration.memory.test_inbox import configured
 from tests.integration.web.markup import attributes
 from web.admin import agents as agent_pages
@@ -238,7 +239,7 @@ def test_a_memory_stands_among_its_like_its_session_and_its_work(signed_in: Flas
     for place, node in enumerate(nodes):
         embed(node, 1, place)
     embed(other, 1, 0, 0)
-    access.touch(group, [nodes[1]], datetime(2026, 3, 3, 9, 41, tzinfo=UTC).timestamp())
+    touch(group, [nodes[1]], datetime(2026, 3, 3, 9, 41, tzinfo=UTC).timestamp())
     access.flush()
     found = data(signed_in, f"/nodes/{group}/{nodes[1]}.json")
     assert [row["description"] for row in found["session"]["before"]] == ["turn 0"]

@@ -21,10 +21,11 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.work import ACCUMULATE, APPRAISE, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
-from tasks import memory as memory_tasks
+from tasks import appraisal
+from tasks.appraisal import appraise_memories
 from tasks.framework import work as tasks_work
 from tasks.framework.work import MAX_ATTEMPTS, RULES_SECONDS, LeaseRenewingLLM
-from tasks.memory import accumulate, appraise_memories, strengthen
+from tasks.memory import accumulate, strengthen
 from tests.integration.memory.test_inbox import configured, nodes, observed, rows, save
 from tests.integration.queue.test_work import do, due_now
 from workers.ephemeral import environment
@@ -64,7 +65,7 @@ class Scripted:
 @pytest.fixture
 def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     made = Scripted()
-    monkeypatch.setattr(memory_tasks, "llm", lambda: made)
+    monkeypatch.setattr(appraisal, "llm", lambda: made)
     return made
 
 
@@ -269,7 +270,7 @@ def test_a_setting_that_is_wrong_buries_nothing(
     nobody, prompt = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
     save(nobody)
     with monkeypatch.context() as patch:
-        patch.setattr(memory_tasks, "llm", lambda: llms.llm_endpoint(Settings(llm="openia")))
+        patch.setattr(appraisal, "llm", lambda: llms.llm_endpoint(Settings(llm="openia")))
         appraise_once()
     assert left(nobody)[0] == 0
     assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])
@@ -288,7 +289,7 @@ def test_a_batch_that_takes_too_long_writes_what_it_has(
     event = mute(group, "Klaus proposes to Maria")
     save(event)
     with monkeypatch.context() as patch:
-        patch.setattr(memory_tasks, "ASK_SECONDS", -1)
+        patch.setattr(appraisal, "ASK_SECONDS", -1)
         appraise_once()
     assert left(event)[0] == 0
     assert "too slow" in str(left(event)[1])
@@ -334,8 +335,8 @@ def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_on
     save(event)
     with unit_of_work() as connection:
         pending_work.claim(connection, APPRAISE, 16, 60)
-        loaded = memory_tasks.nodes.load(connection, [event.event_id])
-    memory_tasks.ask(llm, loaded)  # killed here: nothing is written
+        loaded = appraisal.nodes.load(connection, [event.event_id])
+    appraisal.ask(llm, loaded)  # killed here: nothing is written
     assert kinds_owed(event) == {APPRAISE}
     slow, quick = (tasks_work.Batch(APPRAISE, [event.event_id]) for _ in range(2))
     appraise_memories(quick)

@@ -34,10 +34,10 @@ from models.operations import actions
 from models.queue import ticks, wakeups
 from models.queue.ticks import MORE
 from models.retrieval import records
-from tasks import memory as memory_tasks
+from tasks import archive as archive_tasks
+from tasks.archive import archive, expire_thoughts
 from tasks.framework import jobs
 from tasks.framework.jobs import FUNCTIONS, Run, perform
-from tasks.memory import archive, expire_thoughts
 from tasks.operations import maintenance
 from tasks.retrieval import indexes
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
@@ -389,7 +389,7 @@ def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fad
 
 
 def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group, monkeypatch):
-    monkeypatch.setattr(memory_tasks, "BATCH", 4)
+    monkeypatch.setattr(archive_tasks, "BATCH", 4)
     events = [observed(group, f"memory {i}") for i in range(10)]
     save(*events)
     old(*(event.event_id for event in events))
@@ -446,7 +446,7 @@ def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: 
 
 
 def test_two_archivings_at_once_archive_each_memory_of_the_group_asked_for_once(group, monkeypatch):
-    monkeypatch.setattr(memory_tasks, "BATCH", 5)
+    monkeypatch.setattr(archive_tasks, "BATCH", 5)
     other = f"{group}-other"
     events = [observed(group, f"memory {i}") for i in range(20)]
     save(*events, observed(other, "theirs"))

@@ -35,6 +35,7 @@ from models.operations.worker_liveness import Canary, Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from tests.integration.conftest import SignIn
+from tests.integration.memory.accesses import touch
 from tests.integration.waiting import PATIENCE_SECONDS, until
 from tests.services import intake_of_ones_own
 from workers import beat, ephemeral
@@ -308,8 +309,8 @@ def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(we
     access.flush()  # what is left of other tests
     before = counted()
     group, pair = f"meters-{uuid4().hex}", [uuid4(), uuid4()]
-    access.touch(group, pair, 1.0)
-    access.touch(group, pair[:1], 2.0)
+    touch(group, pair, 1.0)
+    touch(group, pair[:1], 2.0)
     access.flush()
     until(lambda: sum(counted()) == sum(before) + 3, what="an access is missing")
     assert counted()[0] - before[0] in (2, 3)  # a service beside this test may have flushed in between

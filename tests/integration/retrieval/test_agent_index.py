@@ -39,6 +39,7 @@ from models.retrieval.columns import CENTRE_STEPS
 from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, IndexScope, all_rows, lists_of
 from tasks import memory as memory_tasks
 from tasks.retrieval.retrieve import retrieve
+from tests.integration.memory.accesses import touch
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.threads import Threads
 from workers.embedded.stack import Stack
@@ -517,7 +518,7 @@ def test_a_reader_that_was_away_for_too_long_catches_up_from_the_database(
     old, new = made(group, "a"), made(group, "b")
     save(old, new)
     index = built_at_once(group)
-    buffer.touch(group, [old.event_id], T0.timestamp() + 60)
+    touch(group, [old.event_id], T0.timestamp() + 60)
     buffer.flush()
     # What was told is gone; nobody was away, though.
     assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp()] * 2

@@ -33,7 +33,7 @@ from models.queue import pending_work
 from models.retrieval import enlargement, index_cache, large_agents
 from tasks import memory as memory_tasks
 from tasks.framework.work import run_until_idle
-from tasks.memory import enlarge
+from tasks.retrieval.indexes import enlarge
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, owed, rows, save
 from workers.embedded.stack import Stack
