@@ -134,8 +134,8 @@ def take(pictures: Pictures) -> None:
         page.get_by_role("region", name="Answer A").locator("summary").first.click()
     with pictures.of("agent", f"/agents/{demo.GROUP}/林岚", height=1_000):
         pass
-    with pictures.of("retrievals", f"/retrievals?{group}", height=760) as page:
-        page.locator("ol.asked summary").first.click()
+    with pictures.of("traces", f"/traces?{group}", height=760):
+        pass
     with pictures.of("identity", f"/identity/{demo.GROUP}/Tomas", height=760):
         pass
     with pictures.of("dead-letters", f"/dead?{group}", height=700) as page:

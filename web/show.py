@@ -177,7 +177,7 @@ def person(actor: str) -> str:
 
 
 #: Files of macros that every template has; those of optional subjects are imported where they are used.
-MACROS = ("_forms", "_parts", "_memory", "_grown", "_living", "_injection")
+MACROS = ("_forms", "_parts", "_memory", "_grown", "_living")
 
 
 def register_macros(app: Flask) -> None:

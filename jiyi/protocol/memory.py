@@ -26,6 +26,7 @@ from jiyi.protocol.base import (
     PageSize,
     Poignancy,
     Request,
+    UserId,
     Visibility,
 )
 from jiyi.protocol.conversations import Kind, Profile
@@ -116,6 +117,7 @@ class ExportQuery(Paged):
     """Events as they came, in order of arrival, with the vectors and importance given since."""
 
     agent_id: Name | None = None
+    user_id: UserId | None = Field(None, description="Of this user's memories only.")
     node_ids: list[UUID] | None = Field(
         None, min_length=1, max_length=MAX_RESTORED, description="Of these memories only."
     )

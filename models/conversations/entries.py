@@ -9,7 +9,7 @@ from uuid import UUID
 
 import psycopg
 from pydantic import BaseModel
-from sqlalchemy import Connection, Row, func, literal_column, select, text
+from sqlalchemy import ColumnElement, Connection, Row, func, literal_column, select, text
 from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
@@ -26,14 +26,12 @@ from jiyi.protocol.origins import DEFAULT_ORIGIN
 from jiyi.text.budget import cut_to_tokens
 from models.conversations.tables import JudgedTurn
 from models.db.rows import fetch
-from models.memory.agents import AgentName, bind_name
+from models.memory.agents import AgentName
 from models.memory.filters import clause
 from models.memory.inbox import store
 from models.memory.reads import MemoryFilter, fetch_memories, memories, search
 from models.memory.tables import MemoryNode
 
-#: Characters by which a question and a turn are known as the same.
-COMPARED_CHARS = 200
 #: Tokens of an overview, and keywords of an abstract, that is made of the text.
 OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
 _N = MemoryNode
@@ -155,55 +153,30 @@ class TalkingAgent(BaseModel):
     latest: datetime
 
 
-class InjectionRow(BaseModel):
-    """What was put before one answer, and why."""
-
-    injection_id: UUID
-    session_id: str | None
-    query: str
-    intent: str
-    tokens: int
-    node_ids: list[UUID]
-    reasons: list[dict[str, Any]]
-    created_at: datetime
-
-
 def agents(connection: Connection, group_id: str, after: str, limit: int) -> list[TalkingAgent]:
     """The group's agents with memories of conversations, in the order of their names."""
     return fetch(connection, TalkingAgent, _AGENTS, group=group_id, after=after, limit=limit)
 
 
-def remembered(connection: Connection, name: AgentName, kind: Kind, limit: int) -> list[Memory]:
-    """Current memories of a kind, newest first; turns: all of them."""
+def remembered(
+    connection: Connection, name: AgentName, kind: Kind, user_id: str | None, limit: int
+) -> list[Memory]:
+    """Current memories of a kind, of a user or of all, newest first; turns: all of them."""
     turns = [_N.kind == literal_column("'session'")]  # as their index has it
     of_kind = turns if kind == "session" else [_N.kind == kind, *_CURRENT]
-    selection = memories(name[0]).where(_N.agent_id == name[1], *of_kind)
+    selection = memories(name[0]).where(_N.agent_id == name[1], *of_kind, *_of(user_id))
     return fetch_memories(connection, name[0], selection.order_by(_N.node_count.desc()).limit(limit))
 
 
-def superseded(connection: Connection, name: AgentName, limit: int) -> list[Memory]:
-    """What was once so, the latest changes first; turns are left out."""
-    once_so = _N.agent_id == name[1], _N.kind != "session", _N.superseded_at.is_not(None)
+def _of(user_id: str | None) -> tuple[ColumnElement[bool], ...]:
+    return () if user_id is None else (_N.user_id == user_id,)
+
+
+def superseded(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[Memory]:
+    """What was once so of a user or of all, the latest changes first; turns are left out."""
+    once_so = _N.agent_id == name[1], _N.kind != "session", _N.superseded_at.is_not(None), *_of(user_id)
     latest = memories(name[0]).where(*once_so).order_by(_N.superseded_at.desc(), _N.node_count.desc())
     return fetch_memories(connection, name[0], latest.limit(limit))
-
-
-def injections(
-    connection: Connection, name: AgentName, before: UUID | None, limit: int
-) -> list[InjectionRow]:
-    """What was put before the agent's answers, newest first."""
-    return fetch(connection, InjectionRow, _INJECTIONS, **bind_name(name), before=before, limit=limit)
-
-
-def injections_for(
-    connection: Connection, name: AgentName, session_id: str, texts: Mapping[UUID, str]
-) -> dict[UUID, InjectionRow]:
-    """For each turn of a session, by id and text, the last that was put before the answer to it."""
-    beginnings = {node_id: text[:COMPARED_CHARS] for node_id, text in texts.items()}
-    parameters = {"session": session_id, "chars": COMPARED_CHARS, "said": list(set(beginnings.values()))}
-    rows = fetch(connection, InjectionRow, _INJECTIONS_FOR, **bind_name(name), **parameters)
-    by_text = {row.query[:COMPARED_CHARS]: row for row in rows}
-    return {node_id: by_text[beginning] for node_id, beginning in beginnings.items() if beginning in by_text}
 
 
 _LIMIT = text("SELECT set_config('statement_timeout', :timeout, true)")
@@ -243,19 +216,6 @@ _AGENTS = text("""
       AND (superseded_at IS NULL OR kind = 'session')
     GROUP BY agent_id ORDER BY agent_id LIMIT :limit
 """)
-_INJECTION = "injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections"
-_INJECTIONS_FOR = text(f"""
-    SELECT DISTINCT ON (left(query, :chars)) {_INJECTION}
-    WHERE group_id = :group AND agent_id = :agent AND session_id = :session
-      AND left(query, :chars) = ANY(:said)
-    ORDER BY left(query, :chars), injection_id DESC
-""")
-_INJECTIONS = text(f"""
-    SELECT {_INJECTION} WHERE group_id = :group AND agent_id = :agent
-      AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)
-    ORDER BY injection_id DESC LIMIT :limit
-""")
-
 
 #: What is remembered of a turn has a number that is higher by at most this.
 SOON_AFTER = 1_000

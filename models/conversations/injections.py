@@ -141,8 +141,11 @@ def note(
     intent: str,
     tokens: int,
     memories: Sequence[PromptLine],
+    seconds: float | None = None,
 ) -> UUID:
-    """Note what was injected, and that its experiences were used again; drops the oldest. Gives the id."""
+    """Note what was injected, after how many ``seconds``, and that its experiences were used again; drops the
+    oldest. Gives the id.
+    """
     injection_id, ids = uuid7(), [memory.node_id for memory in memories]
     reasons = [
         {"kind": one.kind, "score": round(one.score, 3), "tokens": one.tokens, "why": one.why}
@@ -150,6 +153,7 @@ def note(
     ]
     whose = {"session": request.session_id, "user": request.user_id, "id": injection_id, "kept": KEPT - 1}
     request_fields = {"query": request.query[:MAX_QUERY_CHARS], "intent": intent, "tokens": tokens}
+    request_fields["ms"] = None if seconds is None else round(seconds * 1_000, 1)
     results = {"ids": ids, "reasons": reasons}
     reused = connection.execute(_NOTE, {**bind_name(name), **whose, **request_fields, **results}).scalar_one()
     follow_ups.injected(connection, name, len(ids), reused)  # last: counts of other subjects
@@ -239,8 +243,9 @@ _NOTE = text("""
         )
     ), noted AS (
         INSERT INTO injections (
-            injection_id, group_id, agent_id, session_id, user_id, query, intent, tokens, node_ids, reasons
-        ) VALUES (:id, :group, :agent, :session, :user, :query, :intent, :tokens, :ids, :reasons)
+            injection_id, group_id, agent_id, session_id, user_id, query, intent, tokens, ms, node_ids,
+            reasons
+        ) VALUES (:id, :group, :agent, :session, :user, :query, :intent, :tokens, :ms, :ids, :reasons)
     ), reused AS (
         UPDATE experiences SET reuse_count = reuse_count + 1
         WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) RETURNING 1

@@ -89,7 +89,11 @@ class Injection(Base):
     """What was put before one answer, and why; the latest of each agent are kept."""
 
     __tablename__ = "injections"
-    __table_args__ = (_of_agent(), Index(None, "group_id", "agent_id", "injection_id"))
+    __table_args__ = (
+        _of_agent(),
+        Index(None, "group_id", "injection_id"),
+        Index(None, "group_id", "agent_id", "injection_id"),
+    )
 
     injection_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)
@@ -99,6 +103,8 @@ class Injection(Base):
     query: Mapped[str] = mapped_column(Text)
     intent: Mapped[str] = mapped_column(Text)
     tokens: Mapped[int]
+    #: Milliseconds until it was noted; NULL before revision 0053.
+    ms: Mapped[float | None]
     node_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
     #: Of each memory its score and tokens, in the order of ``node_ids``.
     reasons: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)

@@ -206,6 +206,7 @@ def exported(connection: Connection, group_id: str, request: ExportQuery) -> lis
     parameters = {
         "group": group_id,
         "agent": request.agent_id,
+        "user": request.user_id,
         "after": request.place(BY_POSITION),
         "vectors": request.with_vectors,
     }
@@ -287,6 +288,7 @@ _EXPORT = """
     AND e.outcome = 'stored'
     WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL
     OR e.agent_id = :agent)
+      AND (CAST(:user AS text) IS NULL OR n.user_id = :user)
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
 """
 _IN_ORDER = " ORDER BY e.position LIMIT :limit"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -99,6 +100,7 @@ def build(actor: Actor, request: ContextRequest) -> InjectedContext:
 
 
 def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, Stable]:
+    began = time.perf_counter()
     name = (group_id, request.agent_id)
     query = request.query.strip()
     asks = len(query) >= LEAST_QUERY_CHARS
@@ -140,7 +142,7 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     memories = [_memory(one, one.line.item) for one in prompt.lines if isinstance(one.line.item, Chosen)]
     noting = None
     if _notes(request) and memories:  # while the session's prompt is kept
-        noting = _beside().submit(copy_context().run, _note, name, request, analysis, prompt, memories)
+        noting = _beside().submit(copy_context().run, _note, name, request, analysis, prompt, memories, began)
     if searched and request.split and request.session_id is not None and request.turn is not None:
         with reading() as connection:  # one statement, which commits on its own
             recalled = _kept(connection, name, request, prepared, prompt)
@@ -166,9 +168,11 @@ def _note(
     analysis: QueryAnalysis,
     prompt: Prompt,
     memories: Sequence[PromptLine],
+    began: float,
 ) -> UUID:
+    seconds = time.perf_counter() - began
     with unit_of_work() as connection:
-        return injections.note(connection, name, request, analysis.intent, prompt.tokens, memories)
+        return injections.note(connection, name, request, analysis.intent, prompt.tokens, memories, seconds)
 
 
 def _choices(prompt: Prompt) -> list[Chosen]:

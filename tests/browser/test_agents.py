@@ -22,29 +22,29 @@ def test_what_was_asked_is_listed_with_what_it_returned(page: Page, client: Clie
     poll(
         lambda: client.retrieval.list(agent_id="Tomas").rows, lambda found: len(found) == 4, PATIENCE_SECONDS
     )
-    page.goto(f"/retrievals?group={group}")
-    rows = page.locator("ol.asked > li")
+    page.goto(f"/traces?group={group}")
+    rows = page.locator("ol.traces > li")
     expect(rows).to_have_count(4)
     expect(rows.first).to_contain_text("Who came?")
-    rows.last.locator("summary").click()
-    expect(rows.last).to_contain_text("top k: 3")
-    rows.last.get_by_role("link", name="The bees settled in the third hive").click()
+    rows.last.get_by_role("link", name="Where are the bees?").click()
+    expect(page.locator("main")).to_contain_text("top k: 3")
+    trace = page.url
+    page.get_by_role("link", name="The bees settled in the third hive").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("The bees settled in the third hive")
-    page.goto(f"/retrievals?group={group}")
-    rows.last.locator("summary").click()
-    rows.last.get_by_role("link", name="Then and now").click()
+    page.goto(trace)
+    page.get_by_role("link", name="Then and now").click()
     expect(page.locator("main")).to_contain_text("As known then")  # comes after the page
     expect(page.get_by_role("heading", level=1)).to_have_text("Where are the bees?")
     page.goto(f"/agents/{group}/Tomas")
-    asked = page.locator("section").filter(has=page.get_by_role("heading", name="Recent retrievals"))
-    asked.locator("summary").first.click()
-    asked.get_by_role("link", name="Ask it again").first.click()
+    asked = page.locator("section").filter(has=page.get_by_role("heading", name="Traces"))
+    asked.get_by_role("link", name="Who came?").first.click()
+    page.get_by_role("link", name="Ask it again").click()
     expect(page.get_by_role("searchbox", name="Question")).to_have_value("Who came?")
 
 
 def test_nothing_asked_yet_leads_to_a_question(page: Page, client: Client, group: str) -> None:
     client.observe("Tomas", "The bees settled in the third hive", wait=True)
-    page.goto(f"/retrievals?group={group}")
+    page.goto(f"/traces?group={group}")
     page.get_by_role("link", name="Try a question").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Retrieval")
 
@@ -67,7 +67,7 @@ def test_an_appointment_is_deleted_only_when_confirmed(page: Page, client: Clien
         tz="Europe/Berlin",
     )
     page.goto(f"/growth/schedules?group={group}")
-    page.locator("tbody tr td:nth-child(2) a").click()
+    page.locator("tbody tr td:nth-child(3) a").click()
     page.once("dialog", lambda asking: asking.dismiss())
     page.get_by_role("button", name="Delete").click()
     expect(page).to_have_url(re.compile("/growth/schedules/"))

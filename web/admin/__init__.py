@@ -14,14 +14,28 @@ from __future__ import annotations
 
 from flask import Flask
 
-from web.admin import accounts, agents, finder, forms, frame, memory, node, operations, retrieval, wiring
+from web.admin import (
+    accounts,
+    agents,
+    finder,
+    forms,
+    frame,
+    memory,
+    node,
+    operations,
+    retrieval,
+    traces,
+    users,
+    wiring,
+)
 from web.admin.pages import Pages
 
 #: In the order of the menu's tabs.
 BLUEPRINTS: tuple[Pages, ...] = (
     operations.overview_pages,
-    *(memory.memory_pages, retrieval.playground_pages, retrieval.retrieval_pages, agents.agent_pages),
-    *(memory.conversation_pages, agents.reflection_pages, memory.archive_pages, memory.event_pages),
+    *(memory.memory_pages, retrieval.playground_pages, traces.trace_pages),
+    *(users.user_pages, memory.conversation_pages, agents.agent_pages, agents.reflection_pages),
+    *(memory.archive_pages, memory.event_pages),
     *wiring.PAGES,
     *(operations.queue_pages, operations.worker_pages, operations.work_pages, operations.letter_pages),
     *(operations.job_pages, operations.llm_pages),

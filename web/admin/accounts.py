@@ -195,7 +195,7 @@ NO_ERASURE = lazy_gettext("There is no erasure %(id)s in the group â€œ%(group)sâ
 @erasure_pages.page("/erasure", "erasure.html", rows="_erasures.html")
 def erasures(connection: Connection, group: str) -> Context:
     rows = progress.page(connection, group, inputs.place(BY_ID), ERASURES_PER_PAGE + 1)
-    return listed("erasures", rows, ERASURES_PER_PAGE, "erasure_id")
+    return {"name": parameter("name"), **listed("erasures", rows, ERASURES_PER_PAGE, "erasure_id")}
 
 
 @erasure_pages.post("/erasure/preview")

@@ -18,6 +18,7 @@ from jiyi.protocol.base import BY_NAME, BY_NUMBER, BY_TIME, NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.protocol.reflection import State, Trigger
 from jiyi.settings import WEIGHTS, Dedupe, Derive, DeriveKeywords, Mode, get_settings
+from models.conversations import traces
 from models.db.bounded_reads import from_database
 from models.memory import agents as stored_agents
 from models.memory import archive, memory_graph
@@ -25,7 +26,6 @@ from models.memory.agents import TimelineSpan
 from models.memory.reads import MemoryFilter, search
 from models.reflection import actions as reflection
 from models.reflection.reflections import next_scheduled
-from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
 from web.admin.acting import checked, form, perform
@@ -35,7 +35,7 @@ from web.show import in_words
 
 agent_pages = Pages("agents", __name__, MenuPage("agents", lazy_gettext("Agents"), "agents.index"))
 
-AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE, QUESTIONS_SHOWN, THOUGHTS_SHOWN = 50, 20, 20, 10, 5
+AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE, TRACES_SHOWN, THOUGHTS_SHOWN = 50, 20, 20, 10, 5
 #: Keywords that can be paged to; the weakest were met once each.
 MAX_KEYWORDS = 1_000_000
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
@@ -64,8 +64,6 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
     if state is None:
         return None
     keywords = stored_agents.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
-    retrievals = records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1)
-    questions = listed("questions", retrievals, QUESTIONS_SHOWN, "retrieval_id")
     unit, spans = stored_agents.timeline(connection, group, agent, UNITS)
     gathered, thoughts = state.importance_ele_n, MemoryFilter(agent_id=agent, types=["thought"])
     return {
@@ -73,8 +71,7 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
         "agent": with_progress(state, get_settings()),
         "scheduled_reflection": next_scheduled(connection, (group, agent), gathered, datetime.now(UTC)),
         **_keywords(keywords, 0),
-        "questions": questions["questions"],
-        "questions_next": questions["next"],
+        "traces": traces.traces(connection, group, agent, None, None, None, TRACES_SHOWN),
         "thoughts": search(connection, group, thoughts, None, THOUGHTS_SHOWN),
         "has": stored_agents.belongings(connection, group, agent),
         "timeline": {"unit": unit, "spans": spans},

@@ -11,7 +11,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.appointments import MAX_TEXT_CHARS, ScheduleState
-from jiyi.protocol.base import BY_ID, BY_NAME
+from jiyi.protocol.base import BY_ID, BY_NAME, composed
 from models.appointments import heartbeat_actions, heartbeats, schedule_actions, schedules
 from models.memory import agents
 from web.admin import inputs
@@ -20,7 +20,9 @@ from web.admin.frame import MenuPage, group, parameter
 from web.admin.pages import Context, Pages, listed, reads_database
 
 appointment_pages = Pages(
-    "appointments", __name__, MenuPage("appointments", lazy_gettext("Appointments"), "appointments.page")
+    "appointments",
+    __name__,
+    MenuPage("appointments", lazy_gettext("Appointments"), "appointments.page", table="schedules"),
 )
 
 SCHEDULES_PER_PAGE, NEXT_RUNS = 50, 3
@@ -31,8 +33,16 @@ NO_SCHEDULE = lazy_gettext("There is no schedule %(id)s in the group “%(group)
 @appointment_pages.page("/growth/schedules", "appointments.html")
 def schedules_page() -> Context:
     agent, text, tz = parameter("agent"), parameter("text", MAX_TEXT_CHARS), parameter("tz")
+    user = parameter("user")
     trial = perform(schedule_actions.parse_schedule, text=text, tz=tz or "UTC") if text else None
-    return {"agent": agent, **_schedules(agent), "text": text, "tz": tz, "tried": trial}
+    return {
+        "agent": agent,
+        "user": user,
+        **_schedules(agent, user and composed(user)),
+        "text": text,
+        "tz": tz,
+        "tried": trial,
+    }
 
 
 @appointment_pages.page("/growth/schedules/<uuid:schedule_id>", "appointment.html", "one", NO_SCHEDULE)
@@ -63,9 +73,9 @@ _form(f"{SCHEDULE}/delete", schedule_actions.delete_schedule, "appointments.page
 
 
 @reads_database
-def _schedules(connection: Connection, agent: str | None) -> Context:
+def _schedules(connection: Connection, agent: str | None, user: str | None) -> Context:
     state, after = inputs.choice("state", ("active", "paused", "ended")), inputs.place(BY_ID)
-    rows = schedules.schedule_page(connection, group(), agent, None, state, after, SCHEDULES_PER_PAGE + 1)
+    rows = schedules.schedule_page(connection, group(), agent, user, state, after, SCHEDULES_PER_PAGE + 1)
     listing = listed("schedules", rows, SCHEDULES_PER_PAGE, "id")
     names = agents.agent_names(connection, group())
     return {**listing, "agents": names, "schedules": [_with_next_runs(row) for row in listing["schedules"]]}
@@ -81,7 +91,9 @@ def _with_quiet_hours(fields: Context) -> Context:
 
 
 heartbeat_pages = Pages(
-    "heartbeats", __name__, MenuPage("appointments", lazy_gettext("Heartbeats"), "heartbeats.page")
+    "heartbeats",
+    __name__,
+    MenuPage("appointments", lazy_gettext("Heartbeats"), "heartbeats.page", table="heartbeats"),
 )
 
 AGENTS_PER_PAGE, ALERTS_SHOWN, TICKS_SHOWN = 50, 50, 50

@@ -1,4 +1,4 @@
-"""Search from any page: pages of the menu, agents, memories and events by what is typed."""
+"""Search from any page: pages of the menu, agents, users, memories and events by what is typed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from uuid import UUID
 from flask import render_template
 from sqlalchemy import Connection
 
+from models.conversations import users
 from models.db.bounded_reads import attempt
 from models.memory import agents as stored_agents
 from models.memory import events as stored_events
@@ -39,10 +40,10 @@ def find() -> str:
 def _pages(words: str) -> list[frame.MenuPage]:
     """Pages whose title, of the menu or of the tab, contains the words; all if nothing is typed."""
     text = words.casefold()
+    sections, unused = frame.menu(frame.group())
     return [
         page
-        for _, entries in frame.menu()
-        for entry in entries
+        for entry in [*(entry for _, entries in sections for entry in entries), *unused]
         for page in entry.pages
         if text in f"{entry.title} {page.title} {page.endpoint}".casefold()
     ]
@@ -56,6 +57,7 @@ def _matches(connection: Connection, group: str, words: str) -> Context:
         memories = memory_reads.search(connection, group, MemoryFilter(words=words), None, SHOWN)
         return {
             "agents": stored_agents.agent_names(connection, group, SHOWN, words),
+            "users": [row.user_id for row in users.users(connection, group, words, "", SHOWN)],
             "memories": memories,
             "event": None,
         }
@@ -63,6 +65,7 @@ def _matches(connection: Connection, group: str, words: str) -> Context:
     became = stored_events.became(connection, group, typed_id)
     return {
         "agents": [],
+        "users": [],
         "memories": [memory] if memory else [],
         "event": typed_id if became.event or became.letters else None,
     }

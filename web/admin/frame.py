@@ -6,13 +6,14 @@ checked, and PostgreSQL's row-level security is set to hide other groups while t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from flask import Flask, Response, abort, current_app, g, request
 from flask_babel import LazyString, lazy_gettext
+from sqlalchemy import text
 
 from jiyi.settings import get_settings
 from models.accounts import users
@@ -31,22 +32,17 @@ MENU: dict[LazyString, dict[str, LazyString]] = {
         "stores": lazy_gettext("Stores"),
     },
     lazy_gettext("Ask"): {"retrieval": lazy_gettext("Retrieval")},
-    lazy_gettext("People and agents"): {
-        "agents": lazy_gettext("Agents"),
-        "conversations": lazy_gettext("Conversations"),
-    },
+    lazy_gettext("People and agents"): {"users": lazy_gettext("Users"), "agents": lazy_gettext("Agents")},
     lazy_gettext("Grow"): {"skills": lazy_gettext("Skills"), "appointments": lazy_gettext("Appointments")},
-    lazy_gettext("Operate"): {
-        "queues": lazy_gettext("Queues and work"),
-        "jobs": lazy_gettext("Jobs and models"),
-        "access": lazy_gettext("Access"),
-    },
+    lazy_gettext("Operate"): {"work": lazy_gettext("Queues and work"), "access": lazy_gettext("Access")},
 }
 COOKIE = "jiyi_group"
 COOKIE_SECONDS = 365 * 86_400
 #: Seconds that the list of groups is kept by an app, and that a page waits for it.
 GROUPS_KEPT = 2.0
 GROUPS_TIMEOUT = 1.5
+#: Seconds that it is kept which tables a group uses, and of how many groups.
+USED_KEPT, MOST_GROUPS = 10.0, 1_000
 #: What the list is kept under: there is one.
 ALL = "all"
 
@@ -62,6 +58,8 @@ class MenuPage:
     scope: Scope = "read"
     #: The whole service's: the chosen group makes no difference.
     of_service: bool = False
+    #: A table: an entry whose pages all name one stands aside until the group has rows in some of them.
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +78,7 @@ def register(app: Flask, entries: Mapping[str, Sequence[MenuPage]]) -> None:
     needed: dict[str, Scope] = {name: pages[0].scope for name, pages in entries.items() if pages}
     app.extensions["jiyi.pages"] = [page for pages in entries.values() for page in pages]
     app.extensions["jiyi.groups"] = LookupCache(_all_groups, fresh_seconds=GROUPS_KEPT, max_entries=1)
+    app.extensions["jiyi.used"] = LookupCache(_used_tables, fresh_seconds=USED_KEPT, max_entries=MOST_GROUPS)
 
     def enter() -> None:
         if request.blueprint in entries:
@@ -191,28 +190,54 @@ def _close_scope() -> None:
         scope.close()
 
 
-def menu() -> list[tuple[LazyString, list[MenuEntry]]]:
-    """Sections of the menu with the entries that the user may open."""
+def _used_tables(groups: Collection[str]) -> dict[str, set[str]]:
+    """Of each group the tables of menu pages in which it has rows; all of them while that is unknown."""
+    tables = sorted({page.table for page in current_app.extensions["jiyi.pages"] if page.table})
+    if not tables:
+        return {group: set() for group in groups}
+    parts = ", ".join(f"EXISTS (SELECT FROM {table} WHERE group_id = :group) AS {table}" for table in tables)
+
+    def of(group: str) -> set[str]:
+        row = attempt(
+            lambda: from_database(
+                lambda c: c.execute(text(f"SELECT {parts}"), {"group": group}).mappings().one(),
+                GROUPS_TIMEOUT,
+            )
+        ).value
+        return set(tables) if row is None else {table for table, is_used in row.items() if is_used}
+
+    return {group: of(group) for group in groups}
+
+
+def menu(group: str | None) -> tuple[list[tuple[LazyString, list[MenuEntry]]], list[MenuEntry]]:
+    """Sections of the menu with the entries that the user may open; and entries of which the group has
+    nothing yet, which stand aside.
+    """
     caller = who()
     allowed = [page for page in current_app.extensions["jiyi.pages"] if caller.may(page.scope)]
-    sections = []
+    used = None if group is None else current_app.extensions["jiyi.used"].get(group)
+    sections: list[tuple[LazyString, list[MenuEntry]]] = []
+    aside: list[MenuEntry] = []
     for section, titles in MENU.items():
-        entries = (
-            MenuEntry(title, tuple(page for page in allowed if page.entry == name))
-            for name, title in titles.items()
-        )
-        if visible := [entry for entry in entries if entry.pages]:
+        visible: list[MenuEntry] = []
+        for name, title in titles.items():
+            entry = MenuEntry(title, tuple(page for page in allowed if page.entry == name))
+            tables = {page.table for page in entry.pages}
+            is_shown = used is None or "" in tables or tables & used or entry.is_of(request.blueprint)
+            if entry.pages:
+                (visible if is_shown else aside).append(entry)
+        if visible:
             sections.append((section, visible))
-    return sections
+    return sections, aside
 
 
 def _surroundings() -> dict[str, object]:
     caller, chosen = identity(), g.get("group")
-    around: dict[str, Any] = {"groups": [], "navigation": [], "tabs": None}
+    around: dict[str, Any] = {"groups": [], "navigation": [], "unused": [], "tabs": None}
     around |= {"identity": caller, "group": chosen}
     if caller is not None and not wants_fragment():
         around["groups"] = groups() if chosen else []
-        around["navigation"] = menu()
+        around["navigation"], around["unused"] = menu(chosen)
         entries = [entry for _, section in around["navigation"] for entry in section]
         around["tabs"] = next(
             (entry for entry in entries if len(entry.pages) > 1 and entry.is_of(request.blueprint)), None

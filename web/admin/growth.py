@@ -33,7 +33,9 @@ from web.admin.acting import checked, form
 from web.admin.frame import MenuPage, parameter
 from web.admin.pages import NO_AGENT, Context, Pages, listed
 
-proposal_pages = Pages("proposals", __name__, MenuPage("skills", lazy_gettext("Proposals"), "proposals.page"))
+proposal_pages = Pages(
+    "proposals", __name__, MenuPage("skills", lazy_gettext("Proposals"), "proposals.page", table="proposals")
+)
 
 PROPOSALS_PER_PAGE = 30
 #: Of each kind of evidence, of votes, of what happened, and of an agent's patterns and trajectories: the
@@ -127,7 +129,9 @@ form(
 )
 
 
-pain_pages = Pages("pains", __name__, MenuPage("skills", lazy_gettext("Pain points"), "pains.page"))
+pain_pages = Pages(
+    "pains", __name__, MenuPage("skills", lazy_gettext("Pain points"), "pains.page", table="pain_points")
+)
 
 PAINS_PER_PAGE, EVIDENCE_SHOWN = 30, 50
 PAIN_STATUSES: tuple[PainStatus, ...] = get_args(PainStatus)

@@ -101,7 +101,9 @@ def time_left(until: datetime | None) -> str:
 
 
 quarantine_pages = Pages(
-    "quarantine", __name__, MenuPage("tiers", lazy_gettext("Quarantine"), "quarantine.page")
+    "quarantine",
+    __name__,
+    MenuPage("tiers", lazy_gettext("Quarantine"), "quarantine.page", table="quarantine_logs"),
 )
 quarantine_pages.add_app_template_filter(why, "why_rejected")
 quarantine_pages.add_app_template_filter(time_left, "time_left")
@@ -184,7 +186,9 @@ def _entry_filters() -> EntryFilters:
     )
 
 
-digest_pages = Pages("digests", __name__, MenuPage("tiers", lazy_gettext("Digests"), "digests.page"))
+digest_pages = Pages(
+    "digests", __name__, MenuPage("tiers", lazy_gettext("Digests"), "digests.page", table="digests")
+)
 
 DIGESTS_PER_PAGE = 20
 #: Entries of a cluster that its page shows: the most central ones.
@@ -303,7 +307,9 @@ def _sent(connection: Connection) -> PromotionDraft:
     )
 
 
-knowledge_pages = Pages("knowledge", __name__, MenuPage("tiers", lazy_gettext("Knowledge"), "knowledge.page"))
+knowledge_pages = Pages(
+    "knowledge", __name__, MenuPage("tiers", lazy_gettext("Knowledge"), "knowledge.page", table="knowledge")
+)
 
 PIECES_PER_PAGE = 30
 DEMOTED: tuple[Demoted, ...] = get_args(Demoted)

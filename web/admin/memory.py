@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 from uuid import UUID
@@ -16,13 +17,12 @@ from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from engine.text import keywords
-from jiyi.protocol.base import BY_ID, BY_NAME, BY_NUMBER, BY_POSITION, BY_TIME, NodeType, OfAgents, composed
+from jiyi.protocol.base import BY_NAME, BY_NUMBER, BY_POSITION, BY_TIME, NodeType, OfAgents, composed
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery, Memory
 from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.recall import Archived
-from models.conversations import actions, entries, experiences
-from models.conversations.entries import InjectionRow
+from models.conversations import actions, entries, experiences, traces, users
 from models.conversations.injections import find_profile
 from models.db.actions import Action
 from models.db.bounded_reads import attempt, from_database
@@ -70,10 +70,22 @@ def rows() -> str:
 
 @memory_pages.get("/memories/kinds")
 def kinds() -> str:
-    """The number of matches of each kind, returned after the page, since all are counted."""
+    """The number of matches of each kind, and of those superseded that are left out; returned after the page,
+    since all are counted.
+    """
     group, memory_filter = frame.group(), _memory_filter()
-    counts = attempt(lambda: from_database(lambda c: memory_reads.kind_counts(c, group, memory_filter)))
-    result = {"counts": counts.value, "why_unknown": counts.reason}
+    whole = replace(memory_filter, superseded=True)
+
+    def counted(connection: Connection) -> tuple[dict[str, int], int]:
+        shown = memory_reads.kind_counts(connection, group, memory_filter)
+        if memory_filter.superseded:
+            return shown, 0
+        every = memory_reads.kind_counts(connection, group, whole)
+        return shown, sum(every.values()) - sum(shown.values())
+
+    counts = attempt(lambda: from_database(counted))
+    shown, hidden = counts.value or (None, 0)
+    result = {"counts": shown, "hidden": hidden, "why_unknown": counts.reason}
     return render_template("_kinds.html", group=group, filters=_filters(), **result)
 
 
@@ -133,8 +145,8 @@ EXPORTED_AT_ONCE = 200
 
 @memory_pages.get("/memories/export.jsonl")
 def export() -> Response:
-    """The events of the group, or of an agent, one a line, as ``jiyi import jsonl`` takes them back."""
-    return _file(questions.export, ExportQuery, "jiyi")
+    """The events of the group, an agent or a user, one a line, as ``jiyi import jsonl`` takes them back."""
+    return _file(questions.export, partial(ExportQuery, user_id=parameter("user")), "jiyi")
 
 
 @memory_pages.post("/memories/chosen.jsonl")
@@ -158,7 +170,7 @@ def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) 
     def gathered(cursor: str | None) -> Any:
         return perform(action, query(agent_id=agent, cursor=cursor, limit=EXPORTED_AT_ONCE))
 
-    of = re.sub(r"[^A-Za-z0-9]", "-", agent or frame.group())[:80]
+    of = re.sub(r"[^A-Za-z0-9]", "-", parameter("user") or agent or frame.group())[:80]
     headers = {"Content-Disposition": f'attachment; filename="{name}-{of}.jsonl"'}
     # What is wrong is said before the file begins.
     lines = stream_with_context(_lines(gathered, gathered(None)))
@@ -194,14 +206,13 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
     judged = entries.judgements(connection, group, numbers)
     remembered = entries.remembered_of(connection, (group, agent), numbers)
     texts = {node.node_id: node.description for node in nodes}
-    before_answers = entries.injections_for(connection, (group, agent), session, texts)
+    before_answers = traces.injections_for(connection, (group, agent), session, texts)
     turns = [
-        {**_turn(turn, judged, remembered), "injection": before_answers.get(turn.node_id)}
+        {**_turn(turn, judged, remembered), "trace": before_answers.get(turn.node_id)}
         for turn in reversed(page["turns"])
     ]
-    injected = _injected(connection, group, before_answers.values())
     where = {"agent_id": agent, "session_id": session, "older": page["next"], "cursor": page["cursor"]}
-    return {**where, "turns": turns, "injected": injected}
+    return {**where, "turns": turns}
 
 
 def _turn(memory: Memory, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[Memory]]) -> Context:
@@ -210,13 +221,6 @@ def _turn(memory: Memory, judged: Mapping[UUID, bool], remembered: Mapping[UUID,
     of_it = [fact.model_dump(exclude={"filling"}) for fact in remembered.get(memory.node_id, ())]
     details = {"speaker": speaker, "judged": judged.get(memory.node_id), "remembered": of_it}
     return {**memory.model_dump(), **details}
-
-
-def _injected(connection: Connection, group: str, injections: Iterable[InjectionRow]) -> dict[str, Memory]:
-    """The memories that were put before answers, by their ids."""
-    node_ids = {node_id for row in injections for node_id in row.node_ids}
-    memories = memory_reads.nodes_of(connection, group, list(node_ids))
-    return {str(memory.node_id): memory for memory in memories}
 
 
 def _turn_address(values: Context) -> str:
@@ -303,12 +307,12 @@ form(archive_pages, "/archive/<name:group>/restore", restore, _restored, names={
 
 
 conversation_pages = Pages(
-    "conversations", __name__, MenuPage("conversations", lazy_gettext("Conversations"), "conversations.index")
+    "conversations", __name__, MenuPage("users", lazy_gettext("Conversations"), "conversations.index")
 )
 
-AGENTS_PER_PAGE, INJECTIONS_PER_PAGE = 50, 20
-#: Memories of each kind that the page of an agent shows, the newest; and changes.
-SHOWN, CHANGES_SHOWN = 20, 20
+AGENTS_PER_PAGE = 50
+#: Memories of each kind that the page of an agent shows, the newest; changes; and users to choose from.
+SHOWN, CHANGES_SHOWN, USERS_SHOWN = 20, 20, 50
 #: Characters of a line.
 LINE_CHARS = 300
 
@@ -323,19 +327,19 @@ def conversations(connection: Connection, group: str) -> Context:
     "/conversations/<name:group>/<name:agent>", "conversation.html", "agent", NO_AGENT, chars=LINE_CHARS
 )
 def conversation(connection: Connection, group: str, agent: str) -> Context | None:
+    """What an agent remembers of its conversations, of all users or of one."""
     name = (group, agent)
-    before = inputs.place(BY_ID)
     if stored_agents.agent_row(connection, group, agent) is None:
         return None
-    injections = entries.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
-    kinds = {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS}
+    user = None if (typed := parameter("user")) is None else composed(typed)
+    kinds = {kind: entries.remembered(connection, name, kind, user, SHOWN) for kind in KINDS}
     experience_rows = experiences.shown(connection, group, [row.node_id for row in kinds["experience"]])
     return {
         "agent_id": agent,
+        "user": user,
+        "users": users.users_of(connection, name, USERS_SHOWN),
         "kinds": kinds,
         "experiences": {str(row.id): row for row in experience_rows},
-        "profile": find_profile(connection, name),
-        "changes": entries.superseded(connection, name, CHANGES_SHOWN),
-        "injected": _injected(connection, group, injections[:INJECTIONS_PER_PAGE]),
-        **listed("injections", injections, INJECTIONS_PER_PAGE, "injection_id"),
+        "profile": find_profile(connection, name, user),
+        "changes": entries.superseded(connection, name, user, CHANGES_SHOWN),
     }

@@ -109,7 +109,7 @@ def spans() -> list[tuple[int, str]]:
 
 
 queue_pages = Pages(
-    "queues", __name__, MenuPage("queues", lazy_gettext("Queues"), "queues.page", "operator", of_service=True)
+    "queues", __name__, MenuPage("work", lazy_gettext("Queues"), "queues.page", "operator", of_service=True)
 )
 
 
@@ -139,7 +139,7 @@ def queue(queue: str) -> Context | None:
 worker_pages = Pages(
     "workers",
     __name__,
-    MenuPage("queues", lazy_gettext("Workers"), "workers.page", "operator", of_service=True),
+    MenuPage("work", lazy_gettext("Workers"), "workers.page", "operator", of_service=True),
 )
 
 
@@ -152,7 +152,7 @@ def workers() -> Context:
 MODE = "/workers/<name:worker>/<any(running, paused, draining, stopped):mode>"
 form(worker_pages, MODE, worker_actions.set_worker_mode, "workers.page", name="change")
 
-work_pages = Pages("work", __name__, MenuPage("queues", lazy_gettext("Pending work"), "work.page"))
+work_pages = Pages("work", __name__, MenuPage("work", lazy_gettext("Pending work"), "work.page"))
 
 PER_PAGE = 50
 
@@ -184,7 +184,7 @@ def _only(group: str) -> str | None:
     return None if who().may("operator") else group
 
 
-letter_pages = Pages("letters", __name__, MenuPage("queues", lazy_gettext("Dead letters"), "letters.page"))
+letter_pages = Pages("letters", __name__, MenuPage("work", lazy_gettext("Dead letters"), "letters.page"))
 
 STATES: tuple[LetterState, ...] = get_args(LetterState)
 #: Characters of a search in the reasons.
@@ -229,7 +229,7 @@ form(letter_pages, "/dead/resolve", queue_actions.resolve_letters, LETTERS, name
 job_pages = Pages(
     "schedules",
     __name__,
-    MenuPage("jobs", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True),
+    MenuPage("work", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True),
 )
 
 
@@ -258,7 +258,7 @@ def _job(row: JobState, now: datetime) -> Context:
     return {**dict(row), **words, "in_seconds": in_seconds}
 
 
-llm_pages = Pages("llm_use", __name__, MenuPage("jobs", lazy_gettext("Cost of LLMs"), "llm_use.page"))
+llm_pages = Pages("llm_use", __name__, MenuPage("work", lazy_gettext("Cost of LLMs"), "llm_use.page"))
 
 DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
 

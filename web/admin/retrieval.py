@@ -1,5 +1,5 @@
 """The retrieval playground: ask an agent's memory, see why each memory ranks where it does, and compare two
-settings; and past retrievals.
+settings.
 
 The playground never touches what it finds: looking changes nothing. The query stands in the address, less
 what is as the agent has it, so that it can be sent to somebody.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, get_args
-from uuid import UUID
 
 from flask import Response, render_template, request, url_for
 from flask_babel import gettext, lazy_gettext
@@ -19,7 +18,7 @@ from sqlalchemy import Connection
 from jiyi.errors import problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.base import BY_ID, NodeType
+from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS
 from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
@@ -28,12 +27,10 @@ from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
 from models.db.bounded_reads import SourceReading, attempt, from_database, source
 from models.memory.agents import agent_names, agent_row
 from models.memory.filters import sentences
-from models.retrieval import records
 from web.actions import caller
 from web.admin import frame, inputs
-from web.admin.acting import perform
 from web.admin.frame import MenuPage, parameter
-from web.admin.pages import Context, Pages, listed
+from web.admin.pages import Context, Pages
 from web.show import translated
 
 playground_pages = Pages(
@@ -302,33 +299,3 @@ def retrieving(request: RetrievalRequest) -> Callable[[], Answer]:
         )
 
     return source("retrieval worker").begin(ask, RETRIEVAL_PATIENCE)
-
-
-retrieval_pages = Pages(
-    "retrievals", __name__, MenuPage("retrieval", lazy_gettext("Past retrievals"), "retrievals.page")
-)
-
-PER_PAGE = 30
-
-
-@retrieval_pages.page("/retrievals", "retrievals.html", rows="_retrievals.html")
-def past_retrievals(connection: Connection, group: str) -> Context:
-    agent, agents = parameter("agent"), agent_names(connection, group)
-    rows = records.listed(connection, group, agent, inputs.place(BY_ID), PER_PAGE + 1)
-    retention = {"retrievals": get_settings().retrievals_kept, "days": records.KEPT_DAYS}
-    of_page = listed("rows", rows, PER_PAGE, "retrieval_id")
-    return {"agent": agent, "agents": agents, "kept": retention, **of_page}
-
-
-@retrieval_pages.page("/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", "again", late=True)
-def asked_again(retrieval_id: UUID) -> Context:
-    """A past retrieval, asked of what was known then and of what is known now, side by side."""
-    again = perform(records.ask_again, id=retrieval_id)
-    titles = {"a": gettext("As known then"), "b": gettext("As known now")}
-    sides = {"a": SourceReading(again.then), "b": SourceReading(again.now)}
-    lists = {side: ranking(reading, side, {}) for side, reading in sides.items()}
-    compared(lists)
-    for side, title in titles.items():
-        lists[side] |= {"address": {}, "title": title}
-    question = {"focal": again.record.queries[0], "agent": again.record.agent_id}
-    return {"record": again.record, "same": again.same, "notes": again.notes, "found": lists, **question}

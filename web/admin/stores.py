@@ -12,7 +12,9 @@ from web.admin.acting import form, perform
 from web.admin.frame import MenuPage, parameter
 from web.admin.pages import Context, Pages, reads_database
 
-store_pages = Pages("stores", __name__, MenuPage("stores", lazy_gettext("Stores"), "stores.index"))
+store_pages = Pages(
+    "stores", __name__, MenuPage("stores", lazy_gettext("Stores"), "stores.index", table="stores")
+)
 
 STORES_PER_PAGE, ITEMS_PER_PAGE, FILES_SHOWN, OPERATIONS_SHOWN = 50, 30, 30, 20
 #: Characters of a line, of a question that is tried, and items that it finds.

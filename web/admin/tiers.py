@@ -34,7 +34,11 @@ from web.admin.frame import MenuPage, parameter
 from web.admin.knowledge import REASONS, digest_pages, knowledge_pages, promotion_pages, quarantine_pages
 from web.admin.pages import Context, Pages
 
-working_pages = Pages("working", __name__, MenuPage("tiers", lazy_gettext("Working memory"), "working.page"))
+working_pages = Pages(
+    "working",
+    __name__,
+    MenuPage("tiers", lazy_gettext("Working memory"), "working.page", table="quarantine_logs"),
+)
 
 
 @working_pages.page("/working", "working.html", live="_working.html", every=5)
@@ -83,7 +87,9 @@ def _only_cached(entry: CachedEntry) -> EntryWithOrigin:
     return EntryWithOrigin(**unknown | cached | derived | {"flags": list(entry.flags)})
 
 
-tier_pages = Pages("tiers", __name__, MenuPage("tiers", lazy_gettext("Three tiers"), "tiers.page"))
+tier_pages = Pages(
+    "tiers", __name__, MenuPage("tiers", lazy_gettext("Three tiers"), "tiers.page", table="quarantine_logs")
+)
 
 #: Spans that one may look back over, in days.
 DEFAULT_SPAN = "7"

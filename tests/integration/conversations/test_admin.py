@@ -54,7 +54,11 @@ def test_pages_of_conversations_show_all_of_them_and_to_another_group_none(
     assert (row["knowledge"], row["session"]) == (1, 8)
     page = browser.get(f"/conversations/{talked}/helper")
     assert page.status_code == 200
-    for word in ("Lisbon", "Porto", "pottery", "Where do I live now?", "current version", "rank 1"):
+    for word in ("Lisbon", "Porto", "pottery", "current version"):
+        assert word in page.text, word
+    [trace] = browser.get("/traces.json", query_string={"group": talked}).json["traces"]
+    page = browser.get(f"/traces/{talked}/{trace['trace_id']}")
+    for word in ("Where do I live now?", "Lisbon", "rank 1"):
         assert word in page.text, word
     assert browser.get(f"/conversations/{talked}/nobody").status_code == 404
     stranger = sign_in("viewer", groups=[f"{talked}-other"])

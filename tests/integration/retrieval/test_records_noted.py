@@ -47,7 +47,7 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
     )
     with Client(f"{client.group}-other") as stranger, pytest.raises(NotFound):
         stranger.retrieval.again(id=noted.retrieval_id)
-    address = f"/retrievals/{client.group}/{noted.retrieval_id}"
+    address = f"/traces/{client.group}/{noted.retrieval_id}/again"
     first = signed_in.get(address, query_string={"group": client.group}).text
     assert "Porto" not in first, "what takes long comes after the page"
     assert "whole=1" in first
@@ -60,7 +60,7 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
         < html.index("Klaus lives in Lyon")
     )
     missing = signed_in.get(
-        f"/retrievals/{client.group}/{old}", query_string={"group": client.group, "whole": 1}
+        f"/traces/{client.group}/{old}/again", query_string={"group": client.group, "whole": 1}
     )
     assert missing.status_code == 404
     listed = signed_in.get("/memories.json", query_string={"group": client.group, "kind": ["session"]})

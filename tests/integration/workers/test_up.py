@@ -243,7 +243,7 @@ def no_page_is_empty(up: Up, password: str) -> None:
 
     until(lambda: json.loads(page("/digests.json"))["digests"], END_SECONDS)
     until(lambda: json.loads(page("/proposals.json"))["rows"], END_SECONDS)
-    until(lambda: json.loads(page("/retrievals.json"))["rows"], END_SECONDS)
+    until(lambda: json.loads(page("/traces.json"))["traces"], END_SECONDS)
     tiers = json.loads(page("/tiers.json"))
     assert (tiers["in_working"], tiers["counts"]["entries"]) == (5, 8)
     assert tiers["counts"]["knowledge"] == tiers["counts"]["verdicts"] == 1
