@@ -20,8 +20,8 @@ TALK = (
 
 
 def remembered(client: Client, user: str) -> list[str]:
-    rows = client.list("helper", user_id=user, kinds=["knowledge", "preference"], limit=50).rows
-    return [row.description for row in rows]
+    memories = client.list("helper", user_id=user, kinds=["knowledge", "preference"])
+    return [memory.description for memory in memories]
 
 
 def say(client: Client, session: str, *texts: str) -> None:
