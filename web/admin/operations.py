@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 from uuid import UUID
@@ -29,7 +30,7 @@ from jiyi.protocol.providers import PromptByRules, UsageKey
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
-from models.operations import actions, budgets, numbers, worker_actions
+from models.operations import actions, backups, budgets, numbers, worker_actions
 from models.operations import overview as overview_reads
 from models.operations.overview import overview
 from models.queue import actions as queue_actions
@@ -226,6 +227,9 @@ ALL_OF = {"kind": "all_of"}
 form(letter_pages, "/dead/resolve", queue_actions.resolve_letters, LETTERS, names=ALL_OF, check=_chosen)
 
 
+#: Backups that the page of jobs lists, the newest.
+BACKUPS_SHOWN = 30
+
 job_pages = Pages(
     "schedules",
     __name__,
@@ -236,7 +240,18 @@ job_pages = Pages(
 @job_pages.page("/schedules", "schedules.html", live="_schedules.html", every=10)
 def jobs(connection: Connection) -> Context:
     now = datetime.now(UTC)
-    return {"jobs": [_job(row, now) for row in numbers.job_states(connection, get_settings(), now)]}
+    states = [_job(row, now) for row in numbers.job_states(connection, get_settings(), now)]
+    return {"jobs": states, "folder": str(backups.folder()), "backups": _backups()}
+
+
+def _backups() -> list[Context]:
+    """Those of the folder as this process sees it, newest first; one may go while it is read."""
+    files = []
+    for path in backups.existing()[:BACKUPS_SHOWN]:
+        with suppress(FileNotFoundError):
+            size = path.stat().st_size
+            files.append({"name": path.name, "made_at": backups.made_at(path), "bytes": size})
+    return files
 
 
 form(job_pages, "/schedules/<name:job>/run", actions.run_job, PagePart("_run.html"))
