@@ -210,9 +210,9 @@ class TaskFigures(BaseModel):
 class WorkersReport(BaseModel):
     """``retries``: pending work that failed before, with the time of its next attempt."""
 
-    workers: list[WorkerState]
-    tasks: list[TaskFigures]
-    retries: list[WorkOwed]
+    workers: list[WorkerState] = []
+    tasks: list[TaskFigures] = []
+    retries: list[WorkOwed] = []
 
 
 # Counts, models, checks

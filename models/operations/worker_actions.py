@@ -99,7 +99,12 @@ def list_workers(context: Context, request: Request) -> WorkersReport:
     Each process with what it has in hand and how it goes about; each task's runs, failures and durations; and
     what is tried again, when.
     """
-    retries = [row for row in pending_work.by_kind(context.connection) if row.next_retry is not None]
+    return workers_report(context.connection)
+
+
+def workers_report(connection: Connection) -> WorkersReport:
+    """Processes, tasks, and pending work that is tried again."""
+    retries = [row for row in pending_work.by_kind(connection) if row.next_retry is not None]
     return WorkersReport(
         workers=[_state(worker) for worker in worker_liveness.workers()], tasks=_figures(), retries=retries
     )

@@ -64,15 +64,15 @@ def test_the_group_is_chosen_by_choosing(page: Page, town: Town) -> None:
 
 
 def test_what_looks_again_by_itself_does_not_flicker(page: Page, town: Town) -> None:
-    page.goto(f"/workers?group={town.group}")
-    page.route("**/workers/live*", lambda route: None)  # never answered: the look stays under way
-    page.locator("#workers.htmx-request").wait_for()
+    page.goto(f"/work?group={town.group}")
+    page.route("**/work/live*", lambda route: None)  # never answered: the look stays under way
+    page.locator("#work.htmx-request").wait_for()
     expect(page.locator("#workers").get_by_role("button", name="Pause").first).to_have_css("opacity", "1")
 
 
 def test_on_a_telephone_no_comma_begins_a_line_of_a_workers_queues(open_browser: Open, town: Town) -> None:
     page = open_browser(viewport=PHONE)
-    page.goto(f"/workers?group={town.group}")
+    page.goto(f"/work?group={town.group}")
     queues = page.locator("#workers td.whole").first
     expect(queues).to_be_visible()
     of_a_line = (

@@ -88,7 +88,7 @@ def test_a_person_is_erased_with_a_preview(page: Page, client: Client, group: st
 def test_a_worker_is_stopped_and_red(page: Page, database: Stack, tmp_path: Path) -> None:
     page.on("dialog", lambda dialog: dialog.accept())
     with ephemeral.processes(tmp_path, ["upkeep"]):
-        page.goto("/workers")
+        page.goto("/work")
         row = page.get_by_role("row").filter(has=page.get_by_role("button", name="Stop: upkeep"))
         expect(row).to_be_visible()
         with task("stop a worker", 1) as hand:

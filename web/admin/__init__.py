@@ -37,7 +37,7 @@ BLUEPRINTS: tuple[Pages, ...] = (
     *(users.user_pages, memory.conversation_pages, agents.agent_pages, agents.reflection_pages),
     *(memory.archive_pages, memory.event_pages),
     *wiring.PAGES,
-    *(operations.queue_pages, operations.worker_pages, operations.work_pages, operations.letter_pages),
+    *(operations.work_pages, operations.letter_pages),
     *(operations.job_pages, operations.llm_pages),
     *(accounts.key_pages, accounts.people_pages, accounts.erasure_pages, accounts.audit_pages),
     *(accounts.account_pages, finder.finder_pages),

@@ -29,7 +29,7 @@ from jiyi.protocol.operations import (
 from jiyi.protocol.providers import PromptByRules, UsageKey
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
-from models.db.bounded_reads import source
+from models.db.bounded_reads import attempt, from_database, reading, source
 from models.operations import actions, backups, budgets, numbers, worker_actions
 from models.operations import overview as overview_reads
 from models.operations.overview import overview
@@ -109,24 +109,30 @@ def spans() -> list[tuple[int, str]]:
     return [(60, _("1 hour")), (360, _("6 hours")), (1_440, _("1 day"))]
 
 
-queue_pages = Pages(
-    "queues", __name__, MenuPage("work", lazy_gettext("Queues"), "queues.page", "operator", of_service=True)
-)
+work_pages = Pages("work", __name__, MenuPage("work", lazy_gettext("Queues and work"), "work.page"))
 
-
-@queue_pages.page("/queues", "queues.html", live="_queues.html", every=3)
-def queues() -> Context:
-    settings = get_settings()
-    states = overview_reads.begin(settings)()
-    return {**vars(overview_reads.state_of_queues(states)), "unknown_reason": states.broker.reason or None}
-
-
+PER_PAGE = 50
 NO_QUEUE = lazy_gettext("There is no queue “%(queue)s”.")
 
 
-@queue_pages.page("/queues/<name:queue>", "queue.html", "one", NO_QUEUE, live="_queue.html", every=3)
+@work_pages.page("/work", "work.html", live="_work.html", every=3, across_groups=True)
+def work(group: str) -> Context:
+    """What is pending; for operators also who works, and what waits in the queues. Each may be unknown."""
+    kinds = attempt(lambda: from_database(pending_work.by_kind))
+    pending = {"kinds": kinds.value, "why_unknown": kinds.reason or None, "all_groups": _only(group) is None}
+    if not who().may("operator"):
+        return {**pending, "queues": None, "workers": None}
+    states = overview_reads.begin(get_settings())()
+    queues = {**vars(overview_reads.state_of_queues(states)), "unknown_reason": states.broker.reason or None}
+    report = attempt(source("Valkey").begin(reading(worker_actions.workers_report)))
+    workers = dict(report.value or WorkersReport())
+    return {**pending, **queues, **workers, "workers_unknown": report.reason or None}
+
+
+@work_pages.page("/queues/<name:queue>", "queue.html", "queue", NO_QUEUE, live="_queue.html", every=3)
 def queue(queue: str) -> Context | None:
     """What waits in it. Of a message only its name, id, age and size are read, never what it says."""
+    need("operator")
     settings = get_settings()
     if queue not in (INTAKE_QUEUE, *broker_queues.task_queues()):
         return None
@@ -137,30 +143,8 @@ def queue(queue: str) -> Context | None:
     return {"queue": queue, "of_intake": queue == INTAKE_QUEUE, "contents": messages, "state": state}
 
 
-worker_pages = Pages(
-    "workers",
-    __name__,
-    MenuPage("work", lazy_gettext("Workers"), "workers.page", "operator", of_service=True),
-)
-
-
-@worker_pages.page("/workers", "workers.html", live="_workers.html", every=3)
-def workers() -> Context:
-    report: WorkersReport = perform(worker_actions.list_workers)
-    return dict(report)
-
-
 MODE = "/workers/<name:worker>/<any(running, paused, draining, stopped):mode>"
-form(worker_pages, MODE, worker_actions.set_worker_mode, "workers.page", name="change")
-
-work_pages = Pages("work", __name__, MenuPage("work", lazy_gettext("Pending work"), "work.page"))
-
-PER_PAGE = 50
-
-
-@work_pages.page("/work", "work.html", live="_work.html", every=3, across_groups=True)
-def work_kinds(connection: Connection, group: str) -> Context:
-    return {"all_groups": _only(group) is None, "kinds": pending_work.by_kind(connection)}
+form(work_pages, MODE, worker_actions.set_worker_mode, "work.page", name="set_mode")
 
 
 @work_pages.page("/work/<name:kind>", "work_kind.html", "kind", rows="_work_rows.html", across_groups=True)

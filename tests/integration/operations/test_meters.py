@@ -377,7 +377,7 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
         return str(next(check["state"] for check in found["checks"] if check["name"] == "Workers"))
 
     def of_queue() -> dict[str, Any]:
-        found = browser.get("/queues.json", query_string={"group": service}).json["queues"]
+        found = browser.get("/work.json", query_string={"group": service}).json["queues"]
         return next(one for one in found if one["queue"] == queue)
 
     until(lambda: state() == "ok", what="a queue is not read")
@@ -396,7 +396,7 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
         # the worker of the tests has the other queues, too
         assert re.search(r"nobody reads [^:]*\bembedding\b", overview)
         assert "All is well" not in overview
-        assert "nobody, for" in browser.get("/queues", query_string={"group": service}).text
+        assert "nobody, for" in browser.get("/work", query_string={"group": service}).text
         until(lambda: of_queue()["oldest_seconds"] is not None, what="no message waits")
         page = browser.get(f"/queues/{queue}", query_string={"group": service}).text
         assert "Nobody reads this queue" in page
