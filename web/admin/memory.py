@@ -77,15 +77,15 @@ def kinds() -> str:
     whole = replace(memory_filter, superseded=True)
 
     def counted(connection: Connection) -> tuple[dict[str, int], int]:
-        shown = memory_reads.kind_counts(connection, group, memory_filter)
+        by_kind = memory_reads.kind_counts(connection, group, memory_filter)
         if memory_filter.superseded:
-            return shown, 0
+            return by_kind, 0
         every = memory_reads.kind_counts(connection, group, whole)
-        return shown, sum(every.values()) - sum(shown.values())
+        return by_kind, sum(every.values()) - sum(by_kind.values())
 
     counts = attempt(lambda: from_database(counted))
-    shown, hidden = counts.value or (None, 0)
-    result = {"counts": shown, "hidden": hidden, "why_unknown": counts.reason}
+    by_kind, hidden = counts.value or (None, 0)
+    result = {"counts": by_kind, "hidden": hidden, "why_unknown": counts.reason}
     return render_template("_kinds.html", group=group, filters=_filters(), **result)
 
 

@@ -70,8 +70,8 @@ def _around(connection: Connection, group: str, injection: Injection) -> Context
         agent_id=injection.agent_id, session_id=injection.session_id, kinds=["session"], archived="with"
     )
     turns = reads.search(connection, group, of_session, None, TURNS_READ)[::-1]
-    asked = injection.query[: traces.COMPARED_CHARS]
-    places = [place for place, turn in enumerate(turns) if turn.description.startswith(asked)]
+    beginning = injection.query[: traces.COMPARED_CHARS]
+    places = [place for place, turn in enumerate(turns) if turn.description.startswith(beginning)]
     if not places:
         return around
     turn, following = turns[places[-1]], turns[places[-1] + 1 :]
@@ -87,12 +87,18 @@ def _around(connection: Connection, group: str, injection: Injection) -> Context
 @trace_pages.page("/traces/<name:group>/<uuid:trace_id>/again", "asked_again.html", "again", late=True)
 def again(trace_id: UUID) -> Context:
     """A past retrieval, asked of what was known then and of what is known now, side by side."""
-    asked = perform(records.ask_again, id=trace_id)
+    retrieval = perform(records.ask_again, id=trace_id)
     titles = {"a": gettext("As known then"), "b": gettext("As known now")}
-    sides = {"a": SourceReading(asked.then), "b": SourceReading(asked.now)}
+    sides = {"a": SourceReading(retrieval.then), "b": SourceReading(retrieval.now)}
     lists = {side: ranking(reading, side, {}) for side, reading in sides.items()}
     compared(lists)
     for side, title in titles.items():
         lists[side] |= {"address": {}, "title": title}
-    question = {"focal": asked.record.queries[0], "agent": asked.record.agent_id}
-    return {"record": asked.record, "same": asked.same, "notes": asked.notes, "found": lists, **question}
+    question = {"focal": retrieval.record.queries[0], "agent": retrieval.record.agent_id}
+    return {
+        "record": retrieval.record,
+        "same": retrieval.same,
+        "notes": retrieval.notes,
+        "found": lists,
+        **question,
+    }

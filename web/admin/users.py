@@ -73,12 +73,14 @@ def profile_with_evidence(
 ) -> list[tuple[str, str, Memory | None]]:
     """(field, value, a statement that has the value's words) of each value that some agent's profile has."""
     lines: dict[tuple[str, str], Memory | None] = {}
-    known = list(statements)
+    statements = list(statements)
     for profile in profiles:
         for field, values in profile.model_dump(exclude_none=True).items() if profile else ():
             for value in values if isinstance(values, list) else [values]:
-                said = (memory for memory in known if value.casefold() in memory.description.casefold())
-                lines[field, value] = next(said, None)
+                word = value.casefold()
+                lines[field, value] = next(
+                    (memory for memory in statements if word in memory.description.casefold()), None
+                )
     return [(field, value, memory) for (field, value), memory in lines.items()]
 
 
