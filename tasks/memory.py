@@ -155,9 +155,7 @@ def _embed_texts(batches: list[Batch]) -> None:
 
 
 def _that_fit(items: list[TextToEmbed], chars: int) -> list[TextToEmbed]:
-    """The first texts of at most so many characters, as far as models of this machine read them, but one at
-    least.
-    """
+    """The first texts with at most so many characters that a model of this machine reads; one at least."""
     ends = itertools.accumulate(
         min(len(item.embedding_key), MAX_CHARS) if item.reuse is None else 0 for item in items
     )

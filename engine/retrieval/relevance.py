@@ -142,7 +142,9 @@ def measure(
     if kind == "dense" and query is not None:
         cosine = dense(corpus, query)
         return Relevance(cosine, cosine, None, None, None, None), cosine
-    measured = hybrid(corpus, text, query, embed, now, dialogue=dialogue, with_neighbours=with_neighbours)
+    measured = hybrid(
+        corpus, text, query, embed, now, words=words, dialogue=dialogue, with_neighbours=with_neighbours
+    )
     return measured, measured.dense
 
 
@@ -153,6 +155,7 @@ def hybrid(
     embed: Callable[[str], Float32] | None,
     now: datetime,
     *,
+    words: Words | None = None,
     dialogue: Sequence[WeightedMessage] = (),
     with_neighbours: bool = True,
 ) -> Relevance:
@@ -164,13 +167,15 @@ def hybrid(
         query: its vector, ``(d,)``; None: only words count.
         embed: gives the vectors of the question's sentences; None leaves sentences out.
         now: what "yesterday" is measured from.
+        words: those of the question, or of the dialogue, if they are known.
         dialogue: the messages that are looked for together, of which ``query`` is the vector.
         with_neighbours: whether what was said right before and after counts.
     """
     whole_dense = None if query is None else dense(corpus, query)
-    whole_tokens = words_of(dialogue) if dialogue else query_tokens(text)
-    whole_lexical = corpus.lexicon.bm25(whole_tokens)
-    score, hop = _scored(corpus, whole_dense, query, whole_lexical, whole_tokens)
+    if words is None:
+        words = words_of(dialogue) if dialogue else query_tokens(text)
+    whole_lexical = corpus.lexicon.bm25(words)
+    score, hop = _scored(corpus, whole_dense, query, whole_lexical, words)
     hop *= _hop_gain(text)
     name_scores, less = (
         _weighted_name_score(corpus, dialogue or (WeightedMessage(text, 1.0),), now),

@@ -40,7 +40,15 @@ from models.memory.agents import AgentRecord, Identity
 from models.memory.filters import KINDS, TYPES, FilterValues
 from models.memory.tables import MemoryNode
 from models.retrieval import index_rows, records
-from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours
+from models.retrieval.columns import (
+    NO_ROWS,
+    AccessOrder,
+    Centre,
+    Columns,
+    Rows,
+    store_vectors,
+    update_neighbours,
+)
 from models.retrieval.index_rows import MemoryColumns, Past
 
 #: Bytes of a row beside its columns and tokens: its id, and where that is.
@@ -290,7 +298,7 @@ class AgentIndex:
     def superseded(self, filter_values: FilterValues) -> Rows:
         """The rows that are left out only because something newer superseded them."""
         if "superseded" not in filter_values or not self.columns["superseded"].any():
-            return np.zeros(0, dtype=np.intp)
+            return NO_ROWS
         rows = self.select({name: value for name, value in filter_values.items() if name != "superseded"})
         return np.asarray(rows[self.columns["superseded"][rows]])
 
@@ -520,15 +528,16 @@ def describe(
                     fields_of.pop("xid"), fields_of | _NOT_READ
                 )
     fields, orderings = {}, {}
-    for row, at in zip(positions, accessed, strict=True):
+    states = (index.columns[state][rows].tolist() for state in _SINCE)  # at the time that was asked about
+    for row, at, *is_so in zip(positions, accessed, *states, strict=True):
         described = cache.get(row)
         if described is not None:  # not erased meanwhile
             cache.move_to_end(row)
             # The database hears of accesses later than the index.
             fields[row] = described.fields | {"last_accessed": times[at]}
-            for state, of_it in _SINCE.items():
-                if not index.columns[state][row]:  # at the time that was asked about
-                    fields[row] |= of_it
+            for state, nothing in zip(is_so, _SINCE.values(), strict=True):
+                if not state:
+                    fields[row].update(nothing)
             orderings[row] = described.ordering
     while len(cache) > CACHED:
         cache.popitem(last=False)

@@ -71,6 +71,7 @@ class Columns:
 
 
 Rows = NDArray[np.intp]
+NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
 
 class AccessOrder:

@@ -20,7 +20,7 @@ from engine.operations import check_deadline
 from engine.retrieval import ordering, ranking
 from engine.retrieval.ordering import MemoryView
 from engine.retrieval.ranking import RankedCandidates
-from engine.retrieval.relevance import Relevance, measure, probabilities
+from engine.retrieval.relevance import Relevance, Words, measure, probabilities
 from jiyi import tracing
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, Debug, RetrievalRequest
@@ -34,7 +34,7 @@ from models.operations import meters
 from models.queue import stream
 from models.retrieval import agent_index, index_cache, records
 from models.retrieval.agent_index import AgentIndex
-from models.retrieval.columns import Rows
+from models.retrieval.columns import NO_ROWS, Rows
 from tasks.framework.answering import Then, answers
 from tasks.memory import note_accesses_with
 from tasks.retrieval.answer import (
@@ -128,10 +128,11 @@ def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[st
 
 def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> SearchOutcome:
     with tracing.part("search"), candidates(connection, question, agent) as index:
-        rows = index.select(question.filter_values)
+        filter_values = question.filter_values
+        rows = index.select(filter_values)
         if not rows.size:  # before the focal vectors are looked at, as the original does
             return SearchOutcome(nothing=no_candidates(connection, question, index))
-        results = best_of(question, index, rows)
+        results = best_of(question, index, rows, index.superseded(filter_values))
         fields, described = agent_index.describe(
             connection, index, np.concatenate([result.best_rows for result in results])
         )
@@ -156,7 +157,10 @@ def _leave_hidden_out(
         fields["filling"] = [entry for entry in fields["filling"] if entry not in hidden]
 
 
-def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Result]:
+def best_of(
+    question: ParsedQuestion, index: AgentIndex, rows: Rows, superseded: Rows = NO_ROWS
+) -> list[Result]:
+    """The best of ``rows`` for each focal text; those of ``superseded`` that match are counted."""
     vectors, note = focal_vectors(question, index.models, index.sizes, index.vectors.shape[1])
     debug = debug_of(question, index, rows, note)
     pool = index.candidates(rows, with_vectors=question.original)
@@ -173,11 +177,12 @@ def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Res
     results = []
     for text, vector in zip(question.request.texts, vectors, strict=True):
         check_deadline()
+        words = question.words(text)
         relevance, cosine = measure(
             index.corpus(),
             question.relevance,
             text,
-            question.words(text),
+            words,
             vector,
             question.sentence_vectors(text, vector),
             question.now,
@@ -192,40 +197,40 @@ def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Res
         ranked = ranking.rank_by(
             pool, total, eligible, question.weights, top_k=question.candidate_count, now=now, order=order
         )
-        likely = _probability(question, text, index, relevance, rows[ranked.retained[ranked.best]])
+        likely = _probability(question, words, index, relevance, rows[ranked.retained[ranked.best]])
         ranked = ranking.only_likely(ranked, likely, rows, question.request.min_probability)
         if question.request.diversity:
             ranked = ranking.only_diverse(
                 ranked, index.vectors, rows, question.request.top_k, question.request.diversity
             )
+        best_rows = rows[ranked.retained[ranked.best]]
         words_only = debug if vector is not None else debug.model_copy(update={"relevance": "lexical"})
-        if count := _superseded(question, text, index, relevance, rows[ranked.retained[ranked.best]]):
+        if count := _superseded(question, words, index, relevance, superseded, best_rows):
             words_only = words_only.model_copy(update={"left_out": {"superseded": count}})
         results.append(_result(rows, ranked, relevance, words_only, likely))
     return results
 
 
 def _probability(
-    question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, best: Rows
+    question: ParsedQuestion, words: Words, index: AgentIndex, relevance: Relevance, best: Rows
 ) -> dict[int, float]:
     """How likely each of the best rows is to answer; nothing where that was not calibrated."""
     if question.relevance != "hybrid" or not best.size:
         return {}
-    likely = probabilities(index.corpus(), relevance, question.words(text), best, question.model)
+    likely = probabilities(index.corpus(), relevance, words, best, question.model)
     return dict(zip(best.tolist(), likely.tolist(), strict=True))
 
 
 def _superseded(
-    question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, matches: Rows
+    question: ParsedQuestion, words: Words, index: AgentIndex, relevance: Relevance, rows: Rows, matches: Rows
 ) -> int:
-    """How many superseded memories would stand among those that were found, were they not left out."""
-    rows = index.superseded(question.filter_values)
+    """How many superseded ``rows`` would stand among those that were found, were they not left out."""
     if matches.size >= question.request.top_k:
         rows = rows[relevance.total[rows] >= relevance.total[matches].min()]
     least = question.request.min_probability
     if not least:
         return int(rows.size)
-    return sum(likely >= least for likely in _probability(question, text, index, relevance, rows).values())
+    return sum(likely >= least for likely in _probability(question, words, index, relevance, rows).values())
 
 
 def _result(
