@@ -5,12 +5,14 @@ component of the scores.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import numpy as np
+from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.operations import seconds_left
@@ -20,10 +22,18 @@ from engine.retrieval.ordering import MemoryView
 from engine.retrieval.ranking import Component, Order, RankedCandidates
 from engine.retrieval.relevance import Relevance
 from jiyi.errors import RerankerUnavailable, SettingsError
-from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, Status
+from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, RetrievalRequest, Status
+from jiyi.protocol.wire.calls import NOBODY
+from models.db.actions import Actor
 from models.memory.filters import left_out, with_left_out
+from models.memory.reads import hidden_of
+from models.operations import meters
+from models.queue import stream
+from models.retrieval import records
 from models.retrieval.agent_index import AgentIndex
 from models.retrieval.columns import Rows
+from tasks.framework.answering import Then
+from tasks.memory import note_accesses_with
 from tasks.retrieval.question import ParsedQuestion
 
 NO_CANDIDATES = "no candidate memories for this agent"
@@ -255,3 +265,56 @@ def _order(
 
 
 _NO_PARTS: dict[str, float | None] = dict.fromkeys(RelevanceParts.model_fields)
+
+
+def leave_hidden_out(
+    connection: Connection, request: RetrievalRequest, memories: Collection[dict[str, Any]]
+) -> None:
+    """What is shared may rest on what another user said in private, which is not even named."""
+    shared = [fields for fields in memories if fields["filling"] and fields["user_id"] != request.user_id]
+    entries = [entry for fields in shared for entry in fields["filling"]]
+    hidden = hidden_of(connection, request.group_id, entries)
+    for fields in shared if hidden else ():
+        fields["filling"] = [entry for entry in fields["filling"] if entry not in hidden]
+
+
+def result_of(
+    rows: Rows,
+    ranked: RankedCandidates,
+    relevance: Relevance | None,
+    debug: Debug,
+    likely: Mapping[int, float] | None = None,
+) -> Result:
+    total = ranked.scores.total
+    if total.size:
+        scores = {
+            "total_candidates": int(total.size),
+            "min_score": float(total.min()),
+            "max_score": float(total.max()),
+        }
+        debug = debug.model_copy(update=scores | {"retrieved_count": int(ranked.best.size)})
+    best = rows[ranked.retained[ranked.best]]
+    return Result(ranked, best, relevance, debug, int(rows.size), probability=likely or {})
+
+
+def publish_answer(
+    pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float
+) -> Then:
+    """Publish the retrieval, record it if it has a caller, and note what it touches, all with the reply."""
+    answered_at = datetime.now(UTC)
+    meters.retrieved(seconds)
+    count = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
+    live_event = {"agent": request.agent_id, "found": count, "ms": round(seconds * 1_000, 1)}
+    stream.publish_many(pipe, [(request.group_id, "retrieval.answered", live_event)])
+    if actor.name != NOBODY and answer["status"] != "unknown_agent":
+        returned = [
+            [(node["node_id"], node["score"]) for node in group["retrieved_nodes"]]
+            for group in answer["groups"]
+        ]
+        options = records.options_of(request)
+        records.note(pipe, actor, request.agent_id, request.texts, options, returned, seconds, answered_at)
+    touched = {node["node_id"] for group in answer["groups"] for node in group["retrieved_nodes"]}
+    if not touched or not request.touch or request.as_of is not None:
+        return None
+    at = (request.now or answered_at).timestamp()
+    return note_accesses_with(pipe, request.group_id, request.agent_id, list(touched), at)

@@ -4,7 +4,7 @@ vectors of its texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from engine.retrieval.query import WeightedMessage, parts_of, sentences_of, text
 from engine.retrieval.ranking import RankingWeights
 from engine.retrieval.relevance import Words
 from engine.text.keywords import query_tokens
+from engine.times.past import MAX_SPANS, named_spans
 from jiyi.errors import EmbeddingUnavailable, ModelMismatch
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import CONTEXT_KINDS, AnyKind, ContextRequest
@@ -24,6 +25,7 @@ from jiyi.protocol.recall import RecallRequest
 from jiyi.protocol.retrieval import Filters, RetrievalRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32, to_array
 from jiyi.settings import RelevanceMode, get_settings
+from jiyi.text.words import tokens
 from jiyi.zones import by_clock
 from models.db.connection import reading
 from models.memory.agents import AgentRecord, find_agents
@@ -31,6 +33,7 @@ from models.memory.filters import FilterValues, of_question
 from models.operations.embedding_models import ActiveModel, default_size
 from models.retrieval import index_cache
 from models.retrieval.index_rows import Past
+from models.retrieval.large_agents import CandidateSearch
 
 #: Near-duplicates are thinned among this many times ``top_k`` of the best.
 POOL_FACTOR = 4
@@ -282,3 +285,23 @@ def _vectors(question: ParsedQuestion) -> list[Float32]:
 def _sizes_differ(stored_sizes: Collection[int], query_size: int) -> ModelMismatch:
     sizes = " or ".join(f"{size:,}" for size in sorted(stored_sizes) if size)
     return ModelMismatch(f"vectors of {sizes} values cannot be compared with one of {query_size:,}")
+
+
+def searches(question: ParsedQuestion) -> Iterator[CandidateSearch]:
+    """The focal texts and their sentences, or the dialogue; without vectors if the embedder is away."""
+    own_vectors, vectors = question.request.vectors, question.vectors
+    if question.dialogue:
+        vector = vector_of(question.dialogue_texts, vectors) if vectors else None
+        vector = vector if own_vectors is None else to_array(own_vectors[0])
+        days = [span for part in question.dialogue for span in named_spans(part.text, question.now)]
+        words = [token for part in question.dialogue for token in tokens(part.text)]
+        yield CandidateSearch(vector, words, days[:MAX_SPANS])
+        return
+    for place, text in enumerate(question.request.texts):
+        for part in [text, *question.sentences(text)]:
+            vector = (
+                to_array(own_vectors[place])
+                if own_vectors is not None and part == text
+                else vectors.get(part)
+            )
+            yield CandidateSearch(vector, tokens(part), named_spans(part, question.now))

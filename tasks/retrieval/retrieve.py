@@ -6,71 +6,46 @@ Every station is a module, called once, from top to bottom; what goes on to the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.heads.local import heads
 from engine.operations import check_deadline
 from engine.retrieval import ordering, ranking
 from engine.retrieval.ordering import MemoryView
-from engine.retrieval.ranking import RankedCandidates
 from engine.retrieval.relevance import Relevance, Words, measure, probabilities
 from jiyi import tracing
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.retrieval import Answer, Debug, RetrievalRequest
-from jiyi.protocol.wire.calls import NOBODY
-from models.db.actions import Actor
+from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db.connection import reading
 from models.memory import agents
 from models.memory.agents import AgentRecord
-from models.memory.reads import hidden_of
-from models.operations import meters
-from models.queue import stream
-from models.retrieval import agent_index, index_cache, records
-from models.retrieval.agent_index import AgentIndex
+from models.retrieval import agent_index, index_cache, index_rows, large_agents
+from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import NO_ROWS, Rows
-from tasks.framework.answering import Then, answers
-from tasks.memory import note_accesses_with
+from models.retrieval.index_rows import IndexScope
+from tasks.framework.answering import answers
 from tasks.retrieval.answer import (
     Result,
     debug_of,
     focal_answer,
+    leave_hidden_out,
     no_candidates,
+    publish_answer,
     reranked,
+    result_of,
     unknown_agent,
     whole_answer,
 )
-from tasks.retrieval.candidates import candidates
-from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
+from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse, searches
 
-
-def publish_answer(
-    pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float
-) -> Then:
-    """Publish the retrieval, record it if it has a caller, and note what it touches, all with the reply."""
-    answered_at = datetime.now(UTC)
-    meters.retrieved(seconds)
-    count = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
-    live_event = {"agent": request.agent_id, "found": count, "ms": round(seconds * 1_000, 1)}
-    stream.publish_many(pipe, [(request.group_id, "retrieval.answered", live_event)])
-    if actor.name != NOBODY and answer["status"] != "unknown_agent":
-        returned = [
-            [(node["node_id"], node["score"]) for node in group["retrieved_nodes"]]
-            for group in answer["groups"]
-        ]
-        options = records.options_of(request)
-        records.note(pipe, actor, request.agent_id, request.texts, options, returned, seconds, answered_at)
-    touched = {node["node_id"] for group in answer["groups"] for node in group["retrieved_nodes"]}
-    if not touched or not request.touch or request.as_of is not None:
-        return None
-    at = (request.now or answered_at).timestamp()
-    return note_accesses_with(pipe, request.group_id, request.agent_id, list(touched), at)
+#: Up to so many memories of a large agent that are visible to a user are indexed in memory: some 40 MB.
+MOST_VISIBLE = 20_000
 
 
 def retrieve(request: RetrievalRequest) -> Answer:
@@ -136,7 +111,7 @@ def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord
         fields, described = agent_index.describe(
             connection, index, np.concatenate([result.best_rows for result in results])
         )
-        _leave_hidden_out(connection, question.request, fields.values())
+        leave_hidden_out(connection, question.request, fields.values())
         if question.request.newer_first and not question.original:
             texts = question.request.texts
             results = [
@@ -146,15 +121,48 @@ def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord
         return SearchOutcome(results, None, fields, described)
 
 
-def _leave_hidden_out(
-    connection: Connection, request: RetrievalRequest, memories: Collection[dict[str, Any]]
-) -> None:
-    """What is shared may rest on what another user said in private, which is not even named."""
-    shared = [fields for fields in memories if fields["filling"] and fields["user_id"] != request.user_id]
-    entries = [entry for fields in shared for entry in fields["filling"]]
-    hidden = hidden_of(connection, request.group_id, entries)
-    for fields in shared if hidden else ():
-        fields["filling"] = [entry for entry in fields["filling"] if entry not in hidden]
+@contextmanager
+def candidates(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Iterator[AgentIndex]:
+    """The agent's memories visible to the user; of a large agent those that may be the best. The original
+    needs all.
+    """
+    request = question.request
+    archived = request.filters.include_archived
+    key = IndexKey(
+        request.group_id, request.agent_id, question.model, question.dimensions, archived, request.user_id
+    )
+    if agent.large and not question.original and not _fits(connection, key):
+        yield likely_best(connection, question, agent)
+        return
+    if (past := question.past) is not None:  # kept for nobody else
+        index = AgentIndex(key)
+        index.load_past(connection, agent.node_count, past)
+        yield index
+        return
+    index = index_cache.index_of(key)
+    with index.lock:
+        index.reset_if_stale(agent.identity)
+        index.refresh(connection, agent)
+        yield index
+    index_cache.used(index)
+
+
+def _fits(connection: Connection, key: IndexKey) -> bool:
+    """Whether few enough memories of a large agent are visible to the user for an index in memory."""
+    if key.user_id is None:
+        return False
+    return index_cache.has(key) or index_rows.few_visible(
+        connection, IndexScope(key.group_id, key.agent_id, key.model, key.user_id), MOST_VISIBLE
+    )
+
+
+def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
+    request, conditions = question.request, question.filter_values
+    key = IndexKey(
+        request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id
+    )
+    searches, count = list(searches(question)), agent.node_count
+    return large_agents.candidates(connection, key, count, conditions, searches, request.top_k, question.past)
 
 
 def best_of(
@@ -172,7 +180,7 @@ def best_of(
         rankings = ranking.rank_in_turn(
             pool, query_vectors, question.weights, top_k=top_k, now=now, min_similarity=filters.min_similarity
         )
-        return [_result(rows, ranked, None, debug) for ranked in rankings]
+        return [result_of(rows, ranked, None, debug) for ranked in rankings]
     order = index.access_order(rows)
     results = []
     for text, vector in zip(question.request.texts, vectors, strict=True):
@@ -207,7 +215,7 @@ def best_of(
         words_only = debug if vector is not None else debug.model_copy(update={"relevance": "lexical"})
         if count := _superseded(question, words, index, relevance, superseded, best_rows):
             words_only = words_only.model_copy(update={"left_out": {"superseded": count}})
-        results.append(_result(rows, ranked, relevance, words_only, likely))
+        results.append(result_of(rows, ranked, relevance, words_only, likely))
     return results
 
 
@@ -231,25 +239,6 @@ def _superseded(
     if not least:
         return int(rows.size)
     return sum(likely >= least for likely in _probability(question, words, index, relevance, rows).values())
-
-
-def _result(
-    rows: Rows,
-    ranked: RankedCandidates,
-    relevance: Relevance | None,
-    debug: Debug,
-    likely: Mapping[int, float] | None = None,
-) -> Result:
-    total = ranked.scores.total
-    if total.size:
-        scores = {
-            "total_candidates": int(total.size),
-            "min_score": float(total.min()),
-            "max_score": float(total.max()),
-        }
-        debug = debug.model_copy(update=scores | {"retrieved_count": int(ranked.best.size)})
-    best = rows[ranked.retained[ranked.best]]
-    return Result(ranked, best, relevance, debug, int(rows.size), probability=likely or {})
 
 
 def _in_order(

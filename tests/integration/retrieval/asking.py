@@ -9,7 +9,8 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.calls import NOBODY
 from models.db.actions import Actor
 from models.db.valkey import valkey
-from tasks.retrieval.retrieve import answer, publish_answer
+from tasks.retrieval.answer import publish_answer
+from tasks.retrieval.retrieve import answer
 
 
 def answered(request: RetrievalRequest, caller: str = NOBODY) -> dict[str, Any]:
