@@ -301,7 +301,7 @@ def kind_counts(connection: Connection, group_id: str, memory_filter: MemoryFilt
         .group_by(kind)
         .order_by(count.desc(), kind)
     )
-    return dict(rows.tuples().all())
+    return {row[0]: row[1] for row in rows}
 
 
 def of_request(request: ListMemories) -> MemoryFilter:

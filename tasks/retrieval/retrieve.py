@@ -161,8 +161,8 @@ def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRe
     key = IndexKey(
         request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id
     )
-    searches, count = list(searches(question)), agent.node_count
-    return large_agents.candidates(connection, key, count, conditions, searches, request.top_k, question.past)
+    parts, count = list(searches(question)), agent.node_count
+    return large_agents.candidates(connection, key, count, conditions, parts, request.top_k, question.past)
 
 
 def best_of(

@@ -75,7 +75,8 @@ def profile_with_evidence(
     lines: dict[tuple[str, str], Memory | None] = {}
     statements = list(statements)
     for profile in profiles:
-        for field, values in profile.model_dump(exclude_none=True).items() if profile else ():
+        fields = profile.model_dump(exclude={"updated_at"}, exclude_none=True) if profile else {}
+        for field, values in fields.items():
             for value in values if isinstance(values, list) else [values]:
                 word = value.casefold()
                 lines[field, value] = next(

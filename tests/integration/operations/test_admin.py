@@ -184,7 +184,7 @@ def test_another_group_does_not_exist_for_who_may_not_see_it(admin: Browser, gro
 
 def test_the_chosen_group_language_and_colours_are_kept_and_the_address_is_clean(operator, group):
     remember(group)
-    assert f'href="/queues?group={group}"' in html(operator, "/", group=group)
+    assert f'href="/work?group={group}"' in html(operator, "/", group=group)
     assert operator.get("/dead.json").json["group"] == group
     assert operator.get("/dead.json", query_string={"group": "default"}).json["group"] == "default"
     answer = operator.get("/dead?language=zh&kind=embed")
@@ -394,7 +394,7 @@ def test_a_dead_database_and_valkey_leave_the_frame_standing(operator, group, mo
     monkeypatch.setattr("models.operations.meters.valkey", lambda: dead_valkey)
     page = html(operator, "/work")
     assert "unknown" in page
-    assert "database did not answer" in page
+    assert "Unknown: connection" in page
     assert all(row["waiting"] is None for row in operator.get("/work.json").json["queues"])
     assert operator.get("/queues/embedding").status_code == 503
     assert operator.get("/overview/series.json").status_code == 503
