@@ -41,8 +41,17 @@ _AND = re.compile(
 )
 _WORD = re.compile(r"[\w'’-]+")
 _SUBJECT = re.compile(
-    r"\W{0,9}(?:i|i'm|i've|im|my|our|we|we're|he|she|it|it's|they|the|his|her|their|that|this|there|[a-z]+'s"
-    r"|[A-Z]\w+ (?:is|has|was|can|does|lives|works|takes))\b"
+    r"\W{0,9}(?:(?i:i|i'm|i've|im|my|our|we|we're|he|she|it|it's|they|the|his|her|their|that|this|there)"
+    r"|[a-z]+'s|[A-Z]\w+ (?:is|has|was|can|does|lives|works|takes))\b"
+)
+#: Who speaks, and does the next thing, too: "I live in Porto and work as a nurse".
+_SPEAKER = re.compile(r"\W{0,9}(?:i|i'm|i've|im|we|we're)\b", re.IGNORECASE)
+#: What people say of themselves begins so, after an "and" without its subject; one word alone is an item.
+_GOES_ON = re.compile(
+    r"(?:am|was|have|had|live|work|study|teach|rent|own|keep|run|play|sing|speak|drive|cycle|swim|eat|drink"
+    r"|like|love|hate|prefer|enjoy|take|use|need|can't|cannot|don't|won't|moved|started|joined|quit|lived"
+    r"|worked|got|stopped|became)\s{1,9}\w",
+    re.IGNORECASE,
 )
 #: What an item of a Chinese list does not have.
 _CHINESE_VERB = re.compile("[了着给去来说想要会能不没就都也还在把被是有]|过(?!敏)")
@@ -178,7 +187,7 @@ def _of_sentence(text: str, start: int, end: int, number: int) -> list[Clause]:
         pieces = list(_cut(text, first, last, _AND))
         spans += (
             pieces
-            if len(pieces) > 1 and all(_stands_alone(text, *piece) for piece in pieces[1:])
+            if len(pieces) > 1 and all(_stands_alone(text, start, *piece) for piece in pieces[1:])
             else [(first, last)]
         )
     result: list[Clause] = []
@@ -216,10 +225,15 @@ def _cut(text: str, start: int, end: int, ends: re.Pattern[str]) -> Iterable[tup
     yield from _stripped(text, place, end)
 
 
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether what follows an "and" is an item of a list, or a clause with somebody in it."""
+def _stands_alone(text: str, sentence: int, start: int, end: int) -> bool:
+    """Whether what follows an "and" is an item of a list, a clause with somebody in it, or what who speaks in
+    the sentence does besides.
+    """
     part = text[start:end]
-    return _is_item(part) or _SUBJECT.match(part) is not None or len(CJK_CHARACTER.findall(part)) > 1
+    goes_on = _GOES_ON.match(part) is not None and _SPEAKER.match(text, sentence) is not None
+    return (
+        _is_item(part) or _SUBJECT.match(part) is not None or goes_on or len(CJK_CHARACTER.findall(part)) > 1
+    )
 
 
 def _is_item(part: str) -> bool:
