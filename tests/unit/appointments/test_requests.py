@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from engine.appointments import parse as parsing
 from engine.appointments.changes import (
     SIMILAR,
     Appointment,
@@ -25,6 +24,7 @@ from engine.appointments.schedule import Exact, Parsed, ParsedSchedule, Schedule
 from engine.heads.judgements import Heads, Judged
 from engine.times.clocks import Impossible
 from engine.times.recurring import Lead
+from tests.unit.text.labelled import labelled
 
 SHANGHAI = "Asia/Shanghai"
 ZONE = ZoneInfo(SHANGHAI)
@@ -57,15 +57,11 @@ def judged(text: str, **probabilities: float) -> RequestKind | None:
     return judge_request(text, NOW, lambda: SHANGHAI, heads)[0]
 
 
-@pytest.mark.parametrize("asked", ["new", "cancel", "move", "list"])
-def test_a_request_is_one_where_the_head_is_sure(asked: str) -> None:
-    assert judged(IDLE, **{asked: LEAST}) == asked
-    assert judged(IDLE, **{asked: LEAST - 0.01}) is None
-
-
 @pytest.mark.parametrize(
     ("text", "probabilities", "asked"),
     [
+        *((IDLE, {asked: LEAST}, asked) for asked in ("new", "cancel", "move", "list")),
+        *((IDLE, {asked: LEAST - 0.01}, None) for asked in ("new", "cancel", "move", "list")),
         (BY_WORDS, {"new": 0.1, "none": SURE_NOT - 0.01}, "new"),
         (BY_WORDS, {"new": 0.1, "none": SURE_NOT}, None),
         (BY_WORDS, {"cancel": 0.4, "new": 0.3}, None),
@@ -75,31 +71,13 @@ def test_a_request_is_one_where_the_head_is_sure(asked: str) -> None:
         *((bad, {}, None) for bad in ("", " ", "😀", "何" * 20_000)),
     ],
 )
-def test_without_a_sure_head_and_in_long_messages_the_patterns_of_a_new_one_count(
+def test_a_request_is_one_where_the_head_is_sure_else_and_in_long_ones_patterns_of_a_new_one_count(
     text: str, probabilities: dict[str, float], asked: str | None
 ) -> None:
     assert judged(text, **probabilities) == asked
 
 
-@pytest.mark.parametrize(
-    ("text", "probabilities", "asked", "sure"),
-    [
-        ("could you hand me that", {}, None, True),
-        ("remind me to buy milk", {"none": 1.0}, "new", True),
-        ("你能提醒我买牛奶吗", {"none": 1.0}, "new", True),
-        ("don't let me forget the laundry", {"cancel": 1.0}, "new", True),
-        ("提醒我一下，比例是多少来着", {"none": 1.0}, None, True),
-        ("don't remind me to buy milk", {"cancel": 1.0}, "cancel", True),
-        ("move it to 9", {"none": 1.0}, "move", False),
-        ("Could you move the dentist to Friday?", {"none": 1.0}, "move", False),
-        ("会议被挪到周五了", {"none": 1.0}, None, True),
-        ("Never mind the dentist.", {"none": 1.0}, "cancel", False),
-        ("never mind that", {"none": 1.0}, None, True),
-        ("把那个会取消了吧", {"none": 1.0}, "cancel", False),
-        ("航班被取消了", {"none": 1.0}, None, True),
-        ("I wish someone would call me at 6", {"new": 1.0}, None, True),
-    ],
-)
+@labelled
 def test_orders_count_where_an_appointment_fits_and_reminders_in_so_many_words(
     text: str, probabilities: dict[str, float], asked: str | None, *, sure: bool
 ) -> None:
@@ -126,19 +104,7 @@ def test_what_is_asked_politely_is_what_is_asked(asked: str, judged_as: str | No
     assert (found.kind, found.sure) == (judged_as, sure)
 
 
-@pytest.mark.parametrize(
-    ("after", "text", "task"),
-    [
-        ("Remind me to buy milk", "at 6pm", "buy milk"),
-        ("can you remind me to buy bread?", "tomorrow at 7 please", "buy bread"),
-        ("提醒我买牛奶", "晚上八点吧", "买牛奶"),
-        ("你能提醒我续签护照吗", "明天上午", "续签护照"),
-        ("Remind me to buy milk", "thanks", None),
-        ("Remind me to buy milk", "the meeting is at 6pm", None),
-        ("提醒我买牛奶", "今天天气不错", None),
-        ("", "at 6pm", None),
-    ],
-)
+@labelled
 def test_a_time_alone_completes_the_request_that_was_asked_back(
     after: str, text: str, task: str | None
 ) -> None:
@@ -152,12 +118,13 @@ def test_a_time_alone_completes_the_request_that_was_asked_back(
     ("probabilities", "times"), [({"new": 1.0}, 1), ({}, 1), ({"cancel": 1.0}, 0), ({"none": 1.0}, 0)]
 )
 def test_a_message_is_read_once_and_only_where_a_new_appointment_may_be_asked_for(
-    monkeypatch: pytest.MonkeyPatch, probabilities: dict[str, float], times: int
+    probabilities: dict[str, float], times: int
 ) -> None:
-    read = Mock(wraps=parsing.find_elements)
-    monkeypatch.setattr(parsing, "find_elements", read)
-    assert (judged("晚上九点，吃药", **probabilities) is None) == {"new", "cancel"}.isdisjoint(probabilities)
-    assert read.call_count == times
+    zone = Mock(return_value=SHANGHAI)  # asked for where the times of a message are read
+    heads = cast("Heads", Sure(**probabilities)) if probabilities else None
+    found = judge_request("晚上九点，吃药", NOW, zone, heads).kind
+    assert (found is None) == {"new", "cancel"}.isdisjoint(probabilities)
+    assert zone.call_count == times
 
 
 @pytest.mark.parametrize(
@@ -190,23 +157,7 @@ def meant(text: str, **given: Any) -> Fit:
     return match_appointments(times.rest, readings, THERE, **given)
 
 
-@pytest.mark.parametrize(
-    ("text", "tasks", "sure"),
-    [
-        ("cancel the ferns reminder", ["water the ferns"], True),
-        ("取消明天的牙医", ["看牙医"], True),
-        ("取消明天下午三点的提醒", ["看牙医"], True),
-        ("cancel my 6pm", ["call mom"], True),
-        ("cancel the cat's dentist", ["dentist for the cat"], True),
-        ("cancel the dentist on Monday", ["dentist for me"], True),
-        ("cancel the dentist", ["dentist for me", "dentist for the cat"], False),
-        ("取消周日的牙医", ["看牙医"], False),
-        ("cancel the haircut", [], False),
-        ("取消提醒", [one.task for one in THERE], False),
-        ("取消吧", [one.task for one in THERE], False),
-        ("never mind the call", ["call mom"], True),
-    ],
-)
+@labelled
 def test_which_appointment_is_meant(text: str, tasks: list[str], sure: bool) -> None:
     found = meant(text)
     assert ([one.task for one in found.appointments], found.sure) == (tasks, sure)
@@ -218,75 +169,43 @@ def test_the_same_in_other_words_is_meant_where_vectors_say_so() -> None:
     def likeness(_text: str, others: Sequence[str]) -> list[float]:
         return [SIMILAR if other == "交房租" else 0.0 for other in others]
 
-    assert meant("drop the landlord thing", similarity=likeness).appointments == (THERE[1],)
-    assert not meant("drop the landlord thing", similarity=lambda _, others: [SIMILAR] * len(others)).sure
-    assert not meant(
-        "drop the landlord thing", similarity=lambda _, others: [SIMILAR - 0.01] * len(others)
-    ).sure
+    said = "drop the landlord thing"
+    assert meant(said, similarity=likeness).appointments == (THERE[1],)
+    for all_alike in (SIMILAR, SIMILAR - 0.01):
+        assert not meant(said, similarity=lambda _, others, alike=all_alike: [alike] * len(others)).sure
 
 
 ONCE = ScheduleTiming("once", None, datetime(2026, 3, 5, 15, tzinfo=ZONE), None, SHANGHAI)
 WEEKLY = ScheduleTiming("cron", "0 9 * * 1", None, None, SHANGHAI)
 
 
-@pytest.mark.parametrize(
-    ("text", "at", "cron"),
-    [
-        ("move the dentist to 5pm", "2026-03-05 17:00", "0 17 * * 1"),
-        ("move the dentist from 3 to 5", "2026-03-05 17:00", "0 17 * * 1"),
-        ("move the call to mom to 5pm", "2026-03-05 17:00", "0 17 * * 1"),
-        ("牙医改到周五", "2026-03-06 15:00", "0 9 * * 5"),
-        ("把明天下午3点的牙医改到5点", "2026-03-05 17:00", "0 17 * * 1"),
-        ("推迟半小时", "2026-03-05 15:30", "30 9 * * 1"),
-        ("顺延半小时", "2026-03-05 15:30", "30 9 * * 1"),
-        ("看牙提前一小时", "2026-03-05 14:00", "0 8 * * 1"),
-        ("make it an hour earlier", "2026-03-05 14:00", "0 8 * * 1"),
-        ("instead of Thursday do the dentist on Friday at 10am", "2026-03-06 10:00", "0 10 * * 5"),
-        ("叫我起床改到四点半", "2026-03-05 04:30", "30 4 * * 1"),
-        ("wake me at ten past three, not at quarter past two", "2026-03-05 15:10", "10 15 * * 1"),
-        ("move it to 9", "2026-03-05 09:00", "0 9 * * 1"),
-        ("make it four instead", "2026-03-05 16:00", "0 16 * * 1"),
-    ],
-)
+@labelled
 def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> None:
     times = read_change(readable(text), NOW)
     once, weekly = move_timing(ONCE, times, NOW), move_timing(WEEKLY, times, NOW)
-    assert isinstance(once, ScheduleTiming)
-    assert once.at is not None
-    assert once.at.strftime("%Y-%m-%d %H:%M") == at
+    assert isinstance(once, ScheduleTiming) and once.at is not None
     assert isinstance(weekly, ScheduleTiming)
-    assert weekly.cron == cron
+    assert (once.at.strftime("%Y-%m-%d %H:%M"), weekly.cron) == (at, cron)
 
 
 @pytest.mark.parametrize(
     "text",
-    "move the dentist|牙医改到25点|改到7点到9点之间|make it three paragraphs|把牙医改一下|move it to February 30".split(
-        "|"
-    ),
+    [
+        *("move the dentist", "牙医改到25点", "改到7点到9点之间", "make it three paragraphs", "把牙医改一下"),
+        "move it to February 30",
+    ],
 )
 def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
     found = move_timing(ONCE, read_change(readable(text), NOW), NOW)
     assert isinstance(found, Unclear)
     assert found.is_request
-    daily = ScheduleTiming(
-        "cron", "0 9 * * *", None, None, SHANGHAI
-    )  # of what comes daily one time cannot be moved
+    daily = ScheduleTiming("cron", "0 9 * * *", None, None, SHANGHAI)  # of which one time cannot be moved
     assert isinstance(move_timing(daily, read_change("move it to Friday", NOW), NOW), Unclear)
     later = datetime(2026, 3, 6, tzinfo=ZONE)
     assert isinstance(move_timing(ONCE, read_change("move it to 9am", NOW), later), Unclear)
 
 
-@pytest.mark.parametrize(
-    ("text", "task"),
-    [
-        ("每天早上9点提醒我查房，谢谢", "查房"),
-        ("提醒我明天下午3点开会，麻烦了", "开会"),
-        ("提醒我明天下午3点跟老师说谢谢", "跟老师说谢谢"),
-        ("please remind me to take my pills every day at 9am, thanks", "take my pills"),
-        ("Remind me to feed the cat tomorrow at 7pm. Thank you!", "feed the cat"),
-        ("remind me tomorrow at 9am to send a thank you", "send a thank you"),
-    ],
-)
+@labelled
 def test_who_is_polite_says_no_part_of_the_task(text: str, task: str) -> None:
     read = parse(text, NOW, "Asia/Shanghai")
     assert isinstance(read, Exact)

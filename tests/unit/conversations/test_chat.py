@@ -22,6 +22,7 @@ from jiyi.protocol.conversations import ContextRequest, Message
 from jiyi.protocol.recall import InjectedContext
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted
+from tests.unit.text.labelled import labelled
 
 
 class Note:
@@ -88,34 +89,32 @@ class Memories:
         return InjectedContext(context=self.context, tokens=1, intent="general", memories=[], prompt=prompt)
 
 
-def test_the_prompt_gets_what_is_remembered_and_stays_as_it_is_without() -> None:
-    asked = Exchange("a", "Be kind.", "what do I like?")
-    assert MemoryStage(Memories("tea"), print, "g").before(asked).system_prompt == "Be kind.\n\ntea"
-    assert MemoryStage(Memories(""), print, "g").before(asked).system_prompt == "Be kind."
+@pytest.mark.parametrize(
+    ("context", "said", "prompt"),
+    [
+        ("tea", "what do I like?", "Be kind.\n\ntea"),
+        ("", "what do I like?", "Be kind."),
+        *(("x", short, "Be kind.") for short in ("", " ", "a", " 猫 ")),
+    ],
+)
+def test_the_prompt_gets_what_is_remembered_which_takes_two_characters(
+    context: str, said: str, prompt: str
+) -> None:
+    memories = Memories(context)
+    asked = Exchange("a", "Be kind.", said)
+    assert MemoryStage(memories, print, "g").before(asked).system_prompt == prompt
+    assert len(memories.asked) == (len(said.strip()) > 1)
 
 
-@pytest.mark.parametrize("short", ["", " ", "a", " 猫 "])
-def test_under_two_characters_nothing_is_looked_for(short: str) -> None:
-    memories = Memories("x")
-    assert MemoryStage(memories, print, "g").before(Exchange("a", "p", short)).system_prompt == "p"
-    assert memories.asked == []
-
-
-def test_after_an_answer_each_message_is_published() -> None:
+def test_after_an_answer_each_message_is_published_and_one_that_repeats_itself_is_dropped() -> None:
     put: list[Any] = []
     said = (Message(role="user", text="hi"), Message(role="assistant", text="hello"))
     MemoryStage(Memories(""), put.append, "g").after(Exchange("a", session_id="s", messages=said))
     assert [event["payload"]["text"] for event in put] == ["hi", "hello"]
-
-
-def test_the_guard_drops_an_answer_that_repeats_itself() -> None:
     text = "I will now check the kiln once more and tell you how hot the glaze is, as I said before, Mia."
     said = tuple(Message(role="assistant", text=text) for _ in range(4))
-    assert len(GuardStage().after(Exchange("a", messages=said)).messages) == 3
-    assert len(GuardStage().after(Exchange("a", messages=said[:2])).messages) == 2
-
-
-# Messages
+    kept = [len(GuardStage().after(Exchange("a", messages=said[:count])).messages) for count in (4, 2)]
+    assert kept == [3, 2]
 
 
 def test_messages_come_as_chat_apis_have_them() -> None:
@@ -171,45 +170,13 @@ def test_a_message_keeps_its_time_and_a_long_one_is_cut_and_says_so() -> None:
     assert len(event["payload"]["text"]) < 20_000
 
 
-# Secrets
-
-
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "sk-abcdefghijklmnop1234567890",
-        "ghp_abcdefghijklmnopqrstuvwxyz0123",
-        "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeKKF2Q",
-        "4111 1111 1111 1111",
-        "5500-0000-0000-0004",
-        "11010519491231002X",
-        "078-05-1120",
-        "密码是Hunter2!",
-        "password: Hunter2!",
-        "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----",
-    ],
-)
-def test_secrets_are_masked(secret: str) -> None:
-    told = masked(f"Here it is {secret} and that is all")
-    assert MASK in told
-    assert told.startswith("Here it is")
-    assert told.endswith("and that is all")
-    assert secret not in told
-
-
-@pytest.mark.parametrize(
-    "harmless",
-    [
-        "My phone number is 13812345678.",
-        "4111 1111 1111 1112",
-        "My password is wrong, they said.",
-        "订单号 20260501123456789 已发货",
-        "It is 2026-05-01 and I have 1,000,000 reasons.",
-        "110105194912310021",
-    ],
-)
-def test_other_words_and_numbers_stay(harmless: str) -> None:
-    assert masked(harmless) == harmless
+@labelled
+def test_secrets_are_masked_and_other_words_and_numbers_stay(text: str, *, masks: bool) -> None:
+    said = f"Here it is {text} and that is all"
+    found = masked(said)
+    assert found.startswith("Here it is")
+    assert found.endswith("and that is all")
+    assert (MASK in found, text not in found, found != said) == (masks, masks, masks)
 
 
 HINT = '[A skill was learned: "watering". About: "the ferns". If it fits, ask the user once.]'
@@ -259,15 +226,11 @@ def test_hint_memories_and_confirmation_share_the_budget(said: str, budget: int)
         assert (f"[schedule] {quoted(NOTED)}" in prompt) == (said == ASKS)
 
 
-def test_without_hint_or_appointment_memories_have_all_of_it() -> None:
+def test_without_growth_nothing_of_it_is_asked_for_or_published_and_memories_have_all_the_room() -> None:
     service: Any = Service()
     with ConversationLoop(service, max_tokens=500, seconds=30) as loop:
         loop.before_completion("mia", "You are kind.", ONLY_TELLS)
-    assert service.most == [500]
-
-
-def test_without_growth_nothing_of_it_is_asked_for_or_published() -> None:
-    service: Any = Service()
+    assert service.most == [500]  # without a session there is no hint, and nothing is asked for
     published: list[Any] = []
     service.observe_many = published.extend
     service.appointments = service.evolution = None

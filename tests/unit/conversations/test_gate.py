@@ -17,7 +17,6 @@ from engine.conversations.notes import (
     Noted,
     Notes,
     accept_answers,
-    nearest_facts,
     reports_problem,
 )
 from engine.growth.pains import FoundPain, FoundPains, Improvement, SelfReflected
@@ -26,10 +25,12 @@ from engine.providers import questions as ask
 from engine.providers.llm_prompts import prompt
 from engine.providers.questions import KnownFact, Question
 from jiyi.errors import BadReply
-from jiyi.protocol.conversations import ExtractedMemory, Message
+from jiyi.protocol.conversations import ExtractedMemory
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
+from tests.unit.conversations.said import messages_of
 from tests.unit.providers.test_llms_prompts import LANGUAGES, QUESTIONS
+from tests.unit.text.labelled import labelled
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 KNOWN = [
@@ -42,46 +43,24 @@ KNOWN = [
 ]
 
 
-def noted(said: list[str | tuple[str, str]], *notes: dict[str, Any]) -> tuple[list[ExtractedMemory], int]:
+def noted(said: Sequence[str], *notes: dict[str, Any]) -> tuple[list[ExtractedMemory], int]:
     """What becomes of an LLM's notes, and how many are dropped. Without heads: by rules alone."""
-    pairs = [("user", one) if isinstance(one, str) else one for one in said]
-    messages = [Message(role=role, text=text, at=DAY) for role, text in pairs]  # type: ignore[arg-type]
-    question = Notes(agent_id="a", language=language_of(pairs[0][1]), messages=messages, known=KNOWN)
+    question = Notes(
+        agent_id="a", language=language_of(said[0]), messages=messages_of(said, DAY), known=KNOWN
+    )
     given = Noted.model_validate({"memories": [{"lines": ["L0"], **note} for note in notes]})
-    answer = usable(question, given)
-    extraction, dropped = accept_answers(answer, LivedThrough(), question, None)
+    extraction, dropped = accept_answers(usable(question, given), LivedThrough(), question, None)
     return extraction.memories, dropped
 
 
-@pytest.mark.parametrize(
-    ("said", "content"),
-    [
-        (["I live in Lisbon now."], "The user lives in Lisbon."),
-        (["我刚搬到杭州，在医院当护士。"], "用户住在杭州。"),
-        ([("assistant", "Which fruit do you hate?"), "Durian."], "The user hates durian."),
-        ([("assistant", "Any allergies?"), "Shrimp."], "The user is allergic to shrimp."),
-        (["我对花生过敏"], "用户对花生过敏。"),
-    ],
-)
-def test_what_somebody_said_is_kept(said: list[str | tuple[str, str]], content: str) -> None:
+@labelled
+def test_what_somebody_said_is_kept(said: list[str], content: str) -> None:
     [memory], dropped = noted(said, {"content": content, "lines": [f"L{len(said) - 1}"]})
     assert (memory.content, memory.turns, dropped) == (content, [len(said) - 1], 0)
 
 
-@pytest.mark.parametrize(
-    ("said", "content"),
-    [
-        (["What is the weather like?"], "The user enjoys sunny weather."),
-        (["Thanks, that helps!"], "The user has a sister in Oslo."),
-        (["I live in Porto."], "The user lives in Lisbon."),
-        (["My friend hates peanuts."], "The user is allergic to peanuts."),
-        (["我讨厌花生"], "用户对花生过敏。"),
-        (["If I lived in Lisbon, I would surf."], "The user lives in Lisbon."),
-        ([("assistant", "You live in Lisbon.")], "The user lives in Lisbon."),
-        (["I wonder."], "Note what the new lines of a conversation say about people"),
-    ],
-)
-def test_what_nobody_said_is_not(said: list[str | tuple[str, str]], content: str) -> None:
+@labelled
+def test_what_nobody_said_is_not(said: list[str], content: str) -> None:
     try:
         memories, dropped = noted(said, {"content": content})
     except BadReply:  # nothing of the answer is usable
@@ -107,15 +86,7 @@ def test_attribute_subject_and_the_one_value_are_read_from_the_user_s_words() ->
     assert read == [("user", "home", True, [2]), ("sister", "home", True, [1])]
 
 
-@pytest.mark.parametrize(
-    ("said", "content", "ended"),
-    [
-        ("I moved to Lisbon.", "The user moved to Lisbon.", [2]),
-        ("My cat has run away.", "The user's cat has run away.", [3]),
-        ("My neighbour has a cat.", "The user's neighbour has a cat.", []),
-        ("I had a good day in Turku.", "The user had a good day in Turku.", []),
-    ],
-)
+@labelled
 def test_an_llm_ends_what_is_of_the_same_subject_and_attribute_and_no_health(
     said: str, content: str, ended: list[int]
 ) -> None:
@@ -123,88 +94,66 @@ def test_an_llm_ends_what_is_of_the_same_subject_and_attribute_and_no_health(
     assert memory.supersedes == ended
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        (["I moved to Lisbon."], [1, 2]),  # by the attribute
-        (["The cat and the peanuts!"], [0, 3]),
-        (["我刚搬到杭州。"], [1, 2]),
-        (["What is 17 times 23?", ("assistant", "My sister has a cat.")], [0, 1]),
-    ],
-)
-def test_an_llm_is_shown_what_new_messages_may_touch(
-    monkeypatch: pytest.MonkeyPatch, said: list[str | tuple[str, str]], shown: list[int]
-) -> None:
-    monkeypatch.setattr(notes, "MOST_SHOWN", 2)
-    pairs = [("user", one) if isinstance(one, str) else one for one in said]
-    assert nearest_facts(KNOWN, [Message(role=role, text=text) for role, text in pairs], None) == shown  # type: ignore[arg-type]
+#: As many as are shown, and nobody speaks of them.
+OTHERS = [
+    KnownFact(content=f"User: I own lamp {number}.", subject="user") for number in range(notes.MOST_SHOWN)
+]
 
 
-def test_an_llm_is_shown_what_means_nearly_the_same_in_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def shown_of(said: Sequence[str], heads: Any = None) -> list[int]:
+    """Which of the known facts are shown, though others come before them."""
+    found = notes.nearest_facts([*OTHERS, *KNOWN], messages_of(said), heads)
+    return [number - len(OTHERS) for number in found if number >= len(OTHERS)]
+
+
+@labelled
+def test_an_llm_is_shown_what_new_messages_may_touch(said: list[str], shown: list[int]) -> None:
+    assert shown_of(said) == shown
+
+
+def test_an_llm_is_shown_what_means_nearly_the_same_in_other_words() -> None:
     class Alike:
         def similarities(self, text: str, others: Sequence[str]) -> list[float]:
             return [float("cat" in other) for other in others]
 
-    monkeypatch.setattr(notes, "MOST_SHOWN", 2)
-    said = [Message(role="user", text="She purred until the end. I am in tears in Turku.")]
-    assert nearest_facts(KNOWN, said, Alike()) == [2, 3]  # type: ignore[arg-type]
+    assert shown_of(["She purred until the end. I am in tears in Turku."], Alike()) == [2, 3]
 
 
-def asked(said: str, known: list[KnownFact]) -> Notes:
-    return Notes(agent_id="a", messages=[Message(role="user", text=said, at=DAY)], known=known)
+def taken(note: dict[str, Any], said: str, known: list[KnownFact], shown: list[int] | None = None) -> Any:
+    """The memory that becomes of the note of a message, or none."""
+    question = Notes(agent_id="a", messages=messages_of([said], DAY), known=known)
+    answer = Noted.model_validate({"memories": [{"lines": ["L0"], **note}]})
+    memories = accept_answers(answer, LivedThrough(), question, None, *([shown] if shown else []))[0].memories
+    return memories[0] if memories else None
 
 
-def test_what_an_llm_ends_is_one_of_those_that_it_was_shown() -> None:
-    question = asked("My cat has run away.", KNOWN)
+def test_what_an_llm_ends_is_one_of_those_that_it_was_shown_and_three_at_most() -> None:
     for ends, ended in (("S1", [3]), ("S0", []), ("S3", [])):
-        note = {"content": "The user's cat has run away.", "lines": ["L0"], "ends": [ends]}
-        answer = Noted.model_validate({"memories": [note]})
-        [memory] = accept_answers(answer, LivedThrough(), question, None, [2, 3])[0].memories
-        assert memory.supersedes == ended
+        note = {"content": "The user's cat has run away.", "ends": [ends]}
+        assert taken(note, "My cat has run away.", KNOWN, [2, 3]).supersedes == ended
+    question = Notes(agent_id="a", messages=messages_of(["I moved to Lisbon."]), known=[KNOWN[2]] * 6)
+    form = {"lines": ["L0"], "ends": [f"S{number}" for number in range(6)]}
+    made = [{"content": text, **form} for text in ("The user moved to Lisbon.", "The user moved.")]
+    extraction, _ = accept_answers(Noted.model_validate({"memories": made}), LivedThrough(), question, None)
+    assert sum(len(memory.supersedes) for memory in extraction.memories) == 3
 
 
-@pytest.mark.parametrize(
-    ("said", "ends", "ended"),
-    [
-        ("My pressure is fine again, the doc says no more labetalol.", ["S0"], [[0]]),
-        ("My pressure is fine again, the doc says no more labetalol.", [], []),
-        ("My pressure is fine again, the doc says no more pills.", ["S0"], []),  # which ones, it does not say
-        ("Ines slept in, and my pressure is fine again.", ["S1"], []),  # a name is no medicine
-    ],
-)
+@labelled
 def test_the_end_of_a_medicine_that_the_user_names_is_kept(
-    said: str, ends: list[str], ended: list[list[int]]
+    said: str, ends: list[str], ended: list[int] | None
 ) -> None:
     known = [KnownFact(content="User: I take labetalol 100 mg.", subject="user")]
     known.append(KnownFact(content="User: Ines takes labetalol 5 mg.", subject="Ines"))
     of = "Ines" if ends == ["S1"] else "The user"
     content = f"{of} no longer takes labetalol, as the blood pressure is fine."
-    note = {"content": content, "about": of, "lines": ["L0"], "ends": ends}
-    answer = Noted.model_validate({"memories": [note]})
-    extraction, _ = accept_answers(answer, LivedThrough(), asked(said, known), None)
-    assert [memory.may_end for memory in extraction.memories] == ended
-
-
-def test_an_answer_ends_three_statements_at_most() -> None:
-    home = KnownFact(content="User: I live in Turku.", subject="user", attribute="home", single_valued=True)
-    question = asked("I moved to Lisbon.", [home] * 6)
-    form = {"lines": ["L0"], "ends": [f"S{number}" for number in range(6)]}
-    notes = [{"content": text, **form} for text in ("The user moved to Lisbon.", "The user moved.")]
-    answer = Noted.model_validate({"memories": notes})
-    ended = [
-        memory.supersedes for memory in accept_answers(answer, LivedThrough(), question, None)[0].memories
-    ]
-    assert sum(map(len, ended)) == 3
+    memory = taken({"content": content, "about": of, "ends": ends}, said, known)
+    assert (memory and memory.may_end) == ended
 
 
 def test_experiences_are_asked_for_where_a_problem_has_ended() -> None:
-    messages = [
-        Message(role="user", text="The kiln fails again and again."),
-        Message(role="user", text="A slower ramp fixed the kiln."),
-    ]
-    assert reports_problem(messages, 1)
-    assert not reports_problem(messages, 2)
-    assert not reports_problem([Message(role="user", text="I like tea.")], 0)
+    messages = messages_of(["The kiln fails again and again.", "A slower ramp fixed the kiln."])
+    assert [reports_problem(messages, since) for since in (1, 2)] == [True, False]
+    assert not reports_problem(messages_of(["I like tea."]), 0)
     question = Notes(agent_id="a", messages=messages)
     form = {"steps": ["Use a slower ramp."], "outcome": "success", "lines": ["L0", 1]}
     problems = ("The kiln fails.", "The dog barks.")
@@ -216,6 +165,7 @@ def test_experiences_are_asked_for_where_a_problem_has_ended() -> None:
 
 
 MAP = "Mia found a map."
+DOGS = ask.InsightList(insights=[ask.Insight(text="Dogs bark.", evidence=[0])])
 MEMO = ask.Memo(agent_id="a", utterances=[("Mia", "I found a map.")])
 SOURCE = "\n".join(
     f"Mia sent invoice {1000 + number} to Klaus on 2026-05-0{1 + number % 9}." for number in range(40)
@@ -241,11 +191,14 @@ def test_what_repeats_a_prompt_is_no_answer() -> None:
     for language in LANGUAGES:
         for cls in (ask.Memo, ask.Planning):
             own = prompt(cls.prompt, language).body.splitlines()[2]
-            question: Question[Any] = cls(
-                agent_id="a", language=language, utterances=[("Mia", own), ("Klaus", "hm")]
-            )
+            said = [("Mia", own), ("Klaus", "hm")]
+            question: Question[Any] = cls(agent_id="a", language=language, utterances=said)
             with pytest.raises(BadReply, match="repeats the prompt"):
                 usable(question, ask.OneSentence(sentence=own))
+
+
+def words(*keywords: str) -> ask.KeywordList:
+    return ask.KeywordList(keywords=[*keywords])
 
 
 @pytest.mark.parametrize(
@@ -253,19 +206,11 @@ def test_what_repeats_a_prompt_is_no_answer() -> None:
     [
         (MEMO, ask.OneSentence(sentence="OneSentence"), None),
         (MEMO, ask.OneSentence(sentence="Mia found a map."), "same"),
-        (ask.Keywords(agent_id="a", text=MAP), ask.KeywordList(keywords=["maxLength", "items"]), None),
-        (
-            ask.Keywords(agent_id="a", text="米娅找到了一张地图"),
-            ask.KeywordList(keywords=["地图", "pattern"]),
-            ask.KeywordList(keywords=["地图"]),
-        ),
+        (ask.Keywords(agent_id="a", text=MAP), words("maxLength", "items"), None),
+        (ask.Keywords(agent_id="a", text="米娅找到了一张地图"), words("地图", "pattern"), words("地图")),
         (ask.Triple(agent_id="a", text=MAP), ask.Facts(subject="x", predicate="is", object="y"), None),
         (ask.Triple(agent_id="a", text=MAP), ask.Facts(subject="a", predicate="found", object="map"), "same"),
-        (
-            ask.Insights(agent_id="a", focal_point="What of maps?", statements=[MAP], count=1),
-            ask.InsightList(insights=[ask.Insight(text="Dogs bark.", evidence=[0])]),
-            None,
-        ),
+        (ask.Insights(agent_id="a", focal_point="Maps?", statements=[MAP], count=1), DOGS, None),
         (ask.Poignancy(agent_id="a", text="x"), ask.Poignant(poignancy=3), "same"),
     ],
 )
@@ -278,11 +223,8 @@ def test_an_answer_is_of_what_was_asked(question: Question[Any], answer: Any, ex
 
 
 def test_of_pains_and_findings_those_are_kept_that_rest_on_lines() -> None:
-    said = [
-        Message(role="assistant", text="The export fails."),
-        Message(role="user", text="The export takes an hour."),
-    ]
-    question = PainQuestion(agent_id="a", messages=said)
+    said = ["> The export fails.", "The export takes an hour."]
+    question = PainQuestion(agent_id="a", messages=messages_of(said))
     there = FoundPain(summary="The export takes an hour.", turn=1)
     nowhere = FoundPain(summary="The export fails.", turn=0)
     found = usable(question, FoundPains(pains=[nowhere, there], helped=[0, 1, 7]))

@@ -18,6 +18,7 @@ from jiyi.protocol.conversations import Kind
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import Line, Prompt, Section, compose
 from jiyi.text.words import Language
+from tests.unit.text.labelled import labelled
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 FORMATS = ("markdown", "compact", "json", "template")
@@ -78,6 +79,7 @@ def test_markdown_has_a_section_for_each_kind_in_the_readers_language_and_says_w
     text = made([turn("Hello.", role="assistant"), turn("Anna: Hi.", has_speaker=True)]).text
     assert 'assistant: "Hello."' in text
     assert '"Anna: Hi."' in text
+    assert json.loads(made([turn("It is late.")], form="json").text)["session"][0]["speaker"] == "user"
     profile = ("industry: pottery", "style: concise")
     assert "industry: pottery" in made([memory("x")], profile=profile).text
     assert "industry" not in made([memory("x")], 30, profile=profile).text
@@ -124,29 +126,13 @@ def test_a_memory_and_its_turn_are_not_both_shown() -> None:
     assert [one.text for one in chosen([said, fact], 500)] == [fact.text]
 
 
-@pytest.mark.parametrize(
-    ("asked", "own", "rest"),
-    [
-        (
-            '(asked "Which places in the Midwest did your travels take you to?") ',
-            "I went to Woodhaven.",
-            (
-                " Its library has a collection of old books and a garden where the town meets on Sunday"
-                " afternoons to sing together."
-            ),
-        ),
-        (
-            "（被问“你去了哪里？”）",
-            "我去了林港。",
-            "那里的图书馆收着很多旧书，我翻了好几个小时，还借了两本回来慢慢看。",
-        ),
-    ],
-)
+@labelled
 def test_a_turn_that_was_found_before_its_memory_is_shown_for_what_the_memory_leaves_out(
     asked: str, own: str, rest: str
 ) -> None:
-    said = turn(f"Jo: {own}{rest}", has_speaker=True)
-    fact = memory(f"Jo: {asked}{own}", turn_ids=(said.node_id,))
+    between = " " if own.isascii() else ""
+    said = turn(f"Jo: {own}{between}{rest}", has_speaker=True)
+    fact = memory(f"Jo: {asked}{between}{own}", turn_ids=(said.node_id,))
     assert [one.text for one in chosen([said, fact], 500)] == [said.text]
     assert [one.text for one in chosen([fact, said], 500)] == [fact.text]  # it was found for what it says
 
@@ -231,12 +217,6 @@ def test_days_are_worked_out_by_the_speakers_clock_and_only_for_lines_that_have_
     ]  # type: ignore[func-returns-value]
     prompt = compose([Section("", lines)], 80)
     assert 0 < len(prompt.lines) == len(asked) < len(lines)
-
-
-def test_every_format_says_who_said_a_turn() -> None:
-    turn = memory("It is late.", "session", role="user")
-    assert 'user: "It is late."' in made([turn]).text
-    assert json.loads(made([turn], form="json").text)["session"][0]["speaker"] == "user"
 
 
 def test_what_says_nearly_the_same_is_shown_once_in_the_latest_words_of_whom_is_trusted_most() -> None:

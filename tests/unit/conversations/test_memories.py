@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 from uuid import uuid4
 
@@ -31,7 +32,6 @@ from jiyi.protocol.conversations import (
     ExtractedExperience,
     ExtractedMemory,
     Message,
-    Outcome,
 )
 from jiyi.protocol.conversations import said_at as last_said_at
 from jiyi.protocol.events import MemoryObserved
@@ -116,9 +116,6 @@ def test_what_is_said_of_one_attribute_again_comes_in_a_later_part() -> None:
     assert [[one.content for one in part] for part in waves(made)] == [["A", "B", "D"], ["C"]]
 
 
-# Summaries
-
-
 @pytest.mark.parametrize(
     "text",
     ["One.", "The kiln is hot. The glaze runs. Then it cracks. " * 20, "窑很热。釉会流。然后开裂。" * 40],
@@ -129,14 +126,10 @@ def test_a_summary_is_short_and_in_the_language_of_the_text(text: str) -> None:
     assert 1 <= len(made.keywords) <= SUMMARY_KEYWORDS
     assert language_of(made.overview) == language_of(text)
     assert len(text) > 40 or made.overview == text
-
-
-def test_a_text_without_words_has_a_summary_nevertheless() -> None:
     assert Rules().ask(Summary(agent_id="a", text="!!!")).keywords == ["…"]
 
 
-NOW = datetime(2026, 5, 1, 9, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
+NOW, SECOND = datetime(2026, 5, 1, 9, tzinfo=UTC), timedelta(seconds=1)
 
 
 @pytest.mark.parametrize(
@@ -161,16 +154,17 @@ def experience(**fields: Any) -> ExtractedExperience:
     return ExtractedExperience.model_validate({**made, "outcome": "partial", "confidence": 0.7, **fields})
 
 
-def test_the_first_telling_is_kept_as_it_is() -> None:
+def test_the_first_telling_is_kept_as_it_is_and_the_same_problem_has_the_same_hash() -> None:
     first = experience(context="new clay", tools_used=["kiln"], industry_context="pottery")
-    assert merge_experience(None, first) == StoredExperience(
-        **first.model_dump(exclude={"turns"}), reuse_count=0
-    )
+    kept = StoredExperience(**first.model_dump(exclude={"turns"}), reuse_count=0)
+    assert merge_experience(None, first) == kept
+    same = ["The glaze cracks", "the glaze CRACKS", "  The glaze   cracks ", "Ｔhe glaze cracks"]
+    assert len(set(map(pattern_hash, same))) == 1
+    assert pattern_hash("The glaze runs") != pattern_hash(same[0])
 
 
-@pytest.mark.parametrize("same", ["the glaze CRACKS", "  The glaze   cracks ", "Ｔhe glaze cracks"])
-def test_the_same_problem_has_the_same_hash(same: str) -> None:
-    assert pattern_hash(same) == pattern_hash("The glaze cracks") != pattern_hash("The glaze runs")
+def told_twice(first: dict[str, Any], second: dict[str, Any]) -> StoredExperience:
+    return merge_experience(merge_experience(None, experience(**first)), experience(**second))
 
 
 STEPS = [f"step {number}" for number in range(MAX_STEPS)]
@@ -184,37 +178,34 @@ STEPS = [f"step {number}" for number in range(MAX_STEPS)]
         ({"tools_used": ["kiln"]}, {"tools_used": ["Kiln", "sieve"]}, {"tools_used": ["kiln", "sieve"]}),
         ({"confidence": 0.7}, {"confidence": 0.6}, {"confidence": 0.7}),
         ({"confidence": 0.7}, {"confidence": 0.9}, {"confidence": 0.9}),
-        (
-            {"context": "clay", "industry_context": "pots"},
-            {},
-            {"context": "clay", "industry_context": "pots"},
-        ),
+        ({"industry_context": "pots"}, {}, {"industry_context": "pots"}),
+        ({"context": "clay"}, {}, {"context": "clay"}),
         ({"context": "new clay"}, {"context": "old kiln"}, {"context": "old kiln"}),
     ],
 )
-def test_what_is_extractionagain_is_joined_each_step_once_in_its_order(
+def test_what_is_told_again_is_joined_each_step_once_in_its_order(
     first: dict[str, Any], second: dict[str, Any], both: dict[str, Any]
 ) -> None:
-    made = merge_experience(merge_experience(None, experience(**first)), experience(**second))
+    made = told_twice(first, second)
     assert {name: getattr(made, name) for name in both} == both
-    assert made.reuse_count == 1
-    assert merge_experience(made, experience()).reuse_count == 2
+    assert (made.reuse_count, merge_experience(made, experience()).reuse_count) == (1, 2)
 
 
-@pytest.mark.parametrize("first", OUTCOMES)
-@pytest.mark.parametrize("second", OUTCOMES)
-def test_the_better_outcome_is_kept(first: Outcome, second: Outcome) -> None:
-    made = merge_experience(merge_experience(None, experience(outcome=first)), experience(outcome=second))
-    assert OUTCOMES.index(made.outcome) == max(OUTCOMES.index(first), OUTCOMES.index(second))
+def test_the_better_outcome_is_kept() -> None:
+    for first, second in product(OUTCOMES, OUTCOMES):
+        made = told_twice({"outcome": first}, {"outcome": second})
+        assert made.outcome == max(first, second, key=OUTCOMES.index)
 
 
 def test_the_text_says_problem_steps_and_outcome_in_the_language_of_the_problem() -> None:
-    made = merge_experience(
-        None, experience(solution_steps=["cool slowly", "thinner coat"], outcome="success")
-    )
-    assert text_of(made) == "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success"
-    chinese = experience(
-        pain_pattern="釉面开裂", solution_steps=["慢慢降温"], outcome="failed", context="新土"
-    )
-    made = merge_experience(None, chinese)
-    assert text_of(made) == "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败"
+    english = experience(solution_steps=["cool slowly", "thinner coat"], outcome="success")
+    chinese = {
+        "pain_pattern": "釉面开裂",
+        "solution_steps": ["慢慢降温"],
+        "outcome": "failed",
+        "context": "新土",
+    }
+    assert [text_of(merge_experience(None, one)) for one in (english, experience(**chinese))] == [
+        "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success",
+        "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败",
+    ]

@@ -96,23 +96,19 @@ def test_one_refused_message_goes_to_the_rules_and_the_rest_does_not() -> None:
     assert sorted(turn for turns, _ in answers for turn in turns) == list(range(16))
     assert [turns for turns, by_rules in answers if by_rules] == [[11]]
     assert len(asked) <= 9
-
-
-def test_a_message_is_not_refused_for_the_one_before_it() -> None:
-    messages = said("bad", "ok", "fine")
-    asked, answers = tried(in_pieces(messages, 2, ROOM), lambda text: FILTER if "bad" in text else None)
-    assert answers == [([2], False)]
-    assert asked == ["fine", "fine"]
+    # Nor is a message refused for the one before it.
+    before = said("bad", "ok", "fine")
+    asked, answers = tried(in_pieces(before, 2, ROOM), lambda text: FILTER if "bad" in text else None)
+    assert (asked, answers) == (["fine", "fine"], [([2], False)])
 
 
 def test_what_answers_nothing_is_soon_left_alone() -> None:
     messages = [Message(role="user", text=str(number)) for number in range(60)]
-    asked, answers = tried(in_pieces(messages, 0, ROOM), lambda _text: PROSE)
-    assert len(asked) == 3
-    assert all(by_rules for _, by_rules in answers)
-    asked, answers = tried(in_pieces(messages, 0, ROOM), lambda _text: FILTER)
-    assert len(asked) == MOST_BAD
-    assert sorted(turn for turns, _ in answers for turn in turns) == list(range(60))
+    for wrong, times in ((PROSE, 3), (FILTER, MOST_BAD)):
+        asked, answers = tried(in_pieces(messages, 0, ROOM), lambda _text, wrong=wrong: wrong)
+        assert len(asked) == times
+        assert all(by_rules for _, by_rules in answers)
+        assert sorted(turn for turns, _ in answers for turn in turns) == list(range(60))
 
 
 def test_who_is_too_slow_is_asked_less_and_who_is_away_not_at_all() -> None:

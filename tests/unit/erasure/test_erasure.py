@@ -16,32 +16,13 @@ from engine import operations
 from engine.erasure import Names, Whom, folded, hash_of, unescaped
 from jiyi.errors import LLMUnavailable, SettingsError
 from jiyi.protocol.erasure import Erasure
+from tests.unit.text.labelled import labelled
 
 #: Unlike any word of the code.
 WORD = "Quillfeather"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "found"),
-    [
-        ("Maria Lopez", "it was MARIA LOPEZ.", True),
-        ("Maria Lopez", "chat_maria_lopez-3", True),
-        ("Maria Lopez", "Maria\n  Lopez", True),
-        ("Maria Lopez", "Ｍａｒｉａ\u3000Ｌｏｐｅｚ", True),
-        ("Maria Lopez", "我和Maria Lopez去书店", True),
-        ("Maria Lopez", '{"subject":"maria lopez"}', True),
-        ("Maria Lopez", "Maria Lopezova", False),
-        ("Maria Lopez", "Maria sings to Lopez", False),
-        ("Maria Lopez", None, False),
-        ("玛丽亚", "昨天玛丽亚来了", True),
-        ("玛丽亚·洛佩斯", "和玛丽亚・洛佩斯聊天", True),
-        ("마리아", "마리아는", True),
-        ("李Alice", "老李Alice说", True),
-        ("李Alice", "李Alicement", False),
-        ("José", "Jose\u0301 sings", True),
-        ("C++ Bot", "the c++ bot answers", True),
-    ],
-)
+@labelled
 def test_a_name_of_any_script_is_found_as_whole_words_however_it_is_written(
     name: str, text: str | None, found: bool
 ) -> None:
@@ -51,11 +32,9 @@ def test_a_name_of_any_script_is_found_as_whole_words_however_it_is_written(
 def test_a_name_is_found_behind_escapes() -> None:
     names = Names(["玛丽亚", "𠮷田"])
     once = json.dumps({"a": "和玛丽亚"})
-    assert "玛" not in once
-    assert names.found_in(once)
-    assert names.found_in(json.dumps({"body": once}))
-    assert names.found_in(json.dumps("𠮷田"))
-    assert names.found_in(ascii("玛丽亚"))
+    for text in (once, json.dumps({"body": once}), json.dumps("𠮷田"), ascii("玛丽亚")):
+        assert "玛" not in text
+        assert names.found_in(text)
     assert unescaped("\\ud800 and \\u0041") == "\ufffd and A"
 
 
@@ -68,50 +47,33 @@ def test_a_name_between_spaces_is_always_found(name: str, before: str, after: st
 
 def test_an_agent_is_found_where_something_is_said_to_be_of_it() -> None:
     whom = Whom(agents=["klaus", 'a "quoted" one'])
-    for text in (
-        "klaus",
-        "erase\x01klaus",
-        '{"agent_id": "klaus"}',
-        '{"agents": {"klaus": 2}}',
-        '["g", "klaus"]',
-    ):
-        assert whom.is_named_in(text), text
-    assert whom.is_named_in(json.dumps({"agent": 'a "quoted" one'}))
-    for text in ("klaus said", '{"subject": "klaus"}', "nicklaus", '{"agent_id": "klaus2"}'):
-        assert not whom.is_named_in(text), text
+    named = ["klaus", "erase\x01klaus", '{"agent_id": "klaus"}', '{"agents": {"klaus": 2}}', '["g", "klaus"]']
+    others = ["klaus said", '{"subject": "klaus"}', "nicklaus", '{"agent_id": "klaus2"}']
+    quoted = json.dumps({"agent": 'a "quoted" one'})
+    assert [text for text in (*named, quoted, *others) if whom.is_named_in(text)] == [*named, quoted]
 
 
-def test_a_request_names_one_thing() -> None:
-    wrong: list[dict[str, object]] = [
-        {},
-        {"person": "M"},
-        {"person": "。。"},
-        {"node_ids": []},
-        {"person": "Ma\x00ria"},
-    ]
-    wrong += [
-        {"agent_id": "a", "person": "Maria"},
-        {"agent_id": "a", "aliases": ["Maria"]},
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({}, {"person": "M"}, {"person": "。。"}, {"node_ids": []}, {"person": "Ma\x00ria"}),
+        *({"agent_id": "a", "person": "Maria"}, {"agent_id": "a", "aliases": ["Maria"]}),
         {"person": "Maria", "aliases": ["x"]},
-    ]
-    for what in wrong:
-        with pytest.raises(ValidationError):
-            Erasure.model_validate(what)
+    ],
+)
+def test_a_request_names_one_thing(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Erasure.model_validate(wrong)
 
 
 def test_a_hash_does_not_depend_on_how_a_name_is_written() -> None:
-    key = b"secret"
-    assert (
-        hash_of("Maria Lopez", key) == hash_of("ＭＡＲＩＡ　ＬＯＰＥＺ ", key) != hash_of("Maria Lope", key)
-    )
-    assert hash_of("Maria Lopez", key) != hash_of("Maria Lopez", b"another secret")
+    known = hash_of("Maria Lopez", b"secret")
+    assert hash_of("ＭＡＲＩＡ　ＬＯＰＥＺ ", b"secret") == known
+    assert known not in (hash_of("Maria Lope", b"secret"), hash_of("Maria Lopez", b"another secret"))
 
 
-# Log lines
-
-
-@pytest.fixture(autouse=True)
-def factory() -> Iterator[None]:
+@pytest.fixture
+def _made_in_a_service() -> Iterator[None]:
     """Log records as they are made in a service; installed twice, it is there once."""
     before = logging.getLogRecordFactory()
     operations.install()
@@ -137,7 +99,8 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
         return found
 
 
-def test_no_words_of_an_error_are_logged() -> None:
+@pytest.mark.usefixtures("_made_in_a_service")
+def test_no_words_of_an_error_are_logged_and_those_that_are_nobodys_are() -> None:
     error = raised(ValueError(f"cannot take {WORD}"), raised(KeyError(WORD)))
     for line in (
         logged("it failed: %s", error),
@@ -149,9 +112,6 @@ def test_no_words_of_an_error_are_logged() -> None:
         assert "ValueError" in line
     assert __file__ in logged("it failed", error=error)
     assert "KeyError" in logged("it failed", error=error)
-
-
-def test_words_that_are_nobodys_are_logged() -> None:
     assert "set JIYI_X" in logged("%s", SettingsError("set JIYI_X"))
     assert "Connection refused" in logged("%s", ConnectionRefusedError(111, "Connection refused"))
     assert "cannot be reached" in logged("%s", LLMUnavailable("the vendor cannot be reached"))

@@ -41,9 +41,8 @@ PASSED, REFUSED = GateReport(CANDIDATE, [], 0.9), GateReport(CANDIDATE, ["no"], 
 
 def pattern(title: str = "the printer jams", *steps: str, **fields: Any) -> ArtifactPattern:
     told = {"wordings": [title], "total_reuse": 3, "confidence": 0.9, "evidence": [UUID(int=1)], **fields}
-    return ArtifactPattern(
-        kind="skill", hashes=[b"1"], title=title, common_steps=list(steps or ("open it", "close it")), **told
-    )
+    common = list(steps or ("open it", "close it"))
+    return ArtifactPattern(kind="skill", hashes=[b"1"], title=title, common_steps=common, **told)
 
 
 def test_a_skill_of_the_rules_has_all_its_parts_in_the_language_of_the_problem_and_passes_the_gate() -> None:
@@ -61,10 +60,8 @@ def test_a_skill_of_the_rules_has_all_its_parts_in_the_language_of_the_problem_a
 
 
 def test_lines_of_evidence_cannot_make_headings_and_long_ones_are_cut() -> None:
-    made = draft_skill(pattern("x\n# Heading\n1. do this"))
-    assert [line for line in made.body.splitlines() if line.startswith("# ")] == [
-        "# Handle: x # Heading 1. do this"
-    ]
+    lines = draft_skill(pattern("x\n# Heading\n1. do this")).body.splitlines()
+    assert [line for line in lines if line.startswith("# ")] == ["# Handle: x # Heading 1. do this"]
     assert len(draft_skill(pattern("p" * 1_000, "s" * 1_000)).name) == MAX_NAME_CHARS
 
 
@@ -132,20 +129,14 @@ PAIN = "the printer jams on the second tray"
 
 
 def lived(number: int, pain: str = PAIN, *steps: str, **fields: Any) -> LivedExperience:
-    told = StoredExperience(
-        pain_pattern=pain,
-        solution_steps=list(steps or ("open it",)),
-        **{"outcome": "success", "confidence": 0.9, **fields},
-    )
+    given = {"outcome": "success", "confidence": 0.9, "solution_steps": list(steps or ("open it",)), **fields}
+    told = StoredExperience.model_validate({"pain_pattern": pain, **given})
     return LivedExperience(UUID(int=number + 1), START + timedelta(days=number), told)
 
 
 def test_wordings_of_the_same_problem_are_one_pattern_and_other_problems_others() -> None:
-    told = [
-        lived(0),
-        lived(1, "The printer jams on the second tray!"),
-        lived(2, "printer jams on second tray"),
-    ]
+    others = "The printer jams on the second tray!", "printer jams on second tray"
+    told = [lived(0), *(lived(number, pain) for number, pain in enumerate(others, start=1))]
     [found] = aggregate(told)
     assert (found.title, len(found.wordings), found.total_reuse) == (PAIN, 3, 2)
     assert len(aggregate([*told, lived(3, "the kettle leaks at the spout"), lived(4, "打印机卡纸")])) == 3
@@ -162,25 +153,26 @@ def test_steps_that_half_share_are_common() -> None:
 
 
 def test_reuse_tools_industry_and_evidence_are_put_together() -> None:
-    [found] = aggregate(
-        [
-            lived(0, reuse_count=2, tools_used=["a"]),
-            lived(1, f"{PAIN} again", reuse_count=1, tools_used=["a", "b"], industry_context="print"),
-        ]
-    )
+    again = {"reuse_count": 1, "tools_used": ["a", "b"], "industry_context": "print"}
+    first = lived(0, reuse_count=2, tools_used=["a"])
+    [found] = aggregate([first, lived(1, f"{PAIN} again", **again)])
     assert (found.total_reuse, found.tools_used, found.industry_context) == (4, ["a", "b"], "print")
     assert found.evidence == [UUID(int=1), UUID(int=2)]
     assert found.hashes == [pattern_hash(PAIN), pattern_hash(f"{PAIN} again")]
 
 
-def test_due_by_reuse_confidence_and_steps() -> None:
-    [enough] = aggregate([lived(0, reuse_count=3)])
-    [too_seldom] = aggregate([lived(0, reuse_count=2)])
-    [unsure] = aggregate([lived(0, reuse_count=3, confidence=0.69)])
-    told = StoredExperience(pain_pattern=PAIN, outcome="success", confidence=0.9, reuse_count=9)
-    [without_steps] = aggregate([LivedExperience(UUID(int=1), START, told)])
-    assert is_due(enough)
-    assert not any(map(is_due, (too_seldom, unsure, without_steps)))
+@pytest.mark.parametrize(
+    ("fields", "due"),
+    [
+        ({"reuse_count": 3}, True),
+        ({"reuse_count": 2}, False),
+        ({"reuse_count": 3, "confidence": 0.69}, False),
+        ({"reuse_count": 9, "solution_steps": []}, False),
+    ],
+)
+def test_due_by_reuse_confidence_and_steps(fields: dict[str, Any], *, due: bool) -> None:
+    [found] = aggregate([lived(0, **fields)])
+    assert is_due(found) == due
 
 
 @given(st.permutations(range(6)))

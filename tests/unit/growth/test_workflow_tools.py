@@ -16,10 +16,11 @@ from jiyi.errors import InvalidRequest
 from jiyi.protocol.proposals import SkillProposal
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-BODY = (
-    "name: 发票\nsteps:\n- {tool: search, inputs: {query: invoice}}\n- {tool: mail, inputs: {text:"
-    " $previous}}\n"
-)
+BODY = """name: 发票
+steps:
+- {tool: search, inputs: {query: invoice}}
+- {tool: mail, inputs: {text: $previous}}
+"""
 
 
 def state(body: str = BODY, tools: tuple[str, ...] = ("search", "mail"), **fields: Any) -> SkillProposal:

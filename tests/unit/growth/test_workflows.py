@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Event
 from typing import Any
 from uuid import UUID
@@ -14,10 +15,11 @@ from jiyi.chat.pipelines import from_yaml
 from jiyi.errors import InvalidRequest
 from tests.unit.growth.steps import run as steps
 
-TEXT = (
-    "name: two\nsteps:\n- {tool: search, inputs: {q: x}}\n- {tool: mail, inputs: {text: $previous}, on_error:"
-    " %s}\n"
-)
+TEXT = """name: two
+steps:
+- {tool: search, inputs: {q: x}}
+- {tool: mail, inputs: {text: $previous}, on_error: %s}
+"""
 
 
 def ran(number: int, session: str, *tools: str, **fields: Any) -> TrajectoryRun:
@@ -37,11 +39,17 @@ def test_three_runs_of_two_sessions_are_a_pattern() -> None:
     assert tools_of(ran(0, "s", "a", "b", "a").trajectory) == ("a", "b", "a")
 
 
-def test_fewer_runs_one_session_one_step_or_failures_are_none() -> None:
-    assert chains(three("search", "mail")[:2]) == []
-    assert chains([ran(n, "s", "search", "mail") for n in range(3)]) == []
-    assert chains(three("search")) == []
-    assert chains([ran(n, f"s{n}", "search", "mail", ok=False) for n in range(3)]) == []
+@pytest.mark.parametrize(
+    "runs",
+    [
+        three("search", "mail")[:2],  # too few
+        [ran(n, "s", "search", "mail") for n in range(3)],  # of one session
+        three("search"),  # of one step
+        [ran(n, f"s{n}", "search", "mail", ok=False) for n in range(3)],  # failures
+    ],
+)
+def test_anything_less_is_none(runs: list[TrajectoryRun]) -> None:
+    assert chains(runs) == []
 
 
 def test_the_workflow_is_yaml_that_can_be_read_whatever_is_in_it() -> None:
@@ -118,13 +126,10 @@ def test_what_is_no_workflow_is_refused_before_anything_runs(
 
 
 def test_a_step_s_input_that_was_told_as_json_is_its_function_s_arguments() -> None:
-    runs = [ran(n, f"s{n}", "search", "mail") for n in range(3)]
-    for run in runs:
-        for link, given in zip(
-            run.trajectory.execution_chain[1:3], ('{"query": "发票"}', "x" * 199 + "…"), strict=True
-        ):
-            object.__setattr__(link, "input", given)
-    [pattern] = chains(runs)
-    assert [
-        step.inputs for step in from_yaml(draft_workflow(pattern, runs_of(pattern, runs)).body).steps
-    ] == [{"query": "发票"}, {}]
+    given = {"search": '{"query": "发票"}', "mail": "x" * 199 + "…"}
+    told = [replace(one, input=given.get(one.tool or "", one.input)) for one in steps("search", "mail")]
+    made = compress(told, lambda _said: "neutral")
+    assert made is not None
+    runs = [TrajectoryRun(UUID(int=number), f"s{number % 2}", made) for number in (1, 2, 3)]
+    read = from_yaml(draft_workflow(chains(runs)[0], runs).body)
+    assert [step.inputs for step in read.steps] == [{"query": "发票"}, {}]

@@ -40,22 +40,25 @@ def test_what_is_saved_is_what_is_read_and_the_same_each_time(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"not a file of arrays", b"PK\x03\x04 cut short"])
-def test_a_broken_file_is_refused_with_one_sentence(packaged: Path, spoilt: bytes) -> None:
+def test_a_broken_file_is_refused_with_one_sentence(
+    packaged: Path, spoilt: bytes, configure: Callable[..., Settings]
+) -> None:
     packaged.write_bytes(spoilt)
     for file in (packaged, packaged.with_name("none.npz")):
         with pytest.raises(HeadsError, match=r"cannot be read .* python -m tools\.train$"):
             model.load(file)
+        configure(heads_weights=str(file))
+        with pytest.raises(HeadsError, match=file.name):
+            learned.__wrapped__()
 
 
 def test_weights_of_before_a_judgement_was_added_are_refused_by_its_name(
     tmp_path: Path, configure: Callable[..., Settings]
 ) -> None:
-    found = model.load()
-    model.save(
-        tmp_path / "older.npz",
-        replace(found, heads={name: head for name, head in found.heads.items() if name != KEEPING}),
-    )
-    configure(heads_weights=str(tmp_path / "older.npz"))
+    found, older = model.load(), tmp_path / "older.npz"
+    fewer = {name: head for name, head in found.heads.items() if name != KEEPING}
+    model.save(older, replace(found, heads=fewer))
+    configure(heads_weights=str(older))
     with pytest.raises(HeadsError, match=r"older\.npz have none of keeping: run python -m tools\.train"):
         learned.__wrapped__()
 

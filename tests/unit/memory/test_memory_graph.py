@@ -5,6 +5,7 @@ hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from models.memory.memory_graph import MOST, MOST_PEOPLE, Joined, choose
@@ -12,10 +13,11 @@ from models.memory.memory_graph import MOST, MOST_PEOPLE, Joined, choose
 
 def memory(number: int, *evidence: int, newer: int | None = None, person: str | None = None) -> Joined:
     superseded_by = None if newer is None else UUID(int=newer)
-    filling: Sequence[object] = [str(UUID(int=each)) for each in evidence]
-    return Joined(
-        node_id=UUID(int=number), kind=None, filling=list(filling), superseded_by=superseded_by, person=person
-    )
+    return joined(number, [str(UUID(int=each)) for each in evidence], superseded_by, person)
+
+
+def joined(number: int, filling: list[Any], newer: UUID | None = None, person: str | None = None) -> Joined:
+    return Joined(node_id=UUID(int=number), kind=None, filling=filling, superseded_by=newer, person=person)
 
 
 def numbers(ids: Sequence[UUID]) -> list[int]:
@@ -38,11 +40,4 @@ def test_there_are_never_more_than_fit_and_room_for_their_people() -> None:
     assert len(ids) >= MOST - MOST_PEOPLE - 1
     assert left_out == 400 - len(ids) // 2
     assert len(choose([memory(number) for number in range(1, 400)])[0]) == MOST
-    said = Joined(
-        node_id=UUID(int=1),
-        kind=None,
-        filling=[["Mara", "Bees?"], None, 7, "no id"],
-        superseded_by=None,
-        person=None,
-    )
-    assert said.evidence == []
+    assert joined(1, [["Mara", "Bees?"], None, 7, "no id"]).evidence == []

@@ -5,6 +5,7 @@ from its answers.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -62,12 +63,8 @@ def test_case_width_and_spaces_do_not_change_the_content_hash_and_other_words_do
 @pytest.mark.parametrize(
     ("payload", "expected"),
     [
-        pytest.param({"node_type": "thought"}, WHEN + timedelta(days=30), id="a thought: thirty days"),
-        pytest.param({"node_type": "chat"}, None, id="a chat: never"),
-        pytest.param(
-            {"node_type": "thought", "expires_at": WHEN}, WHEN, id="a thought with a time of its own"
-        ),
-        pytest.param({"node_type": "event", "expires_at": WHEN}, WHEN, id="an event with a time of its own"),
+        *(({"node_type": "thought"}, WHEN + timedelta(days=30)), ({"node_type": "chat"}, None)),
+        *(({"node_type": kind, "expires_at": WHEN}, WHEN) for kind in ("thought", "event")),
     ],
 )
 def test_expiry(payload: dict[str, Any], expected: datetime | None) -> None:
@@ -98,14 +95,9 @@ def test_idle_is_decided_by_the_embedding_key() -> None:
 @pytest.mark.parametrize(
     ("node_type", "evidence", "expected"),
     [
-        pytest.param("chat", [Rest(4, 0.8)], Rest(0, 0.7), id="a chat"),
-        pytest.param("thought", [], Rest(1, 0.7), id="a thought on nothing that is known"),
-        pytest.param(
-            "thought",
-            [Rest(0, 0.8), Rest(2, 0.3)],
-            Rest(3, 0.3),
-            id="the deepest and the least trusted count",
-        ),
+        ("chat", [Rest(4, 0.8)], Rest(0, 0.7)),
+        ("thought", [], Rest(1, 0.7)),  # on nothing that is known
+        ("thought", [Rest(0, 0.8), Rest(2, 0.3)], Rest(3, 0.3)),  # the deepest and the least trusted count
     ],
 )
 def test_what_follows_from_evidence(node_type: str, evidence: list[Rest], expected: Rest) -> None:
@@ -113,10 +105,8 @@ def test_what_follows_from_evidence(node_type: str, evidence: list[Rest], expect
 
 
 def test_what_tools_and_documents_say_is_never_one_memory_with_what_the_user_says() -> None:
-    said = {
-        origin: derive(observed(origin=origin)).content_hash
-        for origin in (None, "user", "import", "assistant", "document", "tool")
-    }
+    origins = None, "user", "import", "assistant", "document", "tool"
+    said = {origin: derive(observed(origin=origin)).content_hash for origin in origins}
     assert said[None] == said["user"] == said["import"]
     assert len(set(said.values())) == 4
     with pytest.raises(InvalidEvent, match="origin"):
@@ -125,18 +115,10 @@ def test_what_tools_and_documents_say_is_never_one_memory_with_what_the_user_say
     assert trust_of(observed(origin="tool", trust=0.1).payload) == 0.1
 
 
-@pytest.mark.parametrize(
-    ("node_type", "predicate", "object_", "expected"),
-    [
-        ("event", "drinks", "tea", True),
-        ("thought", None, None, True),
-        ("event", "is", "idle", False),
-        ("thought", "is", "idle", False),
-        ("chat", "drinks", "tea", False),
-    ],
-)
-def test_which_memories_strengthen_keywords(node_type: str, predicate, object_, *, expected: bool) -> None:
-    assert counts_for_keywords(node_type, predicate, object_) is expected
+def test_which_memories_strengthen_keywords() -> None:
+    counted = ("event", "drinks", "tea"), ("thought", None, None)
+    others = ("event", "is", "idle"), ("thought", "is", "idle"), ("chat", "drinks", "tea")
+    assert [one for one in (*counted, *others) if counts_for_keywords(*one)] == [*counted]
 
 
 ALL = Missing(poignancy=True, triple=True, keywords=True)
@@ -145,14 +127,8 @@ ALL = Missing(poignancy=True, triple=True, keywords=True)
 def memory(**fields: Any) -> Unappraised:
     text = fields.pop("text", "Klaus reads")
     unknown = dict.fromkeys(("subject", "predicate", "object", "keywords", "poignancy"))
-    usual = {
-        "agent_id": "Klaus",
-        "node_type": "event",
-        "description": text,
-        "embedding_key": text,
-        "is_idle": False,
-    }
-    return Unappraised(**{**unknown, **usual, **fields})
+    texts = {"description": text, "embedding_key": text, "is_idle": False}
+    return Unappraised(**{"agent_id": "Klaus", "node_type": "event", **unknown, **texts, **fields})
 
 
 class LLM:
@@ -206,34 +182,25 @@ def test_everything_is_asked_for_the_triple_first_and_what_was_brought_stays() -
 
 
 def test_without_own_keywords_they_follow_from_the_triple() -> None:
-    made = appraise(LLM(), memory(), Missing(poignancy=False, triple=True, keywords=False))
-    assert made.keywords == ["Klaus", "book"]
-    assert appraise(
-        LLM(), memory(keywords=["x"]), Missing(poignancy=False, triple=True, keywords=False)
-    ).keywords == ["x"]
+    for own, keywords in ((None, ["Klaus", "book"]), (["x"], ["x"])):
+        made = appraise(LLM(), memory(keywords=own), replace(ALL, poignancy=False, keywords=False))
+        assert made.keywords == keywords
 
 
 @pytest.mark.parametrize("text", ["the kiln is idle", "茶炉空闲中"])
 def test_what_is_idle_is_mundane_without_a_call(text: str) -> None:
     llm = LLM()
-    made = appraise(
-        llm, memory(text=text, is_idle=True), Missing(poignancy=True, triple=False, keywords=False)
-    )
+    made = appraise(llm, memory(text=text, is_idle=True), replace(ALL, triple=False, keywords=False))
     assert (made.poignancy, llm.asked, made.sources) == (1.0, [], {})
     # A triple decides it as if it had been brought.
     llm = LLM(Facts(subject="kiln", predicate="is", object="idle"))
-    made = appraise(llm, memory(), Missing(poignancy=True, triple=True, keywords=False))
+    made = appraise(llm, memory(), replace(ALL, keywords=False))
     assert (made.is_idle, made.poignancy, llm.kinds) == (True, 1.0, ["Triple"])
 
 
 @pytest.mark.parametrize(("text", "language"), [("Klaus reads", "en"), ("林岚在读书", "zh")])
 def test_the_embedded_text_is_weighed_in_its_language(text: str, language: str) -> None:
     llm = LLM()
-    appraise(llm, memory(text=text, node_type="chat"), Missing(poignancy=True, triple=False, keywords=False))
-    (question,) = llm.asked
-    assert (question.text, question.language, question.kind, question.agent_id) == (
-        text,
-        language,
-        "chat",
-        "Klaus",
-    )
+    appraise(llm, memory(text=text, node_type="chat"), replace(ALL, triple=False, keywords=False))
+    (asked,) = llm.asked
+    assert (asked.text, asked.language, asked.kind, asked.agent_id) == (text, language, "chat", "Klaus")

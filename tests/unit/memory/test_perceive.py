@@ -18,13 +18,8 @@ def one(*seen: Seen, agent_id: str = "Klaus", **options: Any) -> dict[str, Any]:
 
 
 def test_the_closest_come_to_attention_equally_close_ones_in_their_order() -> None:
-    seen = [
-        Seen("far", distance=3),
-        Seen("b", distance=1),
-        Seen("a", distance=1),
-        Seen("here"),
-        Seen("c", distance=1),
-    ]
+    places = {"far": 3, "b": 1, "a": 1, "here": 0, "c": 1}
+    seen = [Seen(name, distance=distance) for name, distance in places.items()]
     assert [item.subject for item in attend(seen, 3)] == ["here", "b", "a"]
     assert [item.subject for item in attend(seen)] == ["here", "b", "a"]  # the original's default
 
@@ -61,17 +56,12 @@ def test_what_does_nothing_is_idle_and_mundane(seen: Seen, *, stanford: bool, te
     ("statement", "key", "stanford", "garbled"),
     [
         ("desk is used", "desk is used", "desk is used", "desk is used"),
+        ("desk is in use (Bo reads a map)", "Bo reads a map", "Bo reads a map", "desk is in Bo reads a map"),
         (
-            "desk is in use (Klaus reads a map)",
-            "Klaus reads a map",
-            "Klaus reads a map",
-            "desk is in Klaus reads a map",
-        ),
-        (
-            "Klaus Mueller is reading (taking (short) notes)",
+            "Bo Li is reading (taking (short) notes)",
             "taking (short) notes",
             "taking",
-            "Klaus Mueller is short) notes",
+            "Bo Li is short) notes",
         ),
         ("Bo is smiling (at Ann) (again)", "at Ann", "at Ann", "Bo is smiling again"),
         ("她在看书（做（短）笔记）", "做（短）笔记", "她在看书（做（短）笔记）", "她在看书（做（短）笔记）"),
@@ -96,11 +86,8 @@ def test_the_agents_own_conversation_comes_before_its_event_as_evidence() -> Non
     own = Seen("Klaus", "chat with", "Maria", "talking about maps")
     others = Seen("Maria", "chat with", "Klaus", "talking about maps", 1)
     chat, event, plain = observations("Klaus", [others, own], utterances=[("Klaus", "Hello")])
-    assert (chat["node_type"], chat["description"], chat["utterances"]) == (
-        "chat",
-        "talking about maps",
-        [("Klaus", "Hello")],
-    )
+    assert (chat["node_type"], chat["description"]) == ("chat", "talking about maps")
+    assert chat["utterances"] == [("Klaus", "Hello")]
     assert (event["description"], event["evidence"]) == ("Klaus is talking about maps", [chat["event_id"]])
     assert "evidence" not in plain
     assert chat["keywords"] == event["keywords"] == ["Klaus", "Maria"]
@@ -108,15 +95,9 @@ def test_the_agents_own_conversation_comes_before_its_event_as_evidence() -> Non
 
 
 def test_all_that_is_made_is_a_valid_event() -> None:
-    seen = [
-        DESK,
-        Seen("Klaus", "chat with", "Maria", "chatting"),
-        Seen("w:room:bed"),
-        Seen("床", "被", "使用", "在用"),
-    ]
-    for item in observations("Klaus", seen, bandwidth=9):
+    seen = [DESK, Seen("Klaus", "chat with", "Maria", "chatting"), Seen("w:room:bed")]
+    event = {"type": "memory.observed", "group_id": "g", "agent_id": "Klaus"}
+    for item in observations("Klaus", [*seen, Seen("床", "被", "使用", "在用")], bandwidth=9):
         payload = {name: value for name, value in item.items() if name not in ("agent_id", "event_id")}
-        built = wire.build(
-            {"type": "memory.observed", "group_id": "g", "agent_id": "Klaus", "payload": payload}
-        )
+        built = wire.build({**event, "payload": payload})
         assert set(payload) <= built.payload.model_fields_set

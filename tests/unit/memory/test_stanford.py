@@ -14,77 +14,51 @@ import pytest
 from jiyi.cli import stanford
 from jiyi.cli.stanford import node_uuid
 from jiyi.errors import InvalidRequest
-from jiyi.protocol import limits
 from jiyi.protocol.events import AgentConfigured, MemoryObserved
+from jiyi.protocol.limits import MAX_KEYWORDS
 from jiyi.protocol.wire.vectors import to_array
 
 
 def node(kind: str, text: str, **other: Any) -> dict[str, Any]:
-    place = {
-        "node_count": 1,
-        "type_count": 1,
-        "type": kind,
-        "depth": 0,
-        "created": "2023-02-13 07:15:00",
-        "expiration": None,
-    }
+    place = {"node_count": 1, "type_count": 1, "type": kind, "depth": 0}
+    times = {"created": "2023-02-13 07:15:00", "expiration": None}
     triple = {"subject": "Ann", "predicate": "is", "object": "here"}
-    texts = {
-        "description": text,
-        "embedding_key": text,
-        "poignancy": 3,
-        "keywords": ["ann", "here"],
-        "filling": [],
-    }
-    return place | triple | texts | other
+    texts = {"description": text, "embedding_key": text, "keywords": ["ann", "here"], "filling": []}
+    return place | times | triple | texts | {"poignancy": 3} | other
 
 
 def tiny() -> dict[str, Any]:
     """Newest first, as the original writes it."""
+    rests = {"filling": ["node_1", "node_2"], "expiration": "2023-03-15 07:15:00"}
     return {
-        "node_3": node(
-            "thought", "Ann likes it here", filling=["node_1", "node_2"], expiration="2023-03-15 07:15:00"
-        ),
+        "node_3": node("thought", "Ann likes it here", **rests),
         "node_2": node("chat", "Ann greets Bo", filling=[["Ann", "Hi"], ["Bo", "你好"]]),
         "node_1": node("event", "Ann (is here)", embedding_key="is here"),
     }
 
 
-SCRATCH = {
-    "name": "Ann Lee",
-    "curr_time": "February 13, 2023, 08:00:00",
-    "vision_r": 8,
-    "recency_w": 1,
-    "relevance_w": 1,
-    "importance_w": 1,
-    "recency_decay": 0.995,
-    "importance_trigger_max": 150,
-    "importance_trigger_curr": 42,
-    "importance_ele_n": 7,
-}
+COUNTERS = {"importance_trigger_curr": 42, "importance_ele_n": 7}
+SETTINGS = {"recency_w": 1, "relevance_w": 1, "importance_w": 1, "recency_decay": 0.995}
+SETTINGS["importance_trigger_max"] = 150
+WHO = {"name": "Ann Lee", "curr_time": "February 13, 2023, 08:00:00", "vision_r": 8}
+SCRATCH = {**WHO, **SETTINGS, **COUNTERS}
 VECTORS = {"is here": [1.0, 0.0], "Ann greets Bo": [0.0, 1.0]}
 
 Save = Callable[..., Path]
 
 
-@pytest.fixture(params=["original"])
-def layout(request: pytest.FixtureRequest) -> str:
-    """As the original has it, unless a test asks for both."""
-    return str(request.param)
-
-
 @pytest.fixture
-def save(tmp_path: Path, layout: str) -> Save:
-    """Write a memory in one of the two layouts; text and bytes are written as they are, None not at all."""
+def save(tmp_path: Path) -> Save:
+    """Write a memory as the original has it, or flat; a text is written as it is, None not at all."""
 
-    def write(**files: Any) -> Path:
+    def write(*, flat: bool = False, **files: Any) -> Path:
         folder = tmp_path / "ann"
-        memory = folder if layout == "flat" else folder / "bootstrap_memory" / "associative_memory"
+        memory = folder if flat else folder / "bootstrap_memory" / "associative_memory"
         memory.mkdir(parents=True)
         contents = {"nodes": tiny(), "scratch": SCRATCH, "kw_strength": None, "embeddings": VECTORS} | files
         for name, content in contents.items():
             if content is not None:
-                home = memory.parent if name == "scratch" and layout == "original" else memory
+                home = memory.parent if name == "scratch" and not flat else memory
                 text = content if isinstance(content, str) else json.dumps(content)
                 (home / f"{name}.json").write_text(text, encoding="utf-8")
         return folder
@@ -96,12 +70,10 @@ def memory_folder(folder: Path) -> Path:
     return next(folder.rglob("nodes.json")).parent
 
 
-@pytest.mark.parametrize("layout", ["flat", "original"], indirect=True)
-def test_both_layouts_are_read_in_the_order_of_numbers_not_of_letters(save: Save) -> None:
-    folder = save(
-        kw_strength={"kw_strength_event": {"ann": 2}},
-        nodes={f"node_{k}": node("event", str(k)) for k in range(12, 0, -1)},
-    )
+@pytest.mark.parametrize("flat", [True, False])
+def test_both_layouts_are_read_in_the_order_of_numbers_not_of_letters(save: Save, *, flat: bool) -> None:
+    nodes = {f"node_{k}": node("event", str(k)) for k in range(12, 0, -1)}
+    folder = save(flat=flat, kw_strength={"kw_strength_event": {"ann": 2}}, nodes=nodes)
     memory = stanford.read(folder)
     assert memory.persona == "Ann Lee"
     assert [each["node_id"] for each in memory.nodes] == [f"node_{k}" for k in range(1, 13)]
@@ -120,59 +92,48 @@ def test_only_the_nodes_are_necessary(save: Save) -> None:
     assert all(event.payload.vector is None for event in events)
 
 
+def events_in(folder: Path, **options: Any) -> list[Any]:
+    return list(stanford.events(stanford.read(folder), "g", "ann", **options))
+
+
 def test_15_a_memory_may_have_no_nodes_and_negative_weights_and_half_the_counters_are_none(
     save: Save,
 ) -> None:
-    [last] = stanford.events(
-        stanford.read(save(nodes={}, scratch={"name": "Ann", "importance_trigger_curr": 5, "recency_w": -2})),
-        "g",
-        "ann",
-    )
+    scratch = {"name": "Ann", "importance_trigger_curr": 5, "recency_w": -2}
+    [last] = events_in(save(nodes={}, scratch=scratch))
     assert isinstance(last, AgentConfigured)
     assert (last.payload.counters, last.payload.recency_w) == (None, -2)
 
 
 def test_vectors_are_read_from_npz_as_well(save: Save) -> None:
     folder = save(embeddings=None)
-    np.savez(
-        memory_folder(folder) / "embeddings.npz", keys=np.array(["is here"]), vectors=np.array([[3.0, 4.0]])
-    )
-    first = stanford.events(stanford.read(folder), "g", "ann", embedding_model="mine")[0]
+    vectors = {"keys": np.array(["is here"]), "vectors": np.array([[3.0, 4.0]])}
+    np.savez(memory_folder(folder) / "embeddings.npz", **vectors)
+    first = events_in(folder, embedding_model="mine")[0]
     assert to_array(first.payload.vector).tolist() == [3, 4]
     assert first.payload.embedding_model == "mine"
 
 
 def test_nodes_become_events_in_their_order_with_the_settings_last(save: Save) -> None:
-    first, second, third, last = stanford.events(stanford.read(save()), "g", "ann")
+    first, second, third, last = events_in(save())
     for event in (first, second, third):
         assert isinstance(event, MemoryObserved)
         assert (event.group_id, event.agent_id) == ("g", "ann")
         assert event.occurred_at == datetime(2023, 2, 13, 7, 15, tzinfo=UTC)
-        assert event.payload.historic
-        assert event.payload.poignancy == 3
-        assert event.payload.keywords == ["ann", "here"]
-        assert (event.payload.subject, event.payload.predicate, event.payload.object) == ("Ann", "is", "here")
-    assert (first.payload.node_type, first.payload.description, first.payload.embedding_key) == (
-        "event",
-        "Ann (is here)",
-        "is here",
-    )
-    assert to_array(first.payload.vector).tolist() == [1, 0]
-    assert first.payload.embedding_model == stanford.ORIGINAL_MODEL
-    assert first.payload.provenance == {"source": "stanford", "node_id": "node_1"}
+        made = event.payload
+        assert (made.historic, made.poignancy, made.keywords) == (True, 3, ["ann", "here"])
+        assert (made.subject, made.predicate, made.object) == ("Ann", "is", "here")
+    made = first.payload
+    assert (made.node_type, made.description, made.embedding_key) == ("event", "Ann (is here)", "is here")
+    assert to_array(made.vector).tolist() == [1, 0]
+    assert made.embedding_model == stanford.ORIGINAL_MODEL
+    assert made.provenance == {"source": "stanford", "node_id": "node_1"}
     assert isinstance(last, AgentConfigured)
-    assert last.payload.model_dump(exclude_unset=True) == {
-        "recency_w": 1,
-        "relevance_w": 1,
-        "importance_w": 1,
-        "recency_decay": 0.995,
-        "importance_trigger_max": 150,
-        "counters": {"importance_trigger_curr": 42, "importance_ele_n": 7},
-    }
+    assert last.payload.model_dump(exclude_unset=True) == {**SETTINGS, "counters": COUNTERS}
 
 
 def test_a_chats_filling_becomes_utterances_and_a_thoughts_evidence(save: Save) -> None:
-    _, chat, thought, _ = (event.payload for event in stanford.events(stanford.read(save()), "g", "ann"))
+    _, chat, thought, _ = (event.payload for event in events_in(save()))
     assert chat.node_type == "chat"
     assert (chat.utterances, chat.evidence, chat.expires_at) == ([("Ann", "Hi"), ("Bo", "你好")], [], None)
     assert thought.evidence == [node_uuid("g", "ann", "node_1"), node_uuid("g", "ann", "node_2")]
@@ -185,7 +146,7 @@ def test_another_filling_is_nothing_and_a_string_is_kept_as_provenance(
     filling: str | None, kept: dict[str, str], save: Save
 ) -> None:
     nodes = {"node_1": node("thought", "this is blank", filling=filling)}
-    thought = stanford.events(stanford.read(save(nodes=nodes)), "g", "ann")[0].payload
+    thought = events_in(save(nodes=nodes))[0].payload
     assert thought.evidence == thought.utterances == []
     assert thought.provenance == {"source": "stanford", "node_id": "node_1"} | kept
 
@@ -200,14 +161,15 @@ def test_ids_are_the_same_each_time_and_differ_between_agents_and_groups(save: S
     assert once[0].event_id == node_uuid("g", "ann", "node_1")
 
 
-# What the original writes and Jiyi cannot keep
-
-
 def imported(folder: Path) -> tuple[list[Any], list[str]]:
     """The observations, and what was left out."""
-    memory = stanford.read(folder)
-    events = stanford.events(memory, "g", "ann")
-    return [event for event in events if isinstance(event, MemoryObserved)], stanford.left_out(memory)
+    observed = [event for event in events_in(folder) if isinstance(event, MemoryObserved)]
+    return observed, stanford.left_out(stanford.read(folder))
+
+
+#: More keywords than a memory keeps.
+MANY = [f"k{number}" for number in range(MAX_KEYWORDS + 1)]
+NO_POIGNANCY = {"poignancy": None, "historic": True}  # historic, so that no model is asked for it
 
 
 @pytest.mark.parametrize(
@@ -216,33 +178,21 @@ def imported(folder: Path) -> tuple[list[Any], list[str]]:
         ({}, {"keywords": ["ann", "here"], "poignancy": 3}, []),
         ({"keywords": ["", "ann", ""]}, {"keywords": ["ann"]}, ["an empty keyword"]),
         ({"keywords": [""]}, {"keywords": []}, ["an empty keyword"]),
-        (
-            {"keywords": ["a", "b" * 201, "c", "d", "e"]},
-            {"keywords": ["a", "c", "d"]},
-            ["201 characters", "1 of 4 keywords"],
-        ),
-        (
-            {"object": "y" * 501},
-            {"subject": "Ann", "object": None},
-            ["the object, 501 characters are more than 500"],
-        ),
-        # Historic, so that no model is asked for it.
-        (
-            {"poignancy": -3},
-            {"poignancy": None, "historic": True},
-            ["the poignancy -3, which is not between 1 and 10: it counts as 0"],
-        ),
-        (
-            {"poignancy": 10.5},
-            {"poignancy": None, "historic": True},
-            ["the poignancy 10.5, which is not between 1 and 10: it counts as 0"],
+        ({"keywords": ["b" * 201, *MANY]}, {"keywords": MANY[:-1]}, ["201 characters", "1 of 65 keywords"]),
+        ({"object": "y" * 501}, {"object": None}, ["the object, 501 characters are more than 500"]),
+        *(
+            (
+                {"poignancy": value},
+                NO_POIGNANCY,
+                [f"the poignancy {value}, which is not between 1 and 10: it"],
+            )
+            for value in (-3, 10.5)
         ),
     ],
 )
 def test_15_what_cannot_be_kept_is_left_out_and_told(
-    fields: dict[str, Any], kept: dict[str, Any], told: list[str], save: Save, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], kept: dict[str, Any], told: list[str], save: Save
 ) -> None:
-    monkeypatch.setattr(limits, "MAX_KEYWORDS", 3)
     (event,), left_out = imported(save(nodes={"node_1": node("event", "x", **fields)}))
     assert {name: getattr(event.payload, name) for name in kept} == kept
     assert len(left_out) == len(told)
@@ -254,29 +204,23 @@ def test_15_what_cannot_be_kept_is_left_out_and_told(
 def test_15_a_thought_of_no_words_is_left_out_with_what_rests_on_it(save: Save) -> None:
     nodes = tiny() | {"node_2": node("thought", " ", filling=["node_1"])}
     events, left_out = imported(save(nodes=nodes))
-    assert [event.event_id for event in events] == [
-        node_uuid("g", "ann", "node_1"),
-        node_uuid("g", "ann", "node_3"),
-    ]
-    assert events[1].payload.evidence == [node_uuid("g", "ann", "node_1")]
+    first, third = (node_uuid("g", "ann", one) for one in ("node_1", "node_3"))
+    assert [event.event_id for event in events] == [first, third]
+    assert events[1].payload.evidence == [first]
     assert left_out == ["node_2: the whole node, its description is empty"]
 
 
 def test_15_an_empty_key_gives_way_to_the_description_and_keeps_its_vector(save: Save) -> None:
-    (event, *_), left_out = imported(
-        save(nodes={"node_1": node("event", "x", embedding_key="")}, embeddings={"": [0.0, 1.0]})
-    )
+    nodes = {"node_1": node("event", "x", embedding_key="")}
+    (event, *_), left_out = imported(save(nodes=nodes, embeddings={"": [0.0, 1.0]}))
     assert event.payload.embedding_key is None
     assert to_array(event.payload.vector).tolist() == [0, 1]
     assert left_out == []
 
 
-# Broken memories
-
-
 def refusal(folder: Path) -> str:
     with pytest.raises(InvalidRequest) as caught:
-        stanford.events(stanford.read(folder), "g", "ann")
+        events_in(folder)
     (problem,) = caught.value.problems
     return problem
 
@@ -289,11 +233,12 @@ def test_a_folder_without_nodes_is_no_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ids", "words"),
     [
-        (["node_1", "node_3"], "gap"),
-        (["node_2"], "gap"),
-        (["node_0", "node_1"], "'node_0' is no node id"),
-        (["1"], "'1' is no node id"),
-        (["node_01"], "'node_01' is no node id"),
+        *(
+            (["node_1", "node_3"], "gap"),
+            (["node_2"], "gap"),
+            (["node_0", "node_1"], "'node_0' is no node id"),
+        ),
+        *((["1"], "'1' is no node id"), (["node_01"], "'node_01' is no node id")),
     ],
 )
 def test_strange_or_missing_ids_are_refused(ids: list[str], words: str, save: Save) -> None:
@@ -339,29 +284,20 @@ def test_a_wrong_node_vector_or_setting_is_named(files: dict[str, Any], problem:
     assert problem in refusal(save(**files))
 
 
+NECESSARY = "type created description embedding_key poignancy keywords subject".split()
+
+
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("type", "dream", "node_type"),
-        ("created", "yesterday", "yesterday"),
-        ("created", 5, ""),
-        ("poignancy", "high", "poignancy"),
-        ("keywords", "ann", "keywords"),
-        ("filling", [["Ann"]], "utterances"),
-        ("filling", [5], "utterances"),
-        ("expiration", "later", "later"),
         *(
-            (field, None, f"'{field}'")
-            for field in (
-                "type",
-                "created",
-                "description",
-                "embedding_key",
-                "poignancy",
-                "keywords",
-                "subject",
-            )
+            ("type", "dream", "node_type"),
+            ("poignancy", "high", "poignancy"),
+            ("keywords", "ann", "keywords"),
         ),
+        *(("created", "yesterday", "yesterday"), ("created", 5, ""), ("expiration", "later", "later")),
+        *(("filling", [["Ann"]], "utterances"), ("filling", [5], "utterances")),
+        *((field, None, f"'{field}'") for field in NECESSARY),
     ],
 )
 def test_a_wrong_or_missing_field_is_named_with_its_node(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import nullcontext
 from uuid import UUID
 
 import pytest
@@ -38,10 +38,7 @@ class Table:
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> Table:
-    def from_database(question: Callable[[Any], Any]) -> Any:
-        return question(None)
-
-    monkeypatch.setattr(ingest, "from_database", from_database)
+    monkeypatch.setattr(ingest, "from_database", lambda question: question(None))
     return Table()
 
 
@@ -62,11 +59,7 @@ def test_when_the_time_is_up_what_is_known_is_given(table: Table) -> None:
 
 
 def test_requests_of_a_group_are_polled_at_together_and_groups_apart(table: Table) -> None:
-    made, mine, others = (
-        StatusPoller(table.look, bool),
-        [UUID(int=number) for number in range(40)],
-        [UUID(int=99)],
-    )
+    made, mine, others = StatusPoller(table.look, bool), [UUID(int=one) for one in range(40)], [UUID(int=99)]
     with ThreadPoolExecutor(len(mine) + 1) as threads:
         waiting = [threads.submit(made.wait, "mine", [one], PATIENCE) for one in mine]
         waiting.append(threads.submit(made.wait, "others", others, PATIENCE))
@@ -87,8 +80,5 @@ def test_who_waits_while_the_database_is_away_is_told_so(
     table: Table, error: Exception, raised: type[Exception] | None
 ) -> None:
     table.error = error
-    if raised is None:
+    with pytest.raises(raised) if raised else nullcontext():
         assert StatusPoller(table.look, bool).wait("g", [UUID(int=1)], PATIENCE) is None
-    else:
-        with pytest.raises(raised):
-            StatusPoller(table.look, bool).wait("g", [UUID(int=1)], PATIENCE)

@@ -27,14 +27,19 @@ from jiyi.polling import poll
 LIMITS = ParseLimits()
 #: An ordinary document.
 KILN = b"The kiln reached 1,240 degrees on Monday."
+LARGE = b"[" + b"{}," * 2_000_000 + b"{}]"
 #: Comments hide from a count of open elements what the parser meets: seconds of the processor.
 HIDDEN_DEPTH = b"<div><!--</div>-->" * 60_000
 
 
-@pytest.fixture(autouse=True)
-def _own_children() -> Iterator[None]:
-    children.pool.end()
+@pytest.fixture(autouse=True, scope="module")
+def _ended() -> Iterator[None]:
     yield
+    children.pool.end()
+
+
+@pytest.fixture
+def _new_children() -> None:
     children.pool.end()
 
 
@@ -80,13 +85,8 @@ def test_a_document_may_be_a_file_of_any_size() -> None:
     [
         (HIDDEN_DEPTH, "a.html", ParseLimits(cpu_seconds=1), "s of the processor"),
         (HIDDEN_DEPTH, "a.html", ParseLimits(wall_seconds=1.0), "takes more than 1 s"),
-        (
-            b"[" + b"{}," * 2_000_000 + b"{}]",
-            "a.json",
-            ParseLimits(memory_bytes=150 * MIB),
-            "150 MB of memory",
-        ),
-        (b"a\n" * 2_000_000, "a.txt", ParseLimits(output_bytes=MIB), "unfolds to more than 1 MB"),
+        (LARGE, "a.json", ParseLimits(memory_bytes=150 * MIB), "150 MB of memory"),
+        (b"a\n" * 700_000, "a.txt", ParseLimits(output_bytes=MIB), "unfolds to more than 1 MB"),
     ],
     ids=["cpu", "wall", "memory", "output"],
 )
@@ -104,6 +104,7 @@ def test_a_child_that_is_killed_harms_nobody() -> None:
     assert document(KILN)
 
 
+@pytest.mark.usefixtures("_new_children")
 def test_a_child_that_has_had_nothing_to_do_ends_and_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     for seen in (True, False):  # before it was taken, or it ended just when it was taken
         document(KILN)
@@ -117,8 +118,9 @@ def test_a_child_that_has_had_nothing_to_do_ends_and_is_replaced(monkeypatch: py
             assert idle.process.pid not in pids()
 
 
+@pytest.mark.usefixtures("_new_children")
 def test_an_interrupted_reader_leaves_no_child_half_way() -> None:
-    parts = parse("document", b"word " * 200_000, LIMITS, path="a.md", encoding="utf-8", size=20, overlap=0)
+    parts = parse("document", b"word " * 40_000, LIMITS, path="a.md", encoding="utf-8", size=20, overlap=0)
     next(parts)
     parts.close()  # type: ignore[attr-defined]
     assert pids() == []
@@ -159,7 +161,8 @@ def test_children_end_with_their_parent(busy: bool) -> None:
         list(children.parse("document", b"kiln", ParseLimits(), path="a.md", **options))
         print(children.pool.idle[0].process.pid, flush=True)
         if {busy}:
-            list(children.parse("document", {HIDDEN_DEPTH[:18]!r} * 60_000, ParseLimits(), path="a.html", **options))
+            busy = {HIDDEN_DEPTH[:18]!r} * 60_000
+            list(children.parse("document", busy, ParseLimits(), path="a.html", **options))
         sys.stdin.read()
     """)
     with subprocess.Popen(
@@ -174,6 +177,7 @@ def test_children_end_with_their_parent(busy: bool) -> None:
     assert not psutil.wait_procs([child], timeout=10)[1]
 
 
+@pytest.mark.usefixtures("_new_children")
 def test_a_child_has_no_secrets_and_no_files_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JIYI_SECRET_KEY", "swordfish")
     document(KILN)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.stores import saved_files
 from engine.stores.limits import RefusedDocument
 from engine.stores.saved_files import JsonStream
 
@@ -27,8 +26,19 @@ JSON = st.recursive(
 )
 
 
-def elements(text: str) -> list[Any]:
-    stream = JsonStream(BytesIO(text.encode()))
+class Slow(BytesIO):
+    """A file that gives few bytes at a time."""
+
+    def __init__(self, data: bytes, at_once: int) -> None:
+        super().__init__(data)
+        self.at_once = at_once
+
+    def read(self, _size: int | None = -1, /) -> bytes:
+        return super().read(self.at_once)
+
+
+def elements(file: BytesIO) -> list[Any]:
+    stream = JsonStream(file)
     found = list(stream.elements())
     stream.end()
     return found
@@ -38,9 +48,8 @@ def elements(text: str) -> list[Any]:
 def test_a_list_is_what_json_reads_of_it_in_pieces_of_any_size(
     values: list[Any], indent: int | None, at_once: int
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saved_files, "_READ", at_once)
-        assert elements(json.dumps(values, indent=indent, ensure_ascii=False)) == values
+    text = json.dumps(values, indent=indent, ensure_ascii=False)
+    assert elements(Slow(text.encode(), at_once)) == values
 
 
 def test_an_object_is_read_key_by_key() -> None:
@@ -54,7 +63,7 @@ def test_an_object_is_read_key_by_key() -> None:
 )
 def test_what_is_no_list_is_refused(text: str) -> None:
     with pytest.raises(RefusedDocument, match="malformed: no JSON"):
-        elements(text)
+        elements(BytesIO(text.encode()))
 
 
 @pytest.mark.parametrize("text", ["{1: 2}", '{"a" 1}', '{"a": 1 "b": 2}', '{"a": 1', '{"a": 1,}'])
@@ -64,13 +73,8 @@ def test_what_is_no_object_is_refused(text: str) -> None:
         {name: stream.value() for name in stream.names()}
 
 
-def test_bytes_that_are_no_utf_8_are_refused() -> None:
+def test_bytes_that_are_no_utf_8_and_a_value_beyond_its_bounds_are_refused() -> None:
     with pytest.raises(RefusedDocument, match="no UTF-8"):
         JsonStream(BytesIO(b'["\xff"]')).value()
-
-
-def test_a_value_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_files, "MAX_VALUE_CHARS", 1_000)
-    monkeypatch.setattr(saved_files, "_READ", 100)
-    with pytest.raises(RefusedDocument, match="more than 1,000 characters"):
-        elements('["' + "x" * 5_000 + '"]')
+    with pytest.raises(RefusedDocument, match="more than 32,000,000 characters"):
+        elements(BytesIO(b'["' + b"x" * 33_000_000 + b'"]'))

@@ -66,9 +66,8 @@ class Told(Scripted):
             return Points(questions=self._points)
         if isinstance(question, Insights):
             self.asked.append(question)
-            return InsightList(
-                insights=[Insight(text=text, evidence=numbers) for text, numbers in self._insights.pop(0)]
-            )
+            told = self._insights.pop(0)
+            return InsightList(insights=[Insight(text=text, evidence=numbers) for text, numbers in told])
         return super().ask(question)
 
 
@@ -102,21 +101,17 @@ def test_a_point_given_twice_is_thought_about_once_and_one_without_memories_not_
 
 
 def test_the_same_insight_is_one_thought_with_all_its_evidence() -> None:
-    script = [[("x", [0]), ("x", [1])], [("x", [1, 2])]]
-    made = reflect("klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve)
-    assert [thought.evidence for thought in made.thoughts] == [[POOL[n].node_id for n in (0, 1, 2)]]
-    original = reflect(
-        "klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve, original=True
-    )
-    assert [len(thought.evidence) for thought in original.thoughts] == [2, 2]
+    for original, evidence in ((False, [[0, 1, 2]]), (True, [[0, 1], [1, 2]])):
+        llm = Told(["a?", "b?"], [[("x", [0]), ("x", [1])], [("x", [1, 2])]])
+        made = reflect("klaus", LATEST, llm, retrieve, original=original)
+        expected = [[POOL[number].node_id for number in numbers] for numbers in evidence]
+        assert [thought.evidence for thought in made.thoughts] == expected
 
 
 def test_insights_are_asked_for_with_the_times_of_the_memories_and_which_are_thoughts() -> None:
     days = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2)]
-    memories = [
-        MemoryStatement(uuid4(), "it rains", days[0]),
-        MemoryStatement(uuid4(), "it will rain", days[1], is_thought=True),
-    ]
+    memories = [MemoryStatement(uuid4(), "it rains", days[0])]
+    memories.append(MemoryStatement(uuid4(), "it will rain", days[1], is_thought=True))
     llm = Told(["a?"], [[]])
     assert reflect("klaus", LATEST, llm, lambda points: [memories for _ in points]).thoughts == []
     asked = llm.asked[-1]
@@ -141,37 +136,23 @@ def test_what_is_idle_is_not_asked_about() -> None:
 
 def test_questions_are_in_the_language_of_the_statements() -> None:
     llm = Told(["为什么？"], [[("林岚喜欢读书", [0]), ("She likes tea", [1])]])
-    reflect(
-        "林岚",
-        [MemoryStatement(uuid4(), "林岚在读 Neuromancer"), MemoryStatement(uuid4(), "卸下门板")],
-        llm,
-        retrieve,
-    )
+    latest = [MemoryStatement(uuid4(), text) for text in ("林岚在读 Neuromancer", "卸下门板")]
+    reflect("林岚", latest, llm, retrieve)
     assert [question.language for question in llm.asked] == ["zh", "zh", "zh", "zh", "en", "en"]
 
 
 def test_a_conversation_leaves_a_plan_and_a_memo_with_the_name_once() -> None:
     llm, chat = Scripted(), uuid4()
     plan, memo = reflect_on_conversation("Maria", [chat], [("Maria", "Hi"), ("Klaus", "Hello")], llm)
-    assert [type(question) for question in llm.asked] == [
-        Planning,
-        Triple,
-        Poignancy,
-        Memo,
-        Triple,
-        Poignancy,
-    ]
+    asked = [type(question) for question in llm.asked]
+    assert asked == [Planning, Triple, Poignancy, Memo, Triple, Poignancy]
     assert plan.description == "For Maria's planning: should bring Klaus the map on Friday."
     assert memo.description == "Maria found the map interesting."
     assert plan.evidence == memo.evidence == [chat]
-    reflect_on_conversation(
-        "Maria", [chat], [("Klaus", str(n)) for n in range(MAX_UTTERANCES + 50)], long := Scripted()
-    )
-    assert long.asked[0].utterances[-1] == (
-        "Klaus",
-        str(MAX_UTTERANCES + 49),
-    )  # of a long one the end is shown
-    assert len(long.asked[0].utterances) == MAX_UTTERANCES
+    # Of a long one the end is shown.
+    said = [("Klaus", str(number)) for number in range(MAX_UTTERANCES + 50)]
+    reflect_on_conversation("Maria", [chat], said, long := Scripted())
+    assert long.asked[0].utterances == said[-MAX_UTTERANCES:]
 
 
 def test_a_reflection_is_due_when_nothing_is_left_and_looks_at_the_events_since_the_last() -> None:
@@ -181,53 +162,26 @@ def test_a_reflection_is_due_when_nothing_is_left_and_looks_at_the_events_since_
     assert window(0, original=True) == window(10_000, original=False) == MAX_STATEMENTS
 
 
-def test_counters_by_hand() -> None:
-    assert counters_after((-4, 40), (-4, 40), 150, original=False) == (150, 0)
-    assert counters_after((-10, 43), (-4, 40), 150, original=False) == (144, 3)
-    assert counters_after((-10, 43), (-4, 40), 150, original=True) == (150, 0)
-    assert counters_after((100, 2), (-4, 40), 150, original=False) == (
-        150,
-        0,
-    )  # set anew by an import meanwhile
-
-
-@given(
-    seen=some.floats(-500, 0),
-    events=some.lists(some.integers(1, 10), max_size=50),
-    before=some.integers(0, 100),
-)
+@given(some.floats(-500, 0), some.lists(some.integers(1, 10), max_size=50), some.integers(0, 100))
 def test_what_comes_meanwhile_is_never_lost(seen: float, events: list[int], before: int) -> None:
-    left, count = counters_after(
-        (seen - sum(events), before + len(events)), (seen, before), 150, original=False
-    )
+    now = seen - sum(events), before + len(events)
+    assert counters_after(now, (seen, before), 150, original=True) == (150, 0)
+    set_anew = 100, 2  # by an import meanwhile
+    assert counters_after(set_anew, (-4, 40), 150, original=False) == (150, 0)
+    left, count = counters_after(now, (seen, before), 150, original=False)
     assert left == pytest.approx(150 - sum(events))
     assert count == len(events)
 
 
-ORIGIN = Origin(
-    group_id="g",
-    agent_id="klaus",
-    now=datetime(2026, 3, 2, tzinfo=UTC),
-    reflection_id=UUID(int=7),
-    llm="m",
-    session_id="s",
-)
+WHEN, REFLECTION = datetime(2026, 3, 2, tzinfo=UTC), UUID(int=7)
+WHO = {"group_id": "g", "agent_id": "klaus", "session_id": "s"}
+ORIGIN = Origin(**WHO, now=WHEN, reflection_id=REFLECTION, llm="m")
 
 
-def made(description: str = "so", **fields: Any) -> Thought:
-    return Thought(
-        **{
-            "description": description,
-            "subject": "klaus",
-            "predicate": "is",
-            "object": "klaus",
-            "poignancy": 5.0,
-            "evidence": [UUID(int=1)],
-            "prompt": "insights@1",
-            "focal_point": "why?",
-            **fields,
-        }
-    )
+def made(description: str = "so", focal_point: str = "why?") -> Thought:
+    triple = {"subject": "klaus", "predicate": "is", "object": "klaus"}
+    found: dict[str, Any] = {"poignancy": 5.0, "evidence": [UUID(int=1)], "prompt": "insights@1", **triple}
+    return Thought(description=description, focal_point=focal_point, **found)
 
 
 def test_thoughts_become_events_that_say_where_they_come_from() -> None:
@@ -235,20 +189,13 @@ def test_thoughts_become_events_that_say_where_they_come_from() -> None:
     assert first.event_id == thought_id(UUID(int=7), 0) != second.event_id
     assert first.payload.keywords == ["klaus", "is"]
     assert first.payload.expires_at == ORIGIN.now + timedelta(days=30)
-    assert first.payload.provenance == {
-        "reflection": str(UUID(int=7)),
-        "llm": "m",
-        "prompt": "insights@1",
-        "focal_point": "why?",
-    }
+    whence = {"reflection": str(REFLECTION), "llm": "m", "prompt": "insights@1", "focal_point": "why?"}
+    assert first.payload.provenance == whence
     assert "focal_point" not in second.payload.provenance
     assert (first.session_id, first.correlation_id) == ("s", str(UUID(int=7)))
     assert events_of([made()], ORIGIN) == events_of([made()], ORIGIN)
     with pytest.raises(InvalidEvent):
         events_of([made("so\x00")], ORIGIN)
-
-
-DEPLOYMENT = Settings()
 
 
 @pytest.mark.parametrize(
@@ -262,14 +209,7 @@ DEPLOYMENT = Settings()
 def test_what_events_have_added_up_to_is_compared_with_the_agents_own_threshold(
     own: dict[str, Any], left: float, expected: tuple[float, float, bool]
 ) -> None:
-    agent = AgentState(
-        agent_id="Ada",
-        settings=own,
-        node_count=1,
-        type_counts={"event": 1},
-        importance_trigger_curr=left,
-        importance_ele_n=1,
-        created_at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
-    found = with_progress(agent, DEPLOYMENT).reflection
+    counted = {"node_count": 1, "type_counts": {"event": 1}, "importance_ele_n": 1, "created_at": WHEN}
+    state = {"agent_id": "Ada", "settings": own, "importance_trigger_curr": left, **counted}
+    found = with_progress(AgentState.model_validate(state), Settings()).reflection
     assert (found.gathered, found.max, found.owed) == expected

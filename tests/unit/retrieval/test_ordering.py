@@ -33,6 +33,7 @@ from engine.retrieval.ordering import (
     replaces,
     said_so,
 )
+from tests.unit.text.labelled import labelled
 
 DAY = 86_400.0
 
@@ -89,12 +90,10 @@ def test_of_several_the_newest_comes_first() -> None:
 @pytest.mark.parametrize(
     ("text", "enough"),
     [
-        pytest.param("it is green now", SAYS_SO, id="says so"),
-        pytest.param("密码改成7730了", SAYS_SO, id="says so in Chinese"),
-        pytest.param("the rent went up to 2,900", MAY_SAY_SO, id="a change of state"),
-        pytest.param("空腹血糖6.8了", MAY_SAY_SO, id="a change of state in Chinese"),
-        pytest.param("it is green", SAYS_NOTHING, id="says nothing of it"),
-        pytest.param(" ".join(f"word{i}" for i in range(40)) + " now", SAYS_NOTHING, id="one thing of many"),
+        *(("it is green now", SAYS_SO), ("密码改成7730了", SAYS_SO)),
+        *(("the rent went up to 2,900", MAY_SAY_SO), ("空腹血糖6.8了", MAY_SAY_SO)),  # changes of state
+        ("it is green", SAYS_NOTHING),
+        (" ".join(f"word{i}" for i in range(40)) + " now", SAYS_NOTHING),  # one thing of many
     ],
 )
 def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(
@@ -110,12 +109,10 @@ def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        pytest.param(shown(1), shown(2, "now", day=APART / DAY - 0.001), id="of one conversation"),
-        pytest.param(shown(1), shown(2, "now", day=1, subject="Ben"), id="of another subject"),
-        pytest.param(shown(1), shown(2, "now", day=1, rests_on=(1,)), id="a thought is no news"),
-        pytest.param(
-            shown(1, rests_on=(7,)), shown(2, "now", day=1), id="nor is a thought replaced by what was told"
-        ),
+        (shown(1), shown(2, "now", day=APART / DAY - 0.001)),  # of one conversation
+        (shown(1), shown(2, "now", day=1, subject="Ben")),  # of another subject
+        (shown(1), shown(2, "now", day=1, rests_on=(1,))),  # a thought is no news
+        (shown(1, rests_on=(7,)), shown(2, "now", day=1)),  # nor is one replaced by what was told
     ],
 )
 def test_who_replaces_nothing(old: MemoryView, new: MemoryView) -> None:
@@ -137,36 +134,9 @@ def test_the_ordinary_is_what_those_have_that_are_not_looked_at() -> None:
     assert above_ordinary(np.array([1.0, 0.4, 0.0]), np.arange(3)) == pytest.approx([1.475, 0.875, 0.475])
 
 
-def test_words_of_change() -> None:
-    for text in ("I moved to Hobart", "she NOW works there", "我们搬家了", "不再吃肉", "改到星期四"):
-        assert needed(text) == SAYS_SO, text
-    for text in (
-        "I know him",
-        "the snow is deep",
-        "他住在绍兴",
-        "removed",
-        "创新研讨会",
-        "改善交通",
-        "交换礼物",
-        "",
-    ):
-        assert needed(text) != SAYS_SO, text
-
-
-@pytest.mark.parametrize(
-    ("evidence", "expected"),
-    [
-        pytest.param([(2, 4), (), (), (), ()], [1, 2, 3, 0, 4], id="behind the last of its evidence"),
-        pytest.param([(2,), (3,), ()], [2, 1, 0], id="behind thoughts on which it rests"),
-        pytest.param([(9,), (), ()], [1, 2, 0], id="last, if its evidence is not there"),
-        pytest.param([(2,), (1,), ()], [2, 0, 1], id="in their order, if they rest on each other"),
-    ],
-)
-def test_a_thought_comes_behind_what_it_rests_on(
-    evidence: list[tuple[int, ...]], expected: list[int]
-) -> None:
-    memories = [shown(place, rests_on=rests_on) for place, rests_on in enumerate(evidence, start=1)]
-    assert behind_evidence(memories).tolist() == expected
+@labelled
+def test_words_of_change(text: str, *, changes: bool) -> None:
+    assert (needed(text) == SAYS_SO) == changes
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=10))
@@ -214,93 +184,13 @@ def by(
     return in_order(shown, renewed(question, shown, likeness, np.array(relevance or [0.6] * size)))[1]
 
 
-@pytest.mark.parametrize(
-    ("question", "old", "new"),
-    [
-        (
-            "Which phone do I use?",
-            "My Galaxy is dying on me.",
-            "Ben surprised me with an iPhone, so the old one is my mum's.",
-        ),
-        ("How much coffee do I drink?", "I'm on four espressos a day.", "I caved: one latte a day, no more."),
-        ("我现在住哪里？", "我们租在滨江。", "上周末搬完家了，现在住良渚。"),
-        ("What does my mum do?", "My mother works as a nurse.", "我妈退休了，在小区当保安。"),
-        ("Where does Maria live?", "Maria lives in Leith.", "Maria moved to Hobart last month."),
-        ("妈妈吃几片降压药？", "妈妈每天吃两片降压药。", "医生让妈妈改成每天一片降压药。"),
-        (
-            "Felix的工作室租金多少？",
-            "Felix rents a workshop for 2,400 a month.",
-            "Felix's workshop went up to 2,900 a month.",
-        ),
-        ("我什么时候飞东京？", "The flight to Tokyo is on May 3.", "航班改到五月九号了。"),
-    ],
-)
-def test_statements_of_the_topic_asked_about_need_no_word_in_common(
-    question: str, old: str, new: str
+@labelled
+def test_a_statement_of_the_topic_asked_about_renews_another_without_a_word_in_common(
+    question: str, old: str, new: str, *, renews: bool
 ) -> None:
-    assert by(question, old, new) == {0: 1}
-    assert by(question, new, old, apart=-DAY) == {1: 0}
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "later"),
-    [
-        pytest.param(
-            "Which phone do I use?",
-            "My Galaxy is fine.",
-            "妈妈的手机字体太小，我给她调大了。",
-            id="of somebody else",
-        ),
-        pytest.param(
-            "Which phone do I use?",
-            "I've bought a Galaxy.",
-            "Daniel's phone is new now.",
-            id="a thing of somebody else's",
-        ),
-        pytest.param(
-            "What rent do we pay per month?",
-            "We pay 900 a month in rent.",
-            "The rent stays as is, they said.",
-            id="no amount",
-        ),
-        pytest.param("我对什么过敏？", "我对青霉素过敏。", "体检查出来又对芒果过敏了。", id="a list grows"),
-        pytest.param(
-            "行李箱的密码是什么？",
-            "行李箱的密码是0209。",
-            "大门密码又换了，现在是0952。",
-            id="another thing's",
-        ),
-        pytest.param(
-            "Where do I work?", "I work at the museum now.", "I've moved to Leith.", id="another topic"
-        ),
-        pytest.param(
-            "保险柜密码多少？",
-            "保险柜密码是519264。",
-            "The wifi password is molarity22 now.",
-            id="another thing's password",
-        ),
-        pytest.param(
-            "When did I go to the gym?",
-            "I went to the gym on Monday.",
-            "I've changed my gym to Fit.",
-            id="what has happened",
-        ),
-        pytest.param(
-            "Which phone do I use?",
-            "My Galaxy is dying on me.",
-            "Any news of your new phone?",
-            id="who asks states nothing",
-        ),
-        pytest.param(
-            "Where do I live?",
-            "I live in Leith.",
-            "I used to live in Hobart, but my job is here now.",
-            id="how it was before",
-        ),
-    ],
-)
-def test_what_renews_nothing(question: str, answer: str, later: str) -> None:
-    assert by(question, answer, later) == {}
+    assert by(question, old, new) == ({0: 1} if renews else {})
+    if renews:
+        assert by(question, new, old, apart=-DAY) == {1: 0}
 
 
 def test_it_takes_some_likeness_some_relevance_and_some_time() -> None:
@@ -312,26 +202,13 @@ def test_it_takes_some_likeness_some_relevance_and_some_time() -> None:
     plain = ("Which phone do I use?", "My phone is a Galaxy.", "My phone is an iPhone.")
     assert by(*plain, alike=ENOUGH - 0.25 + 0.01) == {0: 1}
     assert by(*plain, alike=ENOUGH - 0.25 - 0.01) == {}
+    # Of several it is the newest.
+    coffees = "Three americanos a day.", "I quit coffee.", "One flat white a day now."
+    assert by("How much coffee do I drink?", *coffees) == {0: 2, 1: 2}
+    assert by("Which phone do I use?") == {}
 
 
-@pytest.mark.parametrize(
-    ("question", "old", "new", "renews"),
-    [
-        (
-            "How much coffee do I drink?",
-            "I'm on four espressos a day.",
-            "I caved: one latte a day, no more.",
-            True,
-        ),
-        ("我还喝咖啡吗？", "我每天三杯美式咖啡。", "我把咖啡戒了，只喝茶。", True),
-        (
-            "How much coffee do I drink?",
-            "I'm on four espressos a day.",
-            "One latte a day at the office.",
-            False,
-        ),
-    ],
-)
+@labelled
 def test_a_word_of_change_makes_up_for_what_answers_less(
     question: str, old: str, new: str, *, renews: bool
 ) -> None:
@@ -339,29 +216,7 @@ def test_a_word_of_change_makes_up_for_what_answers_less(
     assert by(question, old, new, alike=0.4, relevance=(0.6, less)) == ({0: 1} if renews else {})
 
 
-def test_of_several_the_newest() -> None:
-    assert by(
-        "How much coffee do I drink?",
-        "Three americanos a day.",
-        "I quit coffee.",
-        "One flat white a day now.",
-    ) == {0: 2, 1: 2}
-    assert by("Which phone do I use?") == {}
-
-
-@pytest.mark.parametrize(
-    ("older", "newer", "is_so"),
-    [
-        ("I live in Rome.", "I moved to Oslo.", True),
-        ("我住在北京", "我搬到上海了", True),
-        ("I live in Rome.", "I live in Rome with my brother.", False),
-        ("I live in Rome.", "I work as a nurse now.", False),
-        ("I live in Rome.", "My sister moved to Oslo.", False),
-        ("I'm allergic to shrimp.", "I eat fish now.", False),
-        ("I'm allergic to shrimp.", "I'm allergic to nuts now, too.", False),
-        ("I have a cat.", "I have a dog now.", False),
-    ],
-)
+@labelled
 def test_without_a_model_it_takes_one_attribute_and_a_word_of_change(
     older: str, newer: str, *, is_so: bool
 ) -> None:
@@ -376,8 +231,7 @@ def test_what_does_not_answer_at_all_is_not_lifted(probability: float | None, ex
     memories = [shown(1, "I live in Rome."), shown(2, "I moved to Oslo.", day=9)]
     likely = None if probability is None else np.array([0.5, probability])
     alike, relevance = np.full((2, 2), 0.9), np.ones(2)
-    positions, marked = order(
-        "Where do I live?", memories, lambda: alike, lambda: relevance, lambda: None, likely
-    )
+    asked = "Where do I live?"
+    positions, marked = order(asked, memories, lambda: alike, lambda: relevance, lambda: None, likely)
     assert positions.tolist() == expected
     assert marked == ({0: 1} if expected == [1, 0] else {})

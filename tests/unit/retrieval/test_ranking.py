@@ -51,15 +51,13 @@ def focal(*values: float) -> np.ndarray:
 
 def test_rank_adds_the_three_components_with_their_gains() -> None:
     given_ = candidates([10, 20, 30], poignancy=[2, 10, 6], vectors=[[1, 0], [0, 1], [3, 4]])
-    ranked = rank(
-        given_, focal(), weights("stanford", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW
-    )
+    w = weights("stanford", recency=2, relevance=1, importance=0.5)
+    ranked = rank(given_, focal(), w, top_k=3, now=NOW)
     # recency 0.5, 0.25, 0.125 → 1, ⅓, 0 (× 2 × 0.5); relevance 1, 0, 0.6 (× 3); importance 0, 1, 0.5 (× 0.5 ×
     # 2)
-    assert ranked.scores.recency.raw.tolist() == [0.5, 0.25, 0.125]
-    assert ranked.scores.recency.weight == 1.0
-    assert ranked.scores.relevance.weight == 3.0
-    assert ranked.scores.importance.weight == 1.0
+    scores = ranked.scores
+    assert scores.recency.raw.tolist() == [0.5, 0.25, 0.125]
+    assert [part.weight for part in (scores.recency, scores.relevance, scores.importance)] == [1, 3, 1]
     assert ranked.scores.total == pytest.approx([1 + 3 + 0, 1 / 3 + 0 + 1, 0 + 1.8 + 0.5])
     assert ranked.best.tolist() == [0, 2, 1]
     assert ranked.retained.tolist() == [0, 1, 2]
@@ -67,18 +65,17 @@ def test_rank_adds_the_three_components_with_their_gains() -> None:
 
 def test_recency_and_importance_are_nudges_on_the_scale_of_relevance() -> None:
     given_ = candidates([10, 20, 30], poignancy=[2, 10, 6], vectors=[[1, 0], [0, 1], [3, 4]])
-    ranked = rank(
-        given_, focal(), weights("recent", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW
-    )
+    w = weights("recent", recency=2, relevance=1, importance=0.5)
+    ranked = rank(given_, focal(), w, top_k=3, now=NOW)
     # relevance 1, 0, 0.6: standard deviation 0.411, times its gain 1.233. Between the recencies 0.125, 0.25,
     # 0.5 there is 0.375, a quarter of which counts, twice; between the importances 8 of 10, half of which
     # counts, half.
     spread = 3 * np.std([1, 0, 0.6])
     recency, importance = 2 * 0.25 * 0.375 * spread, 0.5 * 0.5 * 0.8 * spread
     assert ranked.scores.recency.raw.tolist() == [0.125, 0.25, 0.5]
-    assert ranked.scores.recency.weight == pytest.approx(recency)
-    assert ranked.scores.relevance.weight == 3.0
-    assert ranked.scores.importance.weight == pytest.approx(importance)
+    scores = ranked.scores
+    found = [part.weight for part in (scores.recency, scores.relevance, scores.importance)]
+    assert found == pytest.approx([recency, 3, importance])
     assert ranked.scores.total == pytest.approx([3, recency / 3 + importance, 1.8 + recency + importance / 2])
     assert ranked.best.tolist() == [0, 2, 1]
 
@@ -89,9 +86,8 @@ def test_neither_recency_nor_importance_buries_what_answers(mode: str) -> None:
     be.
     """
     vectors = [[1.0, 0.0]] + [[0.1, 1.0], [0.2, 1.0]] * 500
-    given_ = candidates(
-        [NOW - 9_000 * HOUR] + [NOW] * 1_000, poignancy=[1.0] + [10.0] * 1_000, vectors=vectors
-    )
+    times, poignancy = [NOW - 9_000 * HOUR] + [NOW] * 1_000, [1.0] + [10.0] * 1_000
+    given_ = candidates(times, poignancy=poignancy, vectors=vectors)
     assert rank(given_, focal(), weights(mode, decay=0.99), top_k=1, now=NOW).best.tolist() == [0]
 
 
@@ -105,9 +101,9 @@ def test_little_differences_of_recency_stay_little() -> None:
 @pytest.mark.parametrize(
     ("mode", "recency"),
     [
-        pytest.param("recent", [0.25, 0.5, 0.125], id="recent: by rank, newest highest"),
-        pytest.param("stanford", [0.25, 0.125, 0.5], id="stanford: by rank, oldest highest"),
-        pytest.param("elapsed", [0.25, 0.5, 0.0625], id="elapsed: by hours"),
+        ("recent", [0.25, 0.5, 0.125]),  # by rank, newest highest
+        ("stanford", [0.25, 0.125, 0.5]),  # by rank, oldest highest
+        ("elapsed", [0.25, 0.5, 0.0625]),  # by hours
     ],
 )
 def test_each_mode_measures_recency_in_its_way(mode: str, recency: list[float]) -> None:
@@ -123,20 +119,14 @@ def test_min_similarity_leaves_out_what_is_less_similar_before_the_scoring() -> 
     assert ranked.scores.recency.raw.tolist() == [0.25, 0.5]
     assert ranked.retained[ranked.best].tolist() == [1]  # positions are those of the whole set
     for least, kept in ((-1.0, [0, 1, 2]), (1.0, [1])):  # what is exactly as similar stays
-        assert (
-            rank(given_, focal(), weights(), top_k=3, now=NOW, min_similarity=least).retained.tolist() == kept
-        )
+        ranked = rank(given_, focal(), weights(), top_k=3, now=NOW, min_similarity=least)
+        assert ranked.retained.tolist() == kept
+    for mode in ("recent", "elapsed", "stanford"):  # and there may be nothing
+        ranked = rank(candidates([10]), focal(-1, 0), weights(mode), top_k=3, now=NOW, min_similarity=0.5)
+        assert ranked.retained.size == ranked.best.size == ranked.scores.total.size == 0
 
 
-@pytest.mark.parametrize("mode", ["recent", "elapsed", "stanford"])
-def test_nothing_similar_enough_gives_an_empty_ranking(mode: str) -> None:
-    ranked = rank(candidates([10]), focal(-1, 0), weights(mode), top_k=3, now=NOW, min_similarity=0.5)
-    assert ranked.retained.size == ranked.best.size == ranked.scores.total.size == 0
-
-
-def test_a_memory_without_a_comparable_vector_has_relevance_0_and_a_question_of_another_size_is_a_mismatch() -> (
-    None
-):
+def test_a_memory_without_a_vector_has_relevance_0_and_a_question_of_another_size_is_a_mismatch() -> None:
     given_ = candidates([10, 10, 10], vectors=[[1, 0], [0, 0], [-1, 0]])
     assert rank(given_, focal(), weights(), top_k=3, now=NOW).scores.relevance.raw.tolist() == [1, 0, -1]
     with pytest.raises(ModelMismatch, match=r"of 2 values .* one of 3"):
@@ -163,8 +153,7 @@ def test_in_the_other_modes_all_focal_texts_see_the_same_state(mode: str) -> Non
     assert given_.last_accessed.tolist() == times  # ranking leaves the candidates as they were
 
 
-# The original's rules (research: generative agents, new_retrieve), told once more in plain Python, step by
-# step.
+# The original's rules (generative agents, new_retrieve), told once more in plain Python, step by step.
 
 
 @dataclass
@@ -201,14 +190,8 @@ def original_retrieve(
             lengths = math.sqrt(sum(a * a for a in node.vector)) * math.sqrt(sum(b * b for b in query))
             relevance[node.count] = dot / lengths
         recency, importance, relevance = stretched(recency), stretched(importance), stretched(relevance)
-        score = {
-            key: (
-                w.recency * recency[key] * 0.5
-                + w.relevance * relevance[key] * 3
-                + w.importance * importance[key] * 2
-            )
-            for key in recency
-        }
+        gains = (w.recency * 0.5, recency), (w.relevance * 3, relevance), (w.importance * 2, importance)
+        score = {key: sum(gain * part[key] for gain, part in gains) for key in recency}
         top = sorted(score.items(), key=lambda item: item[1], reverse=True)[:n]
         for key, _ in top:
             by_count[key].last_accessed = clock
@@ -222,16 +205,10 @@ small_vectors = st.lists(st.integers(-2, 2), min_size=3, max_size=3).filter(any)
 @st.composite
 def memories(draw: st.DrawFn) -> list[Node]:
     """Small whole numbers: many ties, and no rounding that could tell two ways of computing apart."""
-    size = draw(st.integers(1, 12))
+    kinds, times, weights_ = st.sampled_from(["event", "thought"]), st.integers(0, 5), st.integers(1, 10)
     nodes = [
-        Node(
-            count=count,
-            type=draw(st.sampled_from(["event", "thought"])),
-            last_accessed=float(draw(st.integers(0, 5))),
-            poignancy=draw(st.integers(1, 10)),
-            vector=draw(small_vectors),
-        )
-        for count in range(1, size + 1)
+        Node(count, draw(kinds), float(draw(times)), draw(weights_), draw(small_vectors))
+        for count in range(1, draw(st.integers(1, 12)) + 1)
     ]
     return draw(st.permutations(nodes))
 
@@ -246,30 +223,23 @@ def columns(nodes: list[Node]) -> Candidates:
     )
 
 
+halves = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 whole_weights = st.builds(
     RankingWeights,
     mode=st.just("stanford"),
-    recency=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
-    relevance=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
-    importance=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    **dict.fromkeys(("recency", "relevance", "importance"), halves),
     decay=st.sampled_from([0.5, 0.75, 1.0]),  # exact powers
 )
+vectors_of_questions = st.lists(small_vectors, min_size=1, max_size=3)
 
 
-@given(
-    memories(),
-    st.lists(small_vectors, min_size=1, max_size=3),
-    whole_weights,
-    st.integers(1, 13),
-    st.integers(0, 9),
-)
+@given(memories(), vectors_of_questions, whole_weights, st.integers(1, 13), st.integers(0, 9))
 def test_mode_stanford_is_the_original(
     nodes: list[Node], queries: list[list[int]], w: RankingWeights, n: int, clock: int
 ) -> None:
     given_ = columns(nodes)
-    ranked = rank_in_turn(
-        given_, [np.array(query, np.float32) for query in queries], w, top_k=n, now=float(clock)
-    )
+    asked = [np.array(query, np.float32) for query in queries]
+    ranked = rank_in_turn(given_, asked, w, top_k=n, now=float(clock))
     expected = original_retrieve(nodes, queries, w, n, float(clock))
     for ours, theirs in zip(ranked, expected, strict=True):
         assert given_.node_count[ours.best].tolist() == [count for count, _ in theirs]
@@ -288,9 +258,6 @@ def test_the_order_of_the_candidates_does_not_matter(
         ranked = rank(given_, np.array(query, np.float32), w, top_k=5, now=9.0)
         rankings.append((given_.node_count[ranked.best].tolist(), ranked.scores.total[ranked.best].tolist()))
     assert rankings[0] == rankings[1]
-
-
-# Near-duplicates
 
 
 def test_a_twin_of_what_is_taken_already_gives_way_to_something_else() -> None:
@@ -321,46 +288,37 @@ def floats(*values: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("seconds_ago", "decay", "expected"),
     [
-        pytest.param(0, 0.5, 1.0, id="now"),
-        pytest.param(1800, 0.5, math.sqrt(0.5), id="half an hour"),
-        pytest.param(3 * 3600, 0.5, 0.125, id="three hours"),
-        pytest.param(-3600, 0.5, 1.0, id="in the future counts as now"),
-        pytest.param(1e9, 0.5, 0.0, id="ages ago fades out"),
-        pytest.param(1e9, 1.0, 1.0, id="decay 1 never fades"),
+        *((0, 0.5, 1.0), (1800, 0.5, math.sqrt(0.5)), (3 * 3600, 0.5, 0.125)),
+        *(
+            (-3600, 0.5, 1.0),
+            (1e9, 0.5, 0.0),
+            (1e9, 1.0, 1.0),
+        ),  # the future counts as now, ages ago fades out
     ],
 )
 def test_recency_by_time(seconds_ago: float, decay: float, expected: float) -> None:
-    now = 1_700_000_000.0
-    assert ranking.recency_by_time(floats(now - seconds_ago), now, decay) == pytest.approx([expected])
+    assert ranking.recency_by_time(floats(NOW - seconds_ago), NOW, decay) == pytest.approx([expected])
+
+
+def cosine(rows: list[list[float]], query: list[float]) -> list[float]:
+    return ranking.cosine(np.array(rows, np.float32), np.array(query, np.float32)).tolist()
 
 
 @pytest.mark.parametrize(
     ("rows", "query", "expected"),
     [
-        pytest.param(
-            [[3, 4], [0, 0], [-1, 0], [0, 7]], [5, 0], [0.6, 0, -1, 0], id="several rows, one without length"
-        ),
-        pytest.param([[1, 1]], [1, 0], [math.sqrt(0.5)], id="45 degrees"),
-        pytest.param([[1, 0]], [0, 0], [0], id="a query without length"),
-        pytest.param([[5e-9, 0]], [10, 0], [0], id="a row too short, beside a long query"),
-        pytest.param([[10, 0]], [5e-9, 0], [0], id="a query too short, beside a long row"),
-        pytest.param([[1e-5, 0]], [1e-5, 0], [1], id="both short, but each long enough"),
-        pytest.param(np.ones((0, 2)), [1, 0], [], id="no rows"),
+        ([[3, 4], [0, 0], [-1, 0], [0, 7]], [5, 0], [0.6, 0, -1, 0]),
+        *(([[1, 1]], [1, 0], [math.sqrt(0.5)]), ([[1, 0]], [0, 0], [0])),
+        # A row or a query that is too short, beside long ones; and both, but each long enough.
+        *(([[5e-9, 0]], [10, 0], [0]), ([[10, 0]], [5e-9, 0], [0]), ([[1e-5, 0]], [1e-5, 0], [1])),
     ],
 )
 def test_cosine(rows: list[list[float]], query: list[float], expected: list[float]) -> None:
-    assert ranking.cosine(np.array(rows, np.float32), np.array(query, np.float32)) == pytest.approx(
-        expected, abs=1e-7
-    )
-
-
-def test_cosine_computes_in_double_precision() -> None:
-    row, query = np.array([[1, 1e-4]], np.float32), np.array([1, 0], np.float32)
-    assert 1 - ranking.cosine(row, query)[0] == pytest.approx(5e-9, rel=1e-3)
-    thirds = np.array([1, 3, 7], np.float32)
-    assert ranking.cosine(np.array([[1, 0, 0]], np.float32), thirds)[0] == pytest.approx(
-        1 / math.sqrt(59), rel=1e-15
-    )
+    assert cosine(rows, query) == pytest.approx(expected, abs=1e-7)
+    assert ranking.cosine(np.ones((0, 2)), np.ones(2)).size == 0
+    # In double precision.
+    assert 1 - cosine([[1, 1e-4]], [1, 0])[0] == pytest.approx(5e-9, rel=1e-3)
+    assert cosine([[1, 0, 0]], [1, 3, 7])[0] == pytest.approx(1 / math.sqrt(59), rel=1e-15)
 
 
 def test_nudges_without_a_scale_are_the_originals_gains() -> None:
@@ -369,9 +327,7 @@ def test_nudges_without_a_scale_are_the_originals_gains() -> None:
     assert ranking.nudges(equal[:0], equal[:0], equal[:0]) == (0.5, 2.0)
 
 
-@given(
-    st.lists(st.integers(0, 4).map(float), max_size=20), st.integers(1, 25), st.randoms(use_true_random=False)
-)
+@given(st.lists(st.integers(0, 4).map(float), max_size=20), st.integers(1, 25), st.randoms())
 def test_best_is_a_prefix_of_the_stable_sort(values: list[float], k: int, random) -> None:
     ties = list(range(len(values)))
     random.shuffle(ties)
@@ -379,45 +335,6 @@ def test_best_is_a_prefix_of_the_stable_sort(values: list[float], k: int, random
     assert ranking.best(floats(*values), np.array(ties, dtype=np.intp), k).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param([], [], id="empty stays empty"),
-        pytest.param([7], [0.5], id="one gives half"),
-        pytest.param([3, 3, 3], [0.5, 0.5, 0.5], id="equal give half each"),
-        pytest.param([-2, 0, 6], [0, 0.25, 1], id="a range is stretched"),
-    ],
-)
-def test_normalise(values: list[float], expected: list[float]) -> None:
-    result = ranking.normalise(floats(*values))
-    assert result.tolist() == expected
-    assert result.dtype == np.float64
-
-
-@pytest.mark.parametrize(
-    ("order", "decay", "newest_highest", "expected"),
-    [
-        # Position 2 was accessed longest ago, position 1 last; the first rank is 1, not 0.
-        pytest.param(
-            [2, 0, 1], 0.5, False, [0.25, 0.125, 0.5], id="the original favours the least recently accessed"
-        ),
-        pytest.param([2, 0, 1], 0.5, True, [0.25, 0.5, 0.125], id="the most recently accessed by default"),
-        pytest.param([1, 0, 2], 1.0, True, [1, 1, 1], id="decay 1 tells nothing apart"),
-        pytest.param([], 0.99, True, [], id="none"),
-    ],
-)
-def test_recency_by_rank(order: list[int], decay: float, newest_highest: bool, expected: list[float]) -> None:
-    result = ranking.recency_by_rank(np.array(order, dtype=np.intp), decay, newest_highest=newest_highest)
-    assert result.tolist() == expected
-
-
-def test_cosine_of_different_sizes_is_refused_with_both_sizes() -> None:
-    with pytest.raises(ValueError, match=r"of 3 values .* one of 2"):
-        ranking.cosine(np.ones((1, 3)), np.ones(2))
-
-
-def test_access_order_on_ties_events_before_thoughts_and_newest_first() -> None:
-    is_thought = np.array([True, False, True, False, False])
-    node_count = np.array([5, 1, 4, 3, 2])
-    order = ranking.access_order(floats(7, 7, 7, 7, 1), is_thought, node_count)
-    assert node_count[order].tolist() == [2, 3, 1, 5, 4]
+def test_no_memories_have_no_scores() -> None:
+    assert ranking.normalise(floats()).size == 0
+    assert ranking.recency_by_rank(np.array([], dtype=np.intp), 0.99, newest_highest=True).size == 0

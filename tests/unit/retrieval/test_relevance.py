@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from engine.retrieval.ranking import Floats
 from engine.retrieval.relevance import hybrid
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
+from tests.unit.text.labelled import labelled
 
 #: A Wednesday.
 NOW = datetime(2026, 3, 11, 15, 30, tzinfo=UTC)
@@ -78,25 +80,15 @@ def random_corpus(
     sessions, created = random.integers(0, 3, size), NOW.timestamp() - random.uniform(0, 5_000, size)
     subjects = random.choice(["Anna", "Ben", ""], size)
     rows = np.arange(size) if order is None else np.array(order)
-    corpus = corpus_of(
-        [texts[row] for row in rows],
-        vectors[rows].tolist(),
-        sessions=sessions[rows].tolist(),
-        created=created[rows].tolist(),
-        subjects=subjects[rows].tolist(),
-    )
-    return (
-        corpus,
-        "Did Anna fire the glaze? Where was tea with the ferry yesterday?",
-        vector(*random.standard_normal(6) + 1),
-    )
+    columns = {"sessions": sessions, "created": created, "subjects": subjects}
+    fields: dict[str, Any] = {name: column[rows].tolist() for name, column in columns.items()}
+    question = "Did Anna fire the glaze? Where was tea with the ferry yesterday?"
+    corpus = corpus_of([texts[row] for row in rows], vectors[rows].tolist(), **fields)
+    return corpus, question, vector(*random.standard_normal(6) + 1)
 
 
 def embed_by_text(text: str) -> Float32:
     return np.random.default_rng(len(text)).standard_normal(6).astype(np.float32)
-
-
-# Dense
 
 
 def test_dense_is_the_cosine_and_nothing_where_there_is_no_vector_or_no_direction() -> None:
@@ -112,13 +104,10 @@ def test_the_centre_is_the_mean_trusted_the_more_the_more_memories_there_are() -
     assert sums.tolist() == unit.tolist()  # each row made one long, by its language
     assert centre_of(sums, 2) == pytest.approx(np.array([0.5, 0.5]) * 2 / 27)
     for count, expected in ((25, 0.25), (50_000, 0.5)):  # 25 memories: half
-        assert centre_of((unit * count / 2).astype(np.float32), count) == pytest.approx(
-            np.array([expected, expected]), abs=1e-3
-        )
+        found = centre_of((unit * count / 2).astype(np.float32), count)
+        assert found == pytest.approx([expected, expected], abs=1e-3)
     assert centre_of(np.zeros((2, 2), np.float32), 0).tolist() == [0, 0]
 
-
-# Neighbours
 
 #: As many telling words as a full neighbour has.
 TELLING = "kiln clay glaze tea"
@@ -126,26 +115,24 @@ TELLING = "kiln clay glaze tea"
 NEXT, SECOND = NEIGHBOUR_SHARES
 
 
-def test_neighbours_share_fade_with_the_time_between_and_add_up() -> None:
-    corpus = corpus_of([TELLING] * 4, sessions=[0, 0, 0, 0], created=[0, 900, 1800, 1800])
-    # The third is too far away, in places if not in time.
-    assert relevance.neighbours(corpus, np.array([1.0, 0, 0, 0])) == pytest.approx(
-        [0, NEXT * math.exp(-1), SECOND * math.exp(-2), 0]
-    )
-    corpus = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[0, 0, 0])
-    assert relevance.neighbours(corpus, np.array([4.0, 0, 2])) == pytest.approx(
-        [2 * SECOND, 6 * NEXT, 4 * SECOND]
-    )
-    # None takes away.
-    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([0, 4 * NEXT, 4 * SECOND])
-
-
-def test_neighbours_are_of_the_same_session() -> None:
-    corpus = corpus_of([TELLING] * 3, sessions=[0, 1, 0], created=[0, 1, 2])
-    gained = relevance.neighbours(corpus, np.array([0, 8.0, 1]))
-    assert gained == pytest.approx([NEXT * math.exp(-2 / 900), 0, 0])
-    alone = corpus_of([TELLING] * 3, created=[0, 3_600, 7_200])
-    assert relevance.neighbours(alone, np.ones(3)).tolist() == [0, 0, 0]
+@pytest.mark.parametrize(
+    ("sessions", "created", "score", "gained"),
+    [
+        # They fade with the time between. The fourth is too far away, in places if not in time.
+        ([0] * 4, [0, 900, 1800, 1800], [1, 0, 0, 0], [0, NEXT * math.exp(-1), SECOND * math.exp(-2), 0]),
+        # They add up, and none takes away.
+        ([0] * 3, [0, 0, 0], [4, 0, 2], [2 * SECOND, 6 * NEXT, 4 * SECOND]),
+        ([0] * 3, [0, 0, 0], [4, 0, -2], [0, 4 * NEXT, 4 * SECOND]),
+        # They are of the same session.
+        ([0, 1, 0], [0, 1, 2], [0, 8, 1], [NEXT * math.exp(-2 / 900), 0, 0]),
+        (None, [0, 3_600, 7_200], [1, 1, 1], [0, 0, 0]),
+    ],
+)
+def test_neighbours_share(
+    sessions: list[int] | None, created: list[float], score: list[float], gained: list[float]
+) -> None:
+    corpus = corpus_of([TELLING] * len(score), sessions=sessions, created=created)
+    assert relevance.neighbours(corpus, np.array(score, dtype=float)) == pytest.approx(gained)
 
 
 def test_what_people_say_in_one_hour_without_a_session_is_one_conversation_but_records_are_none() -> None:
@@ -155,22 +142,15 @@ def test_what_people_say_in_one_hour_without_a_session_is_one_conversation_but_r
     score = np.array([8.0, 0, 1])
     assert relevance.neighbours(without, score).tolist() == relevance.neighbours(within, score).tolist()
     assert corpus_of(said, created=times).shares.sum() == 0
-    assert (
-        corpus_of([TELLING] * 2, sessions=[0, -1], created=[0, 1], subjects=["Mira", "Mira"]).shares.sum()
-        == 0
-    )
+    one_within = corpus_of(said[:2], sessions=[0, -1], created=[0, 1], subjects=["Mira", "Mira"])
+    assert one_within.shares.sum() == 0
     of_any_time = with_hours(np.array([-1, -1], np.int32), np.array([-1.0, 4e10]), np.zeros(2, np.int32))
     assert of_any_time.max() <= FIRST_HOUR
 
 
 def test_the_second_hop_does_not_go_on_to_what_says_the_same() -> None:
-    texts = [
-        "the kiln in the shed is from Anna",
-        "Anna lives in Leith",
-        "coffee is cheap there",
-        "rain again in the shed",
-        "the cat sleeps",
-    ]
+    texts = ["the kiln in the shed is from Anna", "Anna lives in Leith", "coffee is cheap there"]
+    texts += ["rain again in the shed", "the cat sleeps"]
     vectors = [[1, 0, 0.1], [0.7, 0.7, 0.1], [0, 1, 0.1], [0.1, 0, 1], [0, 0.2, 1]]
     corpora = corpus_of(texts, vectors), corpus_of([*texts, texts[0]], [*vectors, vectors[0]])
     once, twice = (hybrid(corpus, "Who is the kiln from?", vector(1, 0, 0), None, NOW) for corpus in corpora)
@@ -189,12 +169,8 @@ def test_a_turn_without_content_neither_gains_nor_gives_and_one_with_little_litt
 
 
 def test_an_answer_is_found_by_the_question_before_it() -> None:
-    texts = [
-        "Ben: which glaze did you choose?",
-        "Anna: the green one from Leith",
-        "Anna: rain again in Hobart",
-        "Ben: yes",
-    ]
+    texts = ["Ben: which glaze did you choose?", "Anna: the green one from Leith"]
+    texts += ["Anna: rain again in Hobart", "Ben: yes"]
     times = [NOW.timestamp() + 60 * i for i in range(4)]
     corpus = corpus_of(texts, sessions=[0, 0, 1, 1], created=times)
     assert np.argsort(-hybrid(corpus, "glaze", None, None, NOW).total)[:2].tolist() == [0, 1]
@@ -205,23 +181,7 @@ def test_an_answer_is_found_by_the_question_before_it() -> None:
         assert found.neighbours.tolist() == [0, 0, 0, 0]
 
 
-# What the question names
-
-
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
-        ("What did Anna fire?", [1, 0, 0, 0]),
-        ("Anna’s kiln", [1, 0, 0, 0]),
-        ("Ａｎｎａ？", [1, 0, 0, 0]),
-        ("Is Annabel here, or Joanna?", [0, 0, 0, 0]),
-        ("Mary Ann Evans wrote it", [0, 1, 0, 0]),
-        ("Mary Ann wrote it", [0, 0, 0, 0]),
-        ("王小明的电话是多少", [0, 0, 1, 0]),
-        ("Anna和王小明在哪里", [1, 0, 1, 0]),
-        ("who was it?", [0, 0, 0, 0]),
-    ],
-)
+@labelled
 def test_memories_whose_subject_the_question_names(question: str, expected: list[int]) -> None:
     corpus = corpus_of(["a", "b", "c", "d"], subjects=["Anna", "Mary Ann Evans", "王小明", None])
     gained = hybrid(corpus, question, None, None, NOW).named
@@ -229,31 +189,13 @@ def test_memories_whose_subject_the_question_names(question: str, expected: list
     assert (gained / relevance.SUBJECT_BONUS).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("question", "expected", "of_each"),
-    [
-        ("What happened on 2 March 2026?", [0, 1, 1, 0], 2),
-        ("3月2日发生了什么", [0, 1, 1, 0], 2),
-        ("on 1 March or on 3 March", [1, 0, 0, 1], 1),
-        ("in March 2026", [1, 1, 1, 1], 4),
-        ("nine days ago", [0, 1, 1, 0], 2),
-    ],
-)
+@labelled
 def test_memories_from_the_day_that_the_question_names(
     question: str, expected: list[int], of_each: int
 ) -> None:
     second = datetime(2026, 3, 2, tzinfo=UTC)
-    moments = [
-        second - timedelta(seconds=1),
-        second,
-        second + timedelta(days=1, seconds=-1),
-        second + timedelta(days=1),
-    ]
-    corpus = corpus_of(
-        ["a", "b", "c", "d"],
-        created=[moment.timestamp() for moment in moments],
-        subjects=["Anna", "Ben", "Cleo", "Dan"],
-    )
+    moments = [(second + timedelta(seconds=seconds)).timestamp() for seconds in (-1, 0, 86_399, 86_400)]
+    corpus = corpus_of(["a", "b", "c", "d"], created=moments, subjects=["Anna", "Ben", "Cleo", "Dan"])
     named = hybrid(corpus, f"Ben {question}", None, None, NOW).named
     assert named is not None
     told = math.log((len(expected) + 1) / (of_each + 1))  # what all memories are of tells nothing
@@ -269,14 +211,9 @@ def test_a_day_tells_more_than_the_month_it_is_of() -> None:
     first = datetime(2026, 3, 1, tzinfo=UTC)
     moments = [(first + timedelta(days=day)).timestamp() for day in range(-59, 61)]
     corpus = corpus_of([f"memory {number}" for number in range(len(moments))], created=moments)
-    day, month, both = (
-        hybrid(corpus, question, None, None, NOW + timedelta(days=60)).named
-        for question in (
-            "what was on 8 March 2026?",
-            "what was in March 2026?",
-            "what was in March 2026, on 8 March 2026?",
-        )
-    )
+    named = ("on 8 March 2026", "in March 2026", "in March 2026, on 8 March 2026")
+    later = NOW + timedelta(days=60)
+    day, month, both = (hybrid(corpus, f"what was {one}?", None, None, later).named for one in named)
     assert day is not None and month is not None and both is not None
     assert np.count_nonzero(day) == 1
     assert np.count_nonzero(month) == 31
@@ -306,43 +243,13 @@ def test_what_a_day_tells(question: str, nats: float) -> None:
     assert named.max() == relevance.DAY_WEIGHT * nats
 
 
-# The second hop
-
-
-@pytest.mark.parametrize(
-    ("question", "texts"),
-    [
-        (
-            "Which occupation has the person with 555-0199?",  # not a word of "Marta is a nurse"
-            [
-                "Marta's number is 555-0199",
-                "Pavel's number is 555-0142",
-                "Marta is a nurse in Hobart",
-                "Pavel is a baker in Leith",
-                "Rain fell on the harbour",
-            ],
-        ),
-        (
-            "号码18612345678的人做什么",
-            [
-                "张静怡的手机号是18612345678",
-                "李文的手机号是13912345678",
-                "张静怡在医院上班",
-                "李文在学校上班",
-                "今天下雨了",
-            ],
-        ),
-    ],
-)
-def test_the_second_hop_finds_what_shares_a_name_with_the_best(
-    question: str, texts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(relevance, "HOP_FROM", 1)
+@labelled
+def test_the_second_hop_finds_what_shares_a_name_with_the_best(question: str, texts: list[str]) -> None:
     found = hybrid(corpus_of(texts), question, None, None, NOW)
+    assert found.second_hop is not None
     assert np.argsort(-found.total)[0] == 0
     assert found.total[2] > max(found.total[[3, 4]])
-    monkeypatch.setattr(relevance, "HOP_WEIGHT", 0.0)
-    without = hybrid(corpus_of(texts), question, None, None, NOW).total
+    without = found.total - found.second_hop
     assert without[2] <= max(without[[3, 4]])
 
 
@@ -395,45 +302,12 @@ def highest(corpus: Corpus, score: Floats) -> list[int]:
     return sorted(range(len(corpus)), key=lambda row: (-score[row], corpus.created[row]))
 
 
-# Sentences
-
-
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
-        ("Who fired the green kiln?", {"Who fired the green kiln": True}),
-        (
-            "Lovely green kiln today! Who glazed the red vases?",
-            {"Lovely green kiln today": False, "Who glazed the red vases": True},
-        ),
-        (
-            "Anna fired her green kiln today. Who glazed the red vases? Which ferry left Leith harbour?",
-            {
-                "Anna fired her green kiln today. Who glazed the red vases": True,
-                "Which ferry left Leith harbour": True,
-            },
-        ),
-        (
-            "Which kiln fires hot and also which glaze turns green?",
-            {"Which kiln fires hot": True, "which glaze turns green": True},  # one question
-        ),
-        ("我姐姐喜欢什么，另外，她在哪里上班？", {"我姐姐喜欢什么": True, "她在哪里上班": True}),
-        ("我姐姐喜欢下棋吗。她在医院上班。", {"我姐姐喜欢下棋吗": True, "她在医院上班": False}),
-        (
-            "The ferry left Leith harbour; Anna fired kilns",
-            {"The ferry left Leith harbour": False, "Anna fired kilns": False},
-        ),
-        ("Anna's kiln at 10:30 today?", {"Anna's kiln at 10:30 today": True}),
-        ("Hi! Who fired the green kiln?", {"Who fired the green kiln": True}),  # a greeting asks nothing
-        ("好的。我姐姐喜欢下棋吗", {"我姐姐喜欢下棋吗": True}),
-        # A text of many is looked for as a whole.
-        ("Who fired green kilns? " * (sentences.MAX_SENTENCES + 1), {}),
-        ("?!。", {}),
-    ],
-)
+@labelled
 def test_the_sentences_of_a_question_and_which_of_them_ask(question: str, expected: dict[str, bool]) -> None:
     assert {sentence.text: sentence.asks for sentence in marked_sentences(question)} == expected
     assert sentences_of(question) == list(expected)
+    of_many = "Who fired green kilns? " * (sentences.MAX_SENTENCES + 1)
+    assert sentences_of(of_many) == [], "a text of many is looked for as a whole"
 
 
 def test_a_sentence_that_only_tells_counts_less_than_one_that_asks() -> None:
@@ -471,18 +345,7 @@ def test_whom_a_sentence_names_counts_for_that_sentence() -> None:
     assert gained[1] == pytest.approx(relevance.SUBJECT_BONUS * (1 + relevance.SENTENCE_WEIGHT * weights[0]))
 
 
-@pytest.mark.parametrize(
-    ("question", "described"),
-    [
-        ("那家伙身高177cm，他是干什么的呀？", True),
-        ("住在大连的那位叫什么名字？", True),
-        ("What does the man who plays the cello do for a living?", True),
-        ("How old is someone from Leith?", True),
-        ("我妹妹在哪里上班？", False),
-        ("What did Anna say about the kiln that broke?", False),
-        ("", False),
-    ],
-)
+@labelled
 def test_a_question_that_describes_whom_it_means(question: str, described: bool) -> None:
     assert describes(question) is described
 
@@ -505,19 +368,13 @@ def test_what_says_a_part_of_a_dialogue_says_enough() -> None:
     corpus = corpus_of(texts)
     short, long = ["green", "kiln"], ["green", "kiln", *(f"word{number}" for number in range(400))]
     assert relevance.information(corpus, short) == corpus.lexicon.information(short)
-    assert (
-        relevance.information(corpus, long) == relevance.MOST_INFORMATION < corpus.lexicon.information(long)
-    )
+    assert relevance.information(corpus, long) == relevance.MOST_INFORMATION
+    assert corpus.lexicon.information(long) > relevance.MOST_INFORMATION
 
 
 def test_each_sentence_finds_its_own_memory() -> None:
-    texts = [
-        "Anna fired the green kiln",
-        "The ferry left Leith harbour",
-        "Ben drank tea at home",
-        "It rained in Hobart",
-        "So cold",
-    ]
+    texts = ["Anna fired the green kiln", "The ferry left Leith harbour", "Ben drank tea at home"]
+    texts += ["It rained in Hobart", "So cold"]
     asked: list[str] = []
 
     def embed(text: str) -> Float32:
@@ -559,9 +416,6 @@ def test_without_an_embedder_for_sentences_only_the_whole_question_counts() -> N
     assert hybrid(corpus, question, query, embed_by_text, NOW).total != pytest.approx(whole)
 
 
-# Languages
-
-
 def test_within_one_language_scores_are_as_over_all_and_all_equal_says_nothing() -> None:
     values = np.array([1.0, 2, 4, 9])
     for code in (0, 1):
@@ -592,18 +446,12 @@ def test_in_another_language_the_vector_speaks_for_the_words_too() -> None:
         assert hybrid(corpus, question, vector(1, 0, 0), None, NOW).total.argmax() == best
 
 
-# What an assistant replied
-
-
 def test_what_an_assistant_replied_counts_less_unless_it_is_asked_for() -> None:
     corpus = corpus_of([TELLING] * 4, subjects=["Anna", "assistant", "助手", None])
     for question in ("Where is the kiln?", "窑在哪里？"):
         assert relevance.penalty(corpus, question).tolist() == [0, 1, 1, 0]
     for question in ("Which kiln did you recommend?", "你推荐哪个窑？"):
         assert relevance.penalty(corpus, question).tolist() == [0, 0, 0, 0]
-
-
-# The whole
 
 
 def test_without_a_vector_only_words_count() -> None:
@@ -627,9 +475,8 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int, size: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relevance, "HOP_POOL", size)
         measured, by_words = (hybrid(corpus, question, one, embed_by_text, NOW) for one in (query, None))
-    assert (
-        measured.lexical is not None and measured.second_hop is not None and by_words.second_hop is not None
-    )
+    assert measured.lexical is not None and measured.second_hop is not None
+    assert by_words.second_hop is not None
     assert measured.neighbours is not None and measured.named is not None
     most = corpus.lexicon.information(asked)
     meaning, has = relevance.COSINE_OF_WORDS * np.sqrt(measured.lexical / most), corpus.has_vector
@@ -637,16 +484,13 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int, size: int
     meaning[has] = relevance.standard((centred_rows(corpus) @ focal)[has])
     told = relevance.LEXICAL_SCALE * measured.lexical / most
     first = (1 - relevance.LEXICAL_SHARE) * meaning + relevance.LEXICAL_SHARE * told
-    for hop, score, shares in (
-        (measured.second_hop, first, (0.25, 0.75)),
-        (by_words.second_hop, told, (0, 1)),
-    ):
+    hops = (measured.second_hop, first, (0.25, 0.75)), (by_words.second_hop, told, (0, 1))
+    for hop, score, shares in hops:
         onward = hop_by_hand(corpus, score, asked, sorted(highest(corpus, score)[:size]), shares)
         assert hop == pytest.approx(relevance.HOP_WEIGHT * onward, abs=1e-4)
     assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, first), abs=1e-5)
-    expected = (
-        first + measured.second_hop + measured.neighbours + measured.named - relevance.penalty(corpus, "")
-    )
+    expected = first + measured.second_hop + measured.neighbours + measured.named
+    expected -= relevance.penalty(corpus, "")
     assert measured.total == pytest.approx(expected, abs=1e-5)
 
 
@@ -658,13 +502,8 @@ def test_one_rare_word_found_by_chance_does_not_outweigh_the_meaning() -> None:
     random = np.random.default_rng(1)
     vectors = random.standard_normal((100, 16)) * 0.1 + np.eye(16)[1]
     vectors[0] = np.eye(16)[0]
-    found = hybrid(
-        corpus_of(texts, vectors.tolist()),
-        "Which lesson does Xiaoman take at the moment?",
-        np.eye(16, dtype=np.float32)[0],
-        None,
-        NOW,
-    )
+    question, focal = "Which lesson does Xiaoman take at the moment?", np.eye(16, dtype=np.float32)[0]
+    found = hybrid(corpus_of(texts, vectors.tolist()), question, focal, None, NOW)
     assert found.total.argmax() == 0
 
 
@@ -681,12 +520,10 @@ def test_a_single_memory_counts_with_what_it_says_and_no_memory_with_nothing() -
     corpus = corpus_of(["kiln"], [[1, 0]], sessions=[0], subjects=["Anna"])
     less = relevance.penalty(corpus, "")[0]
     assert hybrid(corpus, "tea", vector(0, 1), None, NOW).total.tolist() == [-less]
-    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx(
-        [relevance.LEXICAL_SCALE * relevance.LEXICAL_SHARE - less], rel=0.2
-    )
-    assert hybrid(
-        corpus_of([]), "Who fired the kiln? Which ferry left Leith?", None, None, NOW
-    ).total.shape == (0,)
+    said = relevance.LEXICAL_SCALE * relevance.LEXICAL_SHARE - less
+    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx([said], rel=0.2)
+    of_two = "Who fired the kiln? Which ferry left Leith?"
+    assert hybrid(corpus_of([]), of_two, None, None, NOW).total.shape == (0,)
 
 
 @given(st.integers(0, 10_000))
@@ -695,25 +532,20 @@ def test_the_order_in_which_memories_arrived_does_not_show(seed: int) -> None:
     """Of thousands that are nearly the same, single precision would let it decide which are found."""
     random, size, width = np.random.default_rng(seed), 3_000, 64
     texts = [f"{random.choice(WORDS)} {random.choice(WORDS)} was {number % 50}" for number in range(size)]
-    vectors = (random.standard_normal(width) + 0.01 * random.standard_normal((size, width))).astype(
-        np.float32
-    )
+    noise = 0.01 * random.standard_normal((size, width))
+    vectors = (random.standard_normal(width) + noise).astype(np.float32)
     created = NOW.timestamp() - 60.0 * np.arange(size)
     query = vectors[7] + np.float32(0.1)
 
     def found(order: NDArray[np.intp]) -> Floats:
-        corpus = corpus_of(
-            [texts[i] for i in order], vectors[order].tolist(), created=created[order].tolist()
-        )
+        said, times = [texts[i] for i in order], created[order].tolist()
+        corpus = corpus_of(said, vectors[order].tolist(), created=times)
         total = np.zeros(size)
         total[order] = hybrid(corpus, "Was the kiln 7?", query, None, NOW).total
         return total
 
     in_order = found(np.arange(size))
     assert found(random.permutation(size)) == pytest.approx(in_order, abs=1e-9)
-
-
-# Dialogues
 
 
 def test_an_earlier_message_adds_its_words_names_and_days_by_its_weight() -> None:
@@ -730,6 +562,5 @@ def test_an_earlier_message_adds_its_words_names_and_days_by_its_weight() -> Non
     def refuse(sentence: str) -> Float32:
         raise AssertionError(sentence)  # a dialogue is not looked for sentence by sentence
 
-    assert np.isfinite(
-        hybrid(corpus, text, query, refuse, NOW, dialogue=[WeightedMessage(text, 1.0)]).total
-    ).all()
+    whole = hybrid(corpus, text, query, refuse, NOW, dialogue=[WeightedMessage(text, 1.0)])
+    assert np.isfinite(whole.total).all()

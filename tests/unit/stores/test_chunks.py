@@ -24,7 +24,7 @@ from engine.stores.chunks import (
     chunk_of,
     day_of,
 )
-from engine.stores.file_texts import UnindexableFile, decode, suffix_of, text_of
+from engine.stores.file_texts import MAX_TEXT_CHARS, UnindexableFile, decode, suffix_of, text_of
 from jiyi.stores.types import FILE_TYPES, FileSource
 
 STORE = UUID(int=7)
@@ -36,10 +36,8 @@ def test_an_id_is_its_source_path_number_and_text() -> None:
     """
     places = product((STORE, UUID(int=8)), map(FilePlace, "abab", "ccdd"), (0, 1), (b"x", b"y"))
     assert len({chunk_id(*of_chunk) for of_chunk in places}) == 32
-    one, again, other = (
-        chunk_of(STORE, FilePlace("docs", name), 1, "窑温到了一千二百四十度。")
-        for name in ("a.md", "a.md", "b.md")
-    )
+    text = "窑温到了一千二百四十度。"
+    one, again, other = (chunk_of(STORE, FilePlace("docs", f"{name}.md"), 1, text) for name in "aab")
     assert one == again
     assert (one.key, other.key) == ("docs:a.md#1", "docs:b.md#1")
     assert one.item_id != other.item_id
@@ -70,24 +68,10 @@ def found(path: str, size: int = 3, modified_ns: int = 5) -> ScannedFile:
     return ScannedFile(FilePlace("docs", path), size, modified_ns)
 
 
-def known(
-    path: str,
-    number: int,
-    text: bytes = b"abc",
-    *,
-    modified_ns: int = 5,
-    read_ns: int = READ,
-    current: bool = True,
-) -> KnownFile:
-    return KnownFile(
-        UUID(int=number),
-        FilePlace("docs", path),
-        len(text),
-        modified_ns,
-        sha256(text).digest(),
-        read_ns,
-        current,
-    )
+def known(path: str, number: int, *, read_ns: int = READ, current: bool = True) -> KnownFile:
+    """Its text is ``abc``."""
+    place, digest = FilePlace("docs", path), sha256(b"abc").digest()
+    return KnownFile(UUID(int=number), place, 3, 5, digest, read_ns, current)
 
 
 def never(_: ScannedFile) -> bytes | None:
@@ -96,34 +80,25 @@ def never(_: ScannedFile) -> bytes | None:
 
 def test_added_changed_and_removed() -> None:
     assert changes([found("a.md")], [known("a.md", 1)], never) == Changes()
-    made = changes(
-        [found("a.md", modified_ns=6), found("b.md", 9)], [known("a.md", 1), known("c.md", 2)], never
-    )
+    there = [found("a.md", modified_ns=6), found("b.md", 9)]
+    made = changes(there, [known("a.md", 1), known("c.md", 2)], never)
     assert made == Changes(added=[found("b.md", 9)], changed=[UUID(int=1)], removed=[UUID(int=2)])
-    assert changes([found("a.md")], [known("a.md", 1, current=False)], never).changed == [UUID(int=1)], (
-        "another chunk size"
-    )
-    # Read right after it changed, it may have changed once more within the same tick of the file system's
-    # clock.
-    assert changes([found("a.md")], [known("a.md", 1, read_ns=6)], never).changed == [UUID(int=1)]
-    assert changes([], [known("a.md", 1)], never, lambda place: place.path == "a.md") == Changes(), (
-        "it could not be looked at"
-    )
+    # Of another chunk size; or read right after it changed: it may have changed once more within the same
+    # tick of the file system's clock.
+    for file in (known("a.md", 1, current=False), known("a.md", 1, read_ns=6)):
+        assert changes([found("a.md")], [file], never).changed == [UUID(int=1)]
+    unseen = changes([], [known("a.md", 1)], never, lambda place: place.path == "a.md")
+    assert unseen == Changes(), "it could not be looked at"
 
 
 def test_a_renamed_file_is_the_same_file_and_each_old_one_is_taken_once() -> None:
     olds = [known("x.md", 1), known("y.md", 2)]
-    made = changes(
-        [found(f"{name}.md", modified_ns=9) for name in "abc"], olds, lambda _: sha256(b"abc").digest()
-    )
-    assert [(old.place.path, new.place.path) for old, new in made.renamed] == [
-        ("x.md", "a.md"),
-        ("y.md", "b.md"),
-    ]
+    news = [found(f"{name}.md", modified_ns=9) for name in "abc"]
+    made = changes(news, olds, lambda _: sha256(b"abc").digest())
+    renamed = [(old.place.path, new.place.path) for old, new in made.renamed]
+    assert renamed == [("x.md", "a.md"), ("y.md", "b.md")]
     assert (made.added, made.removed) == ([found("c.md", modified_ns=9)], [])
-
-
-def test_a_new_file_of_the_same_size_is_not_a_renamed_one() -> None:
+    # A new file of the same size is another, unless it says the same.
     made = changes([found("new.md")], [known("old.md", 1)], lambda _: sha256(b"xyz").digest())
     assert made == Changes(added=[found("new.md")], removed=[UUID(int=1)])
     assert changes([found("new.md")], [known("old.md", 1)], lambda _: None) == made
@@ -137,9 +112,8 @@ def pdf(text: str, password: str | None = None) -> bytes:
     writer = PdfWriter()
     page = writer.add_blank_page(300, 300)
     font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
-    fonts = DictionaryObject(
-        {NameObject("/F1"): DictionaryObject({NameObject(k): NameObject(v) for k, v in font.items()})}
-    )
+    described = DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})
+    fonts = DictionaryObject({NameObject("/F1"): described})
     page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
     content = StreamObject()
     content.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
@@ -165,30 +139,25 @@ def test_chinese_text_is_read_whatever_it_is_written_in(encoding: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "state"),
+    ("size", "data", "state"),
     [
-        (b"kiln\0log", "binary"),
-        (bytes(range(256)) * 4, "binary"),
-        (b"", "empty"),
-        (b" \n\t ", "empty"),
-        (b"x" * 101, "too_large"),
+        *((1, b"kiln\0log", "binary"), (4, bytes(range(256)), "binary")),
+        *((0, b"x", "empty"), (1, b" \n\t ", "empty"), (MAX_TEXT_CHARS + 1, b"x", "too_large")),
     ],
 )
-def test_what_is_no_text_or_too_much_has_a_state(
-    data: bytes, state: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.stores.file_texts.MAX_TEXT_CHARS", 100)
-    assert state_of(data) == state
+def test_what_is_no_text_or_too_much_has_a_state(size: int, data: bytes, state: str) -> None:
+    assert state_of(data * size) == state
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("latin-1", "café naïve résumé Élan"),
+        ("shift-jis", "窯の温度は千二百四十度でした。トーマスは心配しました。"),
+    ],
+)
+def test_another_encoding_has_to_be_named(encoding: str, text: str) -> None:
     assert state_of(b"x", encoding="klingon") == "undecodable"
-
-
-@pytest.mark.parametrize("encoding", ["latin-1", "shift-jis"])
-def test_another_encoding_has_to_be_named(encoding: str) -> None:
-    text = (
-        "café naïve résumé Élan"
-        if encoding == "latin-1"
-        else "窯の温度は千二百四十度でした。トーマスは心配しました。"
-    )
     assert state_of(text.encode(encoding)) == "undecodable"
     assert text_of(text.encode(encoding), "a.txt", encoding).text == text
 
@@ -201,19 +170,11 @@ def test_the_case_of_a_suffix_does_not_matter() -> None:
 
 
 def test_html_is_what_a_reader_sees() -> None:
-    page = (
-        b"<html><head><title>Kiln log</title><style>p{}</style><script>var x ="
-        b" 'secret'</script></head><body><h1>March</h1><p>It reached <b>1,240</b> degrees.<p>Tomas &amp;"
-        b" Harriet<table><tr><td>a</td><td>b</td></tr></table></body>"
-    )
-    assert text_of(page, "a.HTML").text.split("\n") == [
-        "Kiln log",
-        "March",
-        "It reached 1,240 degrees.",
-        "Tomas & Harriet",
-        "a",
-        "b",
-    ]
+    page = b"""<html><head><title>Kiln log</title><style>p{}</style><script>var x = 'secret'</script></head>
+        <body><h1>March</h1><p>It reached <b>1,240</b> degrees.<p>Tomas &amp; Harriet
+        <table><tr><td>a</td><td>b</td></tr></table></body>"""
+    said = ["Kiln log", "March", "It reached 1,240 degrees.", "Tomas & Harriet", "a", "b"]
+    assert text_of(page, "a.HTML").text.split("\n") == said
 
 
 def test_html_that_is_nested_without_end_is_refused() -> None:
@@ -223,10 +184,8 @@ def test_html_that_is_nested_without_end_is_refused() -> None:
 
 
 def test_a_row_of_csv_is_understood_alone() -> None:
-    assert (
-        text_of("name;city\nMia;Berlin\n小明;\n".encode(), "a.csv").text
-        == "name: Mia; city: Berlin\nname: 小明"
-    )
+    people = text_of("name;city\nMia;Berlin\n小明;\n".encode(), "a.csv").text
+    assert people == "name: Mia; city: Berlin\nname: 小明"
     assert text_of(b'1,2\n"a, b",4\n', "a.csv").text == "1; 2\na, b; 4"
     assert state_of(b'a,b\n"' + b"x" * 200_000, "a.csv") == "malformed"
 
@@ -244,10 +203,8 @@ def test_json_is_read_object_by_object() -> None:
 
 def test_pdf_is_read_unless_it_has_a_password_or_is_damaged() -> None:
     assert text_of(pdf("The kiln reached 1240 degrees"), "a.pdf").text == "The kiln reached 1240 degrees"
-    assert (
-        text_of(pdf("Locked against changes only", password=""), "a.pdf").text
-        == "Locked against changes only"
-    )
+    locked = "Locked against changes only"
+    assert text_of(pdf(locked, password=""), "a.pdf").text == locked
     assert state_of(pdf("secret", password="word"), "a.pdf") == "encrypted"
     assert state_of(b"%PDF-1.7 and nothing more", "a.pdf") == "malformed"
     assert state_of(pdf(""), "a.pdf") == "empty"

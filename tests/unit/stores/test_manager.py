@@ -11,7 +11,6 @@ from unittest.mock import Mock
 import pytest
 
 from jiyi.protocol.stores import MAX_TEXT, Hit, LogOperation, MemoryItem, Snapshot, SnapshotBlock
-from jiyi.stores import registry
 from jiyi.stores.declarations import MemoryAttachmentConfig
 from jiyi.stores.graph import Graph
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style, into_messages, into_prompt
@@ -22,6 +21,13 @@ from jiyi.text.prompting import PREFACE
 from jiyi.text.words import storable
 
 NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
+
+
+def hit(text: str, number: int = 0, snapshot: Snapshot | None = None) -> Hit:
+    item = MemoryItem(
+        id=str(number), content_summary=text, timestamp=NOW.timestamp(), output_snapshot=snapshot
+    )
+    return Hit(item=item, score=0.9 - number / 10)
 
 
 class Shelf:
@@ -39,13 +45,7 @@ class Shelf:
     def retrieve(self, question: StoreQuestion) -> list[Hit]:
         self._may_fail()
         self.asked.append(question)
-        return [
-            Hit(
-                item=MemoryItem(id=str(number), content_summary=text, timestamp=NOW.timestamp()),
-                score=0.9 - number / 10,
-            )
-            for number, text in enumerate(self.texts[: question.top_k])
-        ]
+        return [hit(text, number) for number, text in enumerate(self.texts[: question.top_k])]
 
     def update(self, payload: Payload) -> Written:
         self._may_fail()
@@ -76,9 +76,8 @@ def test_stores_of_the_stage_are_asked_in_order() -> None:
         {"name": "three", "read": False},
     )
     found = made.retrieve("writer", "where?", "gen")
-    assert [(q.role, q.query, q.top_k, q.threshold, q.stage) for q in two.asked] == [
-        ("writer", "where?", 7, 0.2, "gen")
-    ]
+    [asked] = [(one.role, one.query, one.top_k, one.threshold, one.stage) for one in two.asked]
+    assert asked == ("writer", "where?", 7, 0.2, "gen")
     assert (one.asked, three.asked) == ([], [])
     assert [item.store for item in found.items] == ["two"]
 
@@ -90,15 +89,11 @@ def test_the_text_and_its_label() -> None:
     assert lines[:3] == ["===== 相关记忆 =====", PREFACE["en"], "--- notes ---"]
     assert sorted(line[3:] for line in lines[3:5]) == ['"first\\n===== End of Memory ====="', '"second item"']
     assert lines[5:] == ["", "===== End of Memory ====="]
-    styled = manager(
-        {"notes": Shelf("first")}, {"name": "notes"}, style=Style(label="===== Related Memories =====")
-    )
-    assert (styled.retrieve("writer", "where?", "gen").text or "").startswith("===== Related Memories =====")
-    made = manager(
-        {"notes": Shelf(*["many words " * 100] * 5)},
-        {"name": "notes", "top_k": 5},
-        style=Style(max_tokens=200),
-    )
+    label = "===== Related Memories ====="
+    styled = manager({"notes": Shelf("first")}, {"name": "notes"}, style=Style(label=label))
+    assert (styled.retrieve("writer", "where?", "gen").text or "").startswith(label)
+    long = {"notes": Shelf(*["many words " * 100] * 5)}
+    made = manager(long, {"name": "notes", "top_k": 5}, style=Style(max_tokens=200))
     found = made.retrieve("writer", "where?", "gen")
     assert len(found.items) == 1
     assert len((found.text or "").split()) < 200
@@ -109,17 +104,12 @@ def test_the_text_and_its_label() -> None:
 def test_injection_into_a_prompt_and_into_messages() -> None:
     assert into_prompt("memory", "question") == "memory\n\nquestion"
     assert into_prompt(None, "question") == "question"
-    messages = [
-        {"role": "user", "content": "a"},
-        {"role": "assistant", "content": "b"},
-        {"role": "user", "content": "c"},
-    ]
+    spoken = ("user", "a"), ("assistant", "b"), ("user", "c")
+    messages = [{"role": role, "content": text} for role, text in spoken]
     assert [one["content"] for one in into_messages("memory", messages)] == ["a", "b", "memory", "c"]
     assert into_messages(None, messages) == messages
-    assert into_messages("memory", [{"role": "system", "content": "s"}])[-1] == {
-        "role": "user",
-        "content": "memory",
-    }
+    remembered = into_messages("memory", [{"role": "system", "content": "s"}])[-1]
+    assert remembered == {"role": "user", "content": "memory"}
 
 
 def test_thinking_gets_the_blocks_with_their_attachments() -> None:
@@ -127,14 +117,7 @@ def test_thinking_gets_the_blocks_with_their_attachments() -> None:
 
     class WithBlocks(Shelf):
         def retrieve(self, question: StoreQuestion) -> list[Hit]:
-            snapshot = Snapshot(blocks=[SnapshotBlock(role="user", block=block)])
-            return [
-                Hit(
-                    item=MemoryItem(
-                        id="1", content_summary="a kiln", timestamp=NOW.timestamp(), output_snapshot=snapshot
-                    )
-                )
-            ]
+            return [hit("a kiln", 1, Snapshot(blocks=[SnapshotBlock(role="user", block=block)]))]
 
     found = manager({"notes": WithBlocks()}, {"name": "notes"}).retrieve("writer", "kiln?", "pre")
     assert found.payload == {"text": found.text, "blocks": [{"role": "user", "block": block}]}
@@ -143,37 +126,20 @@ def test_thinking_gets_the_blocks_with_their_attachments() -> None:
 def test_what_was_said_goes_to_stores_that_are_written_and_is_logged() -> None:
     log: list[LogOperation] = []
     one, two = Shelf(), Shelf()
-    made = manager(
-        {"one": one, "two": two},
-        {"name": "one"},
-        {"name": "two", "write": False},
-        note=log.append,
-        graph="team",
-        run_id="r1",
-    )
+    attached = {"name": "one"}, {"name": "two", "write": False}
+    made = manager({"one": one, "two": two}, *attached, note=log.append, graph="team", run_id="r1")
     picture = [{"type": "text", "text": "a"}, {"type": "image", "data": "aGVsbG8=", "mime_type": "image/png"}]
-    done = made.update(
-        "writer", [{"role": "user", "content": picture}, {"role": "tool", "content": "b"}], "said"
-    )
+    messages = [{"role": "user", "content": picture}, {"role": "tool", "content": "b"}]
+    done = made.update("writer", messages, "said")
     assert (one.texts, two.texts) == (["said"], [])
     assert done.written["one"].item_id == "1"
     assert made.save() == {}
     assert (one.saved, two.saved) == (2, 0)  # with the update, and when asked for
     made.retrieve("writer", "where?", "gen")
     assert [entry.attachment_count for entry in log] == [1, 0]  # a text is none
-    kinds = [
-        (
-            entry.operation_type,
-            entry.stage,
-            entry.item_count,
-            entry.output_size > 0,
-            entry.graph,
-            entry.run_id,
-        )
-        for entry in log
-    ]
-    assert kinds[0] == ("UPDATE", "finished", 1, True, "team", "r1")
-    assert ("RETRIEVE", "gen", 1, True, "team", "r1") in kinds
+    kinds = [(one.operation_type, one.stage, one.item_count, one.output_size > 0) for one in log]
+    assert kinds == [("UPDATE", "finished", 1, True), ("RETRIEVE", "gen", 1, True)]
+    assert {(one.graph, one.run_id) for one in log} == {("team", "r1")}
 
 
 def test_a_store_that_fails_later_stops_no_node_and_one_that_cannot_be_loaded_the_graph() -> None:
@@ -191,8 +157,8 @@ def test_a_store_that_fails_later_stops_no_node_and_one_that_cannot_be_loaded_th
         manager({}, {"name": "nope"})
 
 
-def test_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_TYPES", dict(registry.store_types()))
+@pytest.mark.usefixtures("types_of_its_own")
+def test_a_type_of_ones_own_is_made_once_and_shared() -> None:
     made: list[tuple[int, str, str]] = []
 
     class ShelfConfig(Config):
@@ -202,30 +168,21 @@ def test_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPa
         made.append((config.size, surroundings.graph, surroundings.run_id))
         return Shelf("a first book")
 
-    register_memory_store(
-        "shelf", config_cls=ShelfConfig, factory=shelf, summary="The last books that were named."
-    )
-    document: dict[str, Any] = {
-        "memory": [{"name": "books", "type": "shelf", "config": {"size": 3}}],
-        "nodes": [{"id": one, "memories": [{"name": "books"}]} for one in ("reader", "writer")],
-    }
-    client = Mock(spec=["stores"])
-    document["memory"].insert(
-        0, {"name": "board", "type": "blackboard", "config": {"memory_path": "board.json"}}
-    )
-    document["nodes"][1]["memories"].append({"name": "board"})
+    register_memory_store("shelf", config_cls=ShelfConfig, factory=shelf, summary="The last books.")
+    board = {"name": "board", "type": "blackboard", "config": {"memory_path": "board.json"}}
+    books = {"name": "books", "type": "shelf", "config": {"size": 3}}
+    attached = {"reader": ["books"], "writer": ["books", "board"]}
+    nodes = [{"id": node, "memories": [{"name": one} for one in names]} for node, names in attached.items()]
+    client, document = Mock(spec=["stores"]), {"memory": [board, books], "nodes": nodes}
     with Graph(client, document, name="library", run_id="r1") as graph:
-        memory, nodes = (
-            client.stores.apply.call_args.kwargs[name] for name in ("memory", "nodes")
-        )  # the service is told of what it knows
-        assert [one["name"] for one in memory] == ["board"]
-        assert [[one["name"] for one in node["memories"]] for node in nodes] == [[], ["board"]]
+        told = client.stores.apply.call_args.kwargs  # the service is told of what it knows
+        assert [one["name"] for one in told["memory"]] == ["board"]
+        assert [[one["name"] for one in node["memories"]] for node in told["nodes"]] == [[], ["board"]]
         graph.manager("writer").update("writer", "what now?", "a second book")
-        assert graph.stores["books"].saved == 1  # type: ignore[attr-defined]  # what keeps nothing by itself is saved with each update
+        # What keeps nothing by itself is saved with each update, and the others' files at the end.
+        assert graph.stores["books"].saved == 1  # type: ignore[attr-defined]
         client.stores.save.assert_not_called()
-    client.stores.save.assert_called_once_with(
-        name="board", run_id="r1"
-    )  # what is kept already has its file written at the end
+    client.stores.save.assert_called_once_with(name="board", run_id="r1")
     assert made == [(3, "library", "r1")]
     found = graph.manager("reader").retrieve("reader", "book", "gen")
     assert {one.hit.item.content_summary for one in found.items} == {"a first book", "a second book"}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,20 +34,21 @@ from jiyi.text.words import tokens
 
 NOW = datetime(2026, 3, 9, tzinfo=UTC)
 EMBEDDER = HashingEmbedder(256)
-FILES = {
-    "kiln.md": [
+#: Of three files.
+CHUNKS = [
+    [
         "The kiln reached 1,240 degrees on Monday.",
         "Tomas feared for the glaze.",
-        "Harriet opened the door at noon.",
+        "Harriet opened it at noon.",
     ],
-    "garden.md": ["The tomatoes need water every day.", "林岚在院子里种了两棵橘子树。"],
-    "glaze.md": ["A glaze of ash and feldspar.", "It ran at the foot of the bowl."],
-}
-TEXTS = [text for chunks in FILES.values() for text in chunks]
+    ["The tomatoes need water every day.", "林岚在院子里种了两棵橘子树。"],
+    ["A glaze of ash and feldspar.", "It ran at the foot of the bowl."],
+]
+TEXTS = [text for chunks in CHUNKS for text in chunks]
 
 
 def corpus(days: tuple[float, ...] = (0, 0, 0)) -> StoreCorpus:
-    numbers = [number for number, chunks in enumerate(FILES.values()) for _ in chunks]
+    numbers = [number for number, chunks in enumerate(CHUNKS) for _ in chunks]
     words = [" ".join(tokens(text)) for text in TEXTS]
     return StoreCorpus.of(EMBEDDER.passages(TEXTS), words, [days[number] for number in numbers], numbers)
 
@@ -105,9 +107,8 @@ def test_a_file_of_the_day_that_is_named_comes_first() -> None:
 def test_an_item_of_no_file_is_found_by_its_vector_or_its_words() -> None:
     vectors = EMBEDDER.passages(TEXTS)
     vectors[:3] = 0
-    items = StoreCorpus.of(
-        vectors, [" ".join(tokens(text)) for text in TEXTS], [NOW.timestamp()] * len(TEXTS)
-    )
+    words = [" ".join(tokens(text)) for text in TEXTS]
+    items = StoreCorpus.of(vectors, words, [NOW.timestamp()] * len(TEXTS))
     scores = score(items, "the glaze of ash", EMBEDDER.query("the glaze of ash"), None, NOW)
     assert set(best(items, scores, 10, -1)) == {1, 3, 4, 5, 6}  # two of those without a vector share no word
     assert set(best(items, scores, 10, 0.9)) == {1}
@@ -119,18 +120,15 @@ def test_the_originals_score_by_hand() -> None:
     assert like.total == pytest.approx(0.4 / 3 + 0.3 * 5 / 9 + 0.2 * 0.5 + 0.1)
     assert devall.score(0.8, like) == pytest.approx(0.7 * 0.8 + 0.3 * like.total)
     assert devall.score(None, like) == pytest.approx(0.7 * 0.5 + 0.3 * like.total)
-    assert (
-        devall.word_similarity("会议改到周几", "会议改到周三下午").jaccard == 0
-    )  # white space alone ends a word
+    unspaced = devall.word_similarity("会议改到周几", "会议改到周三下午")
+    assert unspaced.jaccard == 0  # white space alone ends a word
     for chars, factor in ((5, 1.0), (20, 1.0), (2, 0.4), (40, 0.5), (1_000, 0.1)):
         assert devall.word_similarity("a" * 10, "b" * chars).length == pytest.approx(factor)
 
 
 def hit(text: str, *, score: float | None = None, hours: float = 0.0) -> Hit:
-    return Hit(
-        item=MemoryItem(id=text[:9], content_summary=text, timestamp=NOW.timestamp() - hours * 3_600),
-        score=score,
-    )
+    at = NOW.timestamp() - hours * 3_600
+    return Hit(item=MemoryItem(id=text[:9], content_summary=text, timestamp=at), score=score)
 
 
 def test_the_order_across_stores_by_hand() -> None:
@@ -142,46 +140,30 @@ def test_the_order_across_stores_by_hand() -> None:
     long, short = rank({"a": [hit("blue teapot")], "b": [hit("teapot " * 40)]}, "blue teapot", NOW)
     assert short.score == pytest.approx(0.7 * 0.5 + 0.3)
     assert long.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)
-
-
-def test_the_stores_score_counts_but_in_the_original() -> None:
-    good, bad = (
-        hit("the answer that fits really well", score=0.9, hours=300),
-        hit("something new beside the point", score=0.1),
-    )
+    # The store's score counts, but in the original.
+    good = hit("the answer that fits really well", score=0.9, hours=300)
+    bad = hit("something new beside the point", score=0.1)
     assert rank({"a": [good, bad]}, "question", NOW)[0].hit is good
     assert rank({"a": [good, bad]}, "question", NOW, fidelity="devall")[0].hit is bad
 
 
-def test_a_short_text_counts_as_it_is() -> None:
+def test_a_short_text_counts_as_it_is_and_instructions_are_left_out_at_the_beginning_only() -> None:
     assert key_content("  Where does\n Mia live? ") == "Where does Mia live?"
     assert devall.query_text("Where?") == "Query: Where?"
-
-
-def test_instructions_are_left_out_at_the_beginning_only() -> None:
-    text = (
-        "You are a patient poet, write about the harbour at night. The boats come home late. They bring"
-        " herrings and stories along."
+    asked = (
+        "write about the harbour at night. The boats come home late. They bring herrings and stories along."
     )
-    assert (
-        key_content(text)
-        == "write about the harbour at night. The boats come home late. They bring herrings and stories"
-        " along."
-    )
+    assert key_content(f"You are a patient poet, {asked}") == asked
     chinese = "你是一位耐心的诗人，请写夜里的港口。" + "船很晚才回来，带来鲱鱼和故事。" * 8
     assert key_content(chinese).startswith("请写夜里的港口。")
-    text = (
-        "The meeting is moved. You are invited to bring the blue teapot, the one with the crack, and all cups"
-        " that are left of the fair."
-    )
+    text = "The meeting is moved. You are invited to bring the blue teapot, the one with the crack, and all"
+    text += " cups that are left of the fair."
     assert "the blue teapot" in key_content(text)
     assert "the blue teapot" not in devall.key_content(text)
 
 
 def test_sentences_stay_whole_and_short_ones_stay_but_in_the_original() -> None:
-    content = key_content(
-        "Mia won. " + "The judges talked for a very long time about glazes and kilns. " * 12
-    )
+    content = key_content("Mia won. " + "The judges talked for very long about glazes and kilns. " * 12)
     assert content.startswith("Mia won. The judges")
     assert content.endswith("kilns.")
     assert len(content) <= 500
@@ -194,26 +176,22 @@ def test_labels_are_in_the_summary_and_not_compared() -> None:
     assert summary_of("Where?", "In Porto.") == "Input: Where?\nOutput: In Porto."
     assert without_labels("Input: Where?\nOutput: In Porto.") == "Where?\nIn Porto."
     assert without_labels("Input: \nOutput: In Porto.") == "In Porto."
-    assert (
-        without_headers(
-            "=== INPUT FROM research (user) ===\nFind cups.\n\n=== INPUT FROM plan (assistant) ==="
-        )
-        == "Find cups."
-    )
+    headed = "=== INPUT FROM research (user) ===\nFind cups.\n\n=== INPUT FROM plan (assistant) ==="
+    assert without_headers(headed) == "Find cups."
 
 
-def test_long_texts_are_cut_or_embedded_in_pieces() -> None:
-    text = "a" * 250
-    assert pieces(text, EmbeddingParams(max_length=100)) == ["a" * 100]
-    assert [len(piece) for piece in pieces(text, EmbeddingParams(max_length=100, use_chunking=True))] == [
-        50
-    ] * 5
-    assert pieces(text, EmbeddingParams(max_length=100, use_chunking=True, chunk_strategy="first")) == [
-        "a" * 50
-    ]
-    assert model_name("m", EmbeddingParams()) == "m" != model_name("m", EmbeddingParams(use_chunking=True)), (
-        "other cuts, another model"
-    )
+@pytest.mark.parametrize(
+    ("params", "lengths"),
+    [
+        ({}, [100]),
+        ({"use_chunking": True}, [50] * 5),
+        ({"use_chunking": True, "chunk_strategy": "first"}, [50]),
+    ],
+)
+def test_long_texts_are_cut_or_embedded_in_pieces(params: dict[str, Any], lengths: list[int]) -> None:
+    cuts = EmbeddingParams(max_length=100, **params)
+    assert pieces("a" * 250, cuts) == ["a" * length for length in lengths]
+    assert (model_name("m", EmbeddingParams(**params)) == "m") == (not params), "other cuts, another model"
 
 
 def test_joined_vectors_by_hand_and_of_length_one() -> None:
@@ -234,6 +212,5 @@ def test_all_pieces_are_embedded_in_one_call() -> None:
 
     vectors = embed(["a" * 300, "b!"], EmbeddingParams(max_length=200, use_chunking=True), passages)  # type: ignore[arg-type]
     assert calls == [["a" * 100] * 3 + ["b!"]]  # punctuation stays
-    assert vectors == pytest.approx(
-        np.array([[1, 100], [1, 2]]) / np.linalg.norm([[1, 100], [1, 2]], axis=1, keepdims=True)
-    )
+    made = np.array([[1, 100], [1, 2]])
+    assert vectors == pytest.approx(made / np.linalg.norm(made, axis=1, keepdims=True))

@@ -40,19 +40,15 @@ def test_bytes_come_back_equal(block: dict) -> None:
     [bare], [attached] = detach(snapshot)
     assert bare is not None
     assert attached.data == BYTES
-    assert (attached.note.attachment_id, attached.note.size) == (
-        hashlib.sha256(BYTES).hexdigest(),
-        len(BYTES),
-    )
-    assert (attached.note.role, attached.note.mime_type) == ("user", "image/png")
+    note = attached.note
+    assert (note.attachment_id, note.size) == (hashlib.sha256(BYTES).hexdigest(), len(BYTES))
+    assert (note.role, note.mime_type) == ("user", "image/png")
     assert TEXT not in bare.model_dump_json()
-    assert list(held_in([one.block for one in bare.blocks])) == [attached.note.attachment_id]
-    assert reattach(bare, {attached.note.attachment_id: BYTES}.get) == snapshot
+    assert list(held_in([one.block for one in bare.blocks])) == [note.attachment_id]
+    assert reattach(bare, {note.attachment_id: BYTES}.get) == snapshot
 
 
-def test_a_block_that_is_nested_too_deeply_or_too_large_is_refused_and_what_is_no_base64_stays_a_text() -> (
-    None
-):
+def test_a_block_that_is_nested_too_deeply_or_too_large_is_refused_and_no_base64_stays_a_text() -> None:
     nested: dict = {}
     for _ in range(30):
         nested = {"inner": nested, "s": "x"}
@@ -60,9 +56,8 @@ def test_a_block_that_is_nested_too_deeply_or_too_large_is_refused_and_what_is_n
     for block, why in ((nested, "nested"), (large, "more than 5,242,880 bytes")):
         with pytest.raises(InvalidRequest, match=why):
             detach(Snapshot(blocks=[SnapshotBlock(role="user", block=block)]))
-    snapshot = Snapshot(
-        blocks=[SnapshotBlock(role="user", block={"data": "not base64!", "mime_type": "text/plain"})]
-    )
+    block = {"data": "not base64!", "mime_type": "text/plain"}
+    snapshot = Snapshot(blocks=[SnapshotBlock(role="user", block=block)])
     assert detach(snapshot, None) == ([snapshot, None], [])
 
 
@@ -71,36 +66,24 @@ def test_several_messages_are_joined_with_their_roles() -> None:
     found = snapshot_of([{"role": "user", "content": parts}, {"role": "assistant", "content": "seen"}])
     assert found.text == "(user) look\n\n(assistant) seen"
     assert [(one.role, one.block["type"]) for one in found.blocks] == [("user", "text"), ("user", "image")]
-    assert snapshot_of("plain").text == "plain"
-    assert snapshot_of([{"role": "user", "content": "alone"}]).text == "alone"
-    assert snapshot_of("half \ud800 a pair\x00").text == "half  a pair"
-    assert (
-        snapshot_of([{"role": "user", "content": "\udc00" + "长" * (MAX_TEXT + 1)}]).text == "长" * MAX_TEXT
-    )
+    for said, text in (("plain", "plain"), ("half \ud800 a pair\x00", "half  a pair")):
+        assert snapshot_of(said).text == text
+    for said, text in (("alone", "alone"), ("\udc00" + "长" * (MAX_TEXT + 1), "长" * MAX_TEXT)):
+        assert snapshot_of([{"role": "user", "content": said}]).text == text
 
 
 def test_output_else_input_else_text() -> None:
-    assert noted_text("text", Snapshot(text="in"), Snapshot(text="out")) == "out"
-    assert noted_text("text", Snapshot(text="in"), Snapshot(text=" ")) == "in"
-    assert noted_text("text", None, None) == "text"
-    assert noted_text(" ", None, None) == ""
+    read, written, blank = (Snapshot(text=text) for text in ("in", "out", " "))
+    given = ("text", read, written), ("text", read, blank), ("text", None, None), (" ", None, None)
+    assert [noted_text(*one) for one in given] == ["out", "in", "text", ""]
     found = metadata_of("writer", "x" * 300, [], 12)
-    assert found == {
-        "agent_role": "writer",
-        "input_preview": "x" * 200,
-        "content_length": 12,
-        "attachments": [],
-    }
+    said = {"input_preview": "x" * 200, "content_length": 12}
+    assert found == {"agent_role": "writer", "attachments": [], **said}
 
 
 def test_items_are_written_and_read_as_the_original_does() -> None:
-    item = MemoryItem(
-        id="a",
-        content_summary="Input: x\nOutput: y",
-        timestamp=1_770_000_000.5,
-        metadata={"agent_role": "w"},
-        embedding=[0.5],
-    )
+    said = {"content_summary": "Input: x\nOutput: y", "metadata": {"agent_role": "w"}, "embedding": [0.5]}
+    item = MemoryItem(id="a", timestamp=1_770_000_000.5, **said)
     text = "".join(formats.written_items([item, item]))
     without_vector = item.model_dump(exclude={"embedding"})
     assert read(text) == read(f'{{"config": {{}}, "contents": {text}}}') == [without_vector] * 2

@@ -99,12 +99,9 @@ def test_what_must_be_there_is_cut_last() -> None:
     assert context.text.startswith("You sit on a council.")
     assert context.text.endswith("Shall the kiln be raised to 1,240 degrees?")
     assert [part.kept for part in context.parts] == [1, 1, 4, 0, 1]
-    assert context.cut[0].startswith(
-        "memories: 3 of 8 items are more than its limit of 5; 1 of 8 items do not fit into what the "
-    )
-    assert context.cut[1].startswith(
-        "experiences: 5 of 8 items are more than its limit of 3; 3 of 8 items do not fit into what "
-    )
+    why = "{}: {} of 8 items are more than its limit of {}; {} of 8 items do not fit into what the "
+    assert context.cut[0].startswith(why.format("memories", 3, 5, 1))
+    assert context.cut[1].startswith(why.format("experiences", 5, 3, 3))
 
 
 def test_a_long_item_is_shortened_where_a_sentence_ends() -> None:
@@ -116,20 +113,13 @@ def test_a_long_item_is_shortened_where_a_sentence_ends() -> None:
 
 
 def test_a_section_keeps_to_its_own_limit_and_leaves_the_rest_to_others_by_their_priority() -> None:
-    context = compose(
-        [
-            section(SENTENCE * 20, name="first", max_tokens=40),
-            section(SENTENCE * 20, name="second", priority=1),
-        ],
-        150,
-    )
+    first = section(SENTENCE * 20, name="first", max_tokens=40)
+    context = compose([first, section(SENTENCE * 20, name="second", priority=1)], 150)
     assert context.parts[0].tokens <= 40
     assert context.parts[1].tokens > 80
     assert "its own limit, " in context.cut[0]
-    context = compose(
-        [section(SENTENCE, name="a", priority=2), section(SENTENCE, name="b", priority=1)],
-        estimate_tokens(SENTENCE),
-    )
+    both = [section(SENTENCE, name="a", priority=2), section(SENTENCE, name="b", priority=1)]
+    context = compose(both, estimate_tokens(SENTENCE))
     assert [(part.name, part.kept) for part in context.parts] == [("a", 0), ("b", 1)]
 
 
@@ -145,10 +135,9 @@ def test_the_budget_holds_and_the_same_gives_the_same(
         assert bool(part.why) == (part.dropped > 0 or part.shortened)
         assert given_section.max_tokens is None or part.tokens <= given_section.max_tokens
         assert given_section.max_lines is None or part.kept <= given_section.max_lines
-    whole = [[replace(line, share=1.0) for line in one.lines] for one in sections]
+    free = {"max_lines": None, "max_tokens": None, "share": 1.0}
     unlimited = [
-        replace(one, max_lines=None, max_tokens=None, share=1.0, lines=lines)
-        for one, lines in zip(sections, whole, strict=True)
+        replace(one, **free, lines=[replace(line, share=1.0) for line in one.lines]) for one in sections
     ]
     assert compose(unlimited, 100_000, style).cut == []
 

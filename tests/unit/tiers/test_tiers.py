@@ -30,60 +30,35 @@ NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 def hot(number: int, **fields: Any) -> TierItem:
     """The newest has the number 0."""
-    made = {
-        "item_id": f"h{number}",
-        "content": f"said {number}",
-        "score": 1.0,
-        "created_at": NOW - timedelta(hours=number),
-    }
-    return TierItem.model_validate(made | {"source": "hot"} | fields)
+    made = {"item_id": f"h{number}", "content": f"said {number}", "created_at": NOW - timedelta(hours=number)}
+    return TierItem.model_validate(made | {"source": "hot", "score": 1.0} | fields)
 
 
 def cold(number: int, score: float = 0.9, **fields: Any) -> TierItem:
-    made = {
-        "item_id": f"c{number}",
-        "content": f"known {number}",
-        "score": score,
-        "created_at": NOW - timedelta(days=number),
-    }
-    return TierItem.model_validate(made | {"source": "cold", "verified": True} | fields)
+    made = {"item_id": f"c{number}", "content": f"known {number}", "created_at": NOW - timedelta(days=number)}
+    return TierItem.model_validate(made | {"source": "cold", "verified": True, "score": score} | fields)
 
 
 def ask(hots: Sequence[TierItem] = (), colds: Sequence[TierItem] = (), **fields: Any) -> list[str]:
     return [item.item_id for item in merge(hots, colds, MemoryQuestion(query="glaze", **fields), NOW)]
 
 
-HOTS, COLDS = (
-    [hot(number) for number in range(50)],
-    [cold(number, 0.9 - number / 100) for number in range(20)],
-)
-
-
-# How many
-
-
-def test_ten_hot_then_five_cold_unless_told_otherwise() -> None:
-    """The original reads its list from 0 to 10, both included."""
-    assert ask(HOTS, COLDS) == [
-        *(f"h{number}" for number in range(10)),
-        *(f"c{number}" for number in range(5)),
-    ]
+HOTS = [hot(number) for number in range(50)]
+COLDS = [cold(number, 0.9 - number / 100) for number in range(20)]
 
 
 @pytest.mark.parametrize(
     ("limit", "hots", "colds"),
-    [(1, 1, 0), (2, 2, 0), (3, 2, 1), (5, 4, 1), (6, 4, 2), (15, 10, 5), (40, 10, 20)],
+    [(None, 10, 5), (1, 1, 0), (2, 2, 0), (3, 2, 1), (5, 4, 1), (6, 4, 2), (15, 10, 5), (40, 10, 20)],
 )
 def test_max_results_is_the_total_and_leaves_room_for_long_term_memory(
-    limit: int, hots: int, colds: int
+    limit: int | None, hots: int, colds: int
 ) -> None:
     """Hot first and then cut would hide every precedent behind ten new entries. What one tier lacks the other
     may have.
     """
-    assert ask(HOTS, COLDS, max_results=limit) == [
-        *(f"h{n}" for n in range(hots)),
-        *(f"c{n}" for n in range(colds)),
-    ]
+    expected = [*(f"h{n}" for n in range(hots)), *(f"c{n}" for n in range(colds))]
+    assert ask(HOTS, COLDS, max_results=limit) == expected
     assert ask(HOTS[:1], COLDS, max_results=4) == ["h0", "c0", "c1", "c2"]
 
 
@@ -96,24 +71,16 @@ def test_max_results_is_the_total_and_leaves_room_for_long_term_memory(
 def test_limits_and_order_hold_whatever_there_is(
     hots: int, scores: list[float], limit: int | None, order: str
 ) -> None:
-    found = merge(
-        [hot(n) for n in range(hots)],
-        [cold(n, score) for n, score in enumerate(scores)],
-        MemoryQuestion(query="q", max_results=limit, order=order),
-        NOW,
-    )
+    question = MemoryQuestion(query="q", max_results=limit, order=order)
+    colds = [cold(n, score) for n, score in enumerate(scores)]
+    found = merge([hot(n) for n in range(hots)], colds, question, NOW)
     assert len(found) <= (15 if limit is None else limit)
     sources = [item.source for item in found]
     assert sources.count("hot") <= 10
-    assert (
-        sorted(sources, reverse=True) == sources
-    )  # hot, then cold; also by score: nothing is more similar than 1
+    assert sorted(sources, reverse=True) == sources  # also by score: nothing is more similar than 1
     assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
     possible = min(10, hots) + min(len(scores), 5 if limit is None else limit)
     assert len(found) == (possible if limit is None else min(limit, possible))
-
-
-# Scores and order
 
 
 def test_by_score_the_most_similar_comes_first_of_either_tier() -> None:
@@ -124,25 +91,15 @@ def test_by_score_the_most_similar_comes_first_of_either_tier() -> None:
     assert ask([hot(0, similarity=nowhere)], [cold(0, nowhere)], order="score") == ["h0"]
 
 
-# Filters
-
-
 def test_the_time_range_binds_working_memory_only() -> None:
     assert ask(HOTS, COLDS, time_range_days=1) == ask(HOTS, COLDS)
     ancient = cold(9, created_at=NOW - timedelta(days=4_000))
-    assert ask([hot(30), hot(20)], [cold(8), cold(7), ancient], time_range_days=1) == [
-        "h20",
-        "c8",
-        "c7",
-        "c9",
-    ]
+    found = ask([hot(30), hot(20)], [cold(8), cold(7), ancient], time_range_days=1)
+    assert found == ["h20", "c8", "c7", "c9"]
     assert ask([hot(0, created_at=None)], [cold(0, created_at=None)], time_range_days=1) == ["h0", "c0"]
-    assert MemoryQuestion(query="q", time_range_days=36_500).since(datetime(50, 1, 1, tzinfo=UTC)) is None, (
-        "before the calendar"
-    )
-
-
-def test_what_has_expired_is_not_shown_though_it_is_still_stored() -> None:
+    before_the_calendar = datetime(50, 1, 1, tzinfo=UTC)
+    assert MemoryQuestion(query="q", time_range_days=36_500).since(before_the_calendar) is None
+    # What has expired is not shown though it is still stored.
     assert ask([hot(0, expires_at=NOW + timedelta(seconds=1)), hot(1, expires_at=NOW)]) == ["h0"]
 
 
@@ -163,14 +120,9 @@ def test_the_session_is_a_filter_only_if_it_is_asked_for() -> None:
 
 def test_what_is_promoted_and_still_in_working_memory_is_shown_once_and_as_verified() -> None:
     question = MemoryQuestion(query="q")
-    found = merge(
-        [hot(0, content="One  Verdict"), hot(1)], [cold(0, content="one verdict"), cold(1)], question, NOW
-    )
-    assert [(item.item_id, item.verified, item.temporary) for item in found] == [
-        ("h0", True, True),
-        ("h1", False, True),
-        ("c1", True, False),
-    ]
+    hots, colds = [hot(0, content="One  Verdict"), hot(1)], [cold(0, content="one verdict"), cold(1)]
+    found = [(item.item_id, item.verified, item.temporary) for item in merge(hots, colds, question, NOW)]
+    assert found == [("h0", True, True), ("h1", False, True), ("c1", True, False)]
 
 
 def test_the_webs_results_come_last_are_marked_and_count_by_themselves() -> None:
@@ -179,28 +131,16 @@ def test_the_webs_results_come_last_are_marked_and_count_by_themselves() -> None
         question = MemoryQuestion(query="q", max_results=2, web_results=3, order=order)  # type: ignore[arg-type]
         found = merge(HOTS, COLDS, question, NOW, external=web)
         assert [item.source for item in found] == ["hot", "hot", "external", "external", "external"]
-    assert "external" not in [
-        item.source for item in merge(HOTS, [], MemoryQuestion(query="q"), NOW, external=web)
-    ]
-
-
-# Questions and answers
+    unasked = merge(HOTS, [], MemoryQuestion(query="q"), NOW, external=web)
+    assert "external" not in [item.source for item in unasked]
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"query": " "},
-        {"max_results": 0},
-        {"max_results": 101},
-        {"order": "newest"},
-        {"relevance_threshold": 1.1},
-        {"relevance_threshold": float("nan")},
-        {"time_range_days": 0},
-        {"session_id": " "},
-        {"query": "a\0"},
-        {"group_id": " "},
-        {"limit": 3},
+        *({"query": " "}, {"query": "a\0"}, {"group_id": " "}, {"session_id": " "}, {"limit": 3}),
+        *({"max_results": 0}, {"max_results": 101}, {"order": "newest"}, {"time_range_days": 0}),
+        *({"relevance_threshold": 1.1}, {"relevance_threshold": float("nan")}),
     ],
 )
 def test_questions_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
@@ -237,9 +177,6 @@ def test_the_answer_says_whether_all_tiers_answered(states: list[Any], status: s
     assert len(answer.failures) == states.count("failed")
 
 
-# Gathering
-
-
 SCOPE: contextvars.ContextVar[str] = contextvars.ContextVar("scope", default="none")
 
 
@@ -257,14 +194,8 @@ def test_tiers_are_asked_at_the_same_time() -> None:
         return lambda: [item, item][both.wait() * 0 :]  # neither goes on before the other has come
 
     token = SCOPE.set("group-1")
-    gathered = gather(
-        {
-            "working": reader(hot(0)),
-            "longterm": reader(cold(0)),
-            "web": lambda: [hot(1, content=SCOPE.get())],
-        },
-        30,
-    )
+    web: Callable[[], list[TierItem]] = lambda: [hot(1, content=SCOPE.get())]
+    gathered = gather({"working": reader(hot(0)), "longterm": reader(cold(0)), "web": web}, 30)
     SCOPE.reset(token)
     assert gathered.items.pop("web")[0].content == "group-1", "readers see the caller's context"
     assert {status.state for status in gathered.tiers.values()} == {"ok"}
@@ -283,20 +214,14 @@ def test_tiers_are_asked_at_the_same_time() -> None:
 def test_one_tier_failing_is_reported_and_hides_nothing(
     broken: Any, error: Exception, state: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    readers: dict[Any, Callable[[], list[TierItem]]] = {
-        "working": lambda: [hot(0)],
-        "longterm": lambda: [cold(0)],
-    }
+    readers: dict[Any, Any] = {"working": lambda: [hot(0)], "longterm": lambda: [cold(0)]}
     readers[broken] = failing(error)
     with caplog.at_level(logging.ERROR):
         gathered = gather(readers, 30)
     other = next(tier for tier in readers if tier != broken)
     assert len(gathered.items[other]) == 1
-    assert (gathered.tiers[broken].state, gathered.tiers[broken].message, gathered.items[broken]) == (
-        state,
-        message,
-        [],
-    )
+    told = gathered.tiers[broken]
+    assert (told.state, told.message, gathered.items[broken]) == (state, message, [])
     assert (f"tier {broken} cannot be read" in caplog.text) == (state == "failed")
 
 

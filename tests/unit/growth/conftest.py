@@ -1,0 +1,5 @@
+"""The judges that the package brings."""
+
+from tests.unit.conversations.conftest import judges
+
+__all__ = ["judges"]
