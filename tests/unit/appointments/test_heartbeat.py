@@ -8,16 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import ValidationError
 
-from engine.appointments.schedule import (
-    IDLE_AFTER,
-    LATE_SECONDS,
-    HeartbeatFacts,
-    end_of_quiet_hours,
-    findings,
-    is_quiet,
-    list_items,
-    select_findings,
-)
+from engine.appointments import schedule
 from jiyi.protocol.appointments import ConfigureHeartbeat
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -37,48 +28,50 @@ NOW = datetime(2026, 3, 4, 10, tzinfo=SHANGHAI)
 def test_zc_137_quiet_hours_cross_midnight(
     hour: int, minute: int, hours: tuple[time, time] | None, tz: ZoneInfo, *, quiet: bool
 ) -> None:
-    assert is_quiet(datetime(2026, 3, 4, hour, minute, tzinfo=SHANGHAI), hours, tz) is quiet
+    assert schedule.is_quiet(datetime(2026, 3, 4, hour, minute, tzinfo=SHANGHAI), hours, tz) is quiet
 
 
 @pytest.mark.parametrize(("day", "hour", "loud"), [(4, 23, (5, 8)), (5, 3, (5, 8)), (5, 12, (5, 12))])
 def test_alerts_wait_for_the_end_of_the_quiet_hours(day: int, hour: int, loud: tuple[int, int]) -> None:
-    found = end_of_quiet_hours(datetime(2026, 3, day, hour, tzinfo=SHANGHAI), NIGHT, SHANGHAI)
+    found = schedule.end_of_quiet_hours(datetime(2026, 3, day, hour, tzinfo=SHANGHAI), NIGHT, SHANGHAI)
     assert (found.astimezone(SHANGHAI).day, found.astimezone(SHANGHAI).hour) == loud
 
 
 def test_zc_136_each_check_finds_its_own() -> None:
-    facts = HeartbeatFacts(
+    facts = schedule.HeartbeatFacts(
         unseen=2,
-        late_seconds=LATE_SECONDS + 1,
+        late_seconds=schedule.LATE_SECONDS + 1,
         dead_letters=1,
-        last_interaction_at=NOW - IDLE_AFTER,
+        last_interaction_at=NOW - schedule.IDLE_AFTER,
         pains=("打印机总是离线",),
-        checklist=list_items("- 看看窑\n- [x] done"),
+        checklist=schedule.list_items("- 看看窑\n- [x] done"),
         language="zh",
     )
-    found = findings(facts, NOW)
+    found = schedule.findings(facts, NOW)
     assert [one.source for one in found] == ["memory", "tasks", "memory", "pain", "checklist", "idle"]
     assert all(one.title and one.content for one in found)
-    assert findings(HeartbeatFacts(), NOW) == []
-    lately = NOW - IDLE_AFTER + timedelta(minutes=1)  # a greeting waits for a day
-    assert findings(HeartbeatFacts(last_interaction_at=lately), NOW) == []
+    assert schedule.findings(schedule.HeartbeatFacts(), NOW) == []
+    lately = NOW - schedule.IDLE_AFTER + timedelta(minutes=1)  # a greeting waits for a day
+    assert schedule.findings(schedule.HeartbeatFacts(last_interaction_at=lately), NOW) == []
 
 
 @pytest.mark.parametrize(
     ("proactivity", "count"), [("silent", 0), ("light", 1), ("standard", 2), ("autonomous", 3)]
 )
 def test_proactivity_says_how_urgent_it_has_to_be(proactivity: str, count: int) -> None:
-    found = findings(HeartbeatFacts(unseen=1, dead_letters=1, last_interaction_at=NOW - IDLE_AFTER), NOW)
-    assert len(select_findings(found, proactivity, 5, set())) == count  # type: ignore[arg-type]
+    found = schedule.findings(
+        schedule.HeartbeatFacts(unseen=1, dead_letters=1, last_interaction_at=NOW - schedule.IDLE_AFTER), NOW
+    )
+    assert len(schedule.select_findings(found, proactivity, 5, set())) == count  # type: ignore[arg-type]
 
 
 def test_at_most_so_many_of_a_tick_the_most_urgent_first_and_nothing_twice_in_a_day() -> None:
-    found = findings(HeartbeatFacts(unseen=1, dead_letters=1, pains=tuple("abcdefg")), NOW)
-    selected = select_findings(found, "autonomous", 5, set())
+    found = schedule.findings(schedule.HeartbeatFacts(unseen=1, dead_letters=1, pains=tuple("abcdefg")), NOW)
+    selected = schedule.select_findings(found, "autonomous", 5, set())
     assert len(selected) == 5
     assert selected[0].urgency == "high"
-    unseen = findings(HeartbeatFacts(unseen=1), NOW)
-    assert select_findings(unseen, "standard", 5, {("tasks", "unseen")}) == []
+    unseen = schedule.findings(schedule.HeartbeatFacts(unseen=1), NOW)
+    assert schedule.select_findings(unseen, "standard", 5, {("tasks", "unseen")}) == []
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from engine.appointments.changes import (
-    SIMILAR,
-    Appointment,
-    Fit,
-    match_appointments,
-    move_timing,
-    read_change,
-)
+from engine.appointments import changes
 from engine.appointments.parse import JUDGED_CHARS, SURE_NOT, RequestKind, judge_request, parse, readable
 from engine.appointments.schedule import Exact, Parsed, ParsedSchedule, ScheduleTiming, Unclear
 from engine.heads.judgements import Heads, Judged
@@ -137,8 +130,10 @@ def test_what_is_known_to_ask_needs_only_a_time(text: str, hour: int) -> None:
     assert parse("I get up at 6", NOW, SHANGHAI) == Unclear("nothing is asked for at a time")
 
 
-def appointment(task: str, *times: tuple[int, int, int], again: bool = False) -> Appointment:
-    return Appointment(uuid4(), task, tuple(datetime(2026, 3, *one, tzinfo=ZONE) for one in times), again)
+def appointment(task: str, *times: tuple[int, int, int], again: bool = False) -> changes.Appointment:
+    return changes.Appointment(
+        uuid4(), task, tuple(datetime(2026, 3, *one, tzinfo=ZONE) for one in times), again
+    )
 
 
 THERE = (
@@ -151,27 +146,27 @@ THERE = (
 )
 
 
-def meant(text: str, **given: Any) -> Fit:
-    times = read_change(readable(text), NOW)
+def meant(text: str, **given: Any) -> changes.Fit:
+    times = changes.read_change(readable(text), NOW)
     readings = [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)]
-    return match_appointments(times.rest, readings, THERE, **given)
+    return changes.match_appointments(times.rest, readings, THERE, **given)
 
 
 @labelled
 def test_which_appointment_is_meant(text: str, tasks: list[str], sure: bool) -> None:
     found = meant(text)
     assert ([one.task for one in found.appointments], found.sure) == (tasks, sure)
-    assert match_appointments("取消提醒", (), THERE[:1]).sure  # the only one there is
-    assert not match_appointments("cancel the haircut", (), THERE[:1]).sure
+    assert changes.match_appointments("取消提醒", (), THERE[:1]).sure  # the only one there is
+    assert not changes.match_appointments("cancel the haircut", (), THERE[:1]).sure
 
 
 def test_the_same_in_other_words_is_meant_where_vectors_say_so() -> None:
     def likeness(_text: str, others: Sequence[str]) -> list[float]:
-        return [SIMILAR if other == "交房租" else 0.0 for other in others]
+        return [changes.SIMILAR if other == "交房租" else 0.0 for other in others]
 
     said = "drop the landlord thing"
     assert meant(said, similarity=likeness).appointments == (THERE[1],)
-    for all_alike in (SIMILAR, SIMILAR - 0.01):
+    for all_alike in (changes.SIMILAR, changes.SIMILAR - 0.01):
         assert not meant(said, similarity=lambda _, others, alike=all_alike: [alike] * len(others)).sure
 
 
@@ -181,8 +176,8 @@ WEEKLY = ScheduleTiming("cron", "0 9 * * 1", None, None, SHANGHAI)
 
 @labelled
 def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> None:
-    times = read_change(readable(text), NOW)
-    once, weekly = move_timing(ONCE, times, NOW), move_timing(WEEKLY, times, NOW)
+    times = changes.read_change(readable(text), NOW)
+    once, weekly = changes.move_timing(ONCE, times, NOW), changes.move_timing(WEEKLY, times, NOW)
     assert isinstance(once, ScheduleTiming) and once.at is not None
     assert isinstance(weekly, ScheduleTiming)
     assert (once.at.strftime("%Y-%m-%d %H:%M"), weekly.cron) == (at, cron)
@@ -196,13 +191,13 @@ def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> Non
     ],
 )
 def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
-    found = move_timing(ONCE, read_change(readable(text), NOW), NOW)
+    found = changes.move_timing(ONCE, changes.read_change(readable(text), NOW), NOW)
     assert isinstance(found, Unclear)
     assert found.is_request
     daily = ScheduleTiming("cron", "0 9 * * *", None, None, SHANGHAI)  # of which one time cannot be moved
-    assert isinstance(move_timing(daily, read_change("move it to Friday", NOW), NOW), Unclear)
+    assert isinstance(changes.move_timing(daily, changes.read_change("move it to Friday", NOW), NOW), Unclear)
     later = datetime(2026, 3, 6, tzinfo=ZONE)
-    assert isinstance(move_timing(ONCE, read_change("move it to 9am", NOW), later), Unclear)
+    assert isinstance(changes.move_timing(ONCE, changes.read_change("move it to 9am", NOW), later), Unclear)
 
 
 @labelled

@@ -12,17 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from engine.conversations.memories import (
-    ExtractionSource,
-    StoredExperience,
-    event_of,
-    merge_experience,
-    pattern_hash,
-    said_at,
-    text_of,
-    waves,
-    worth_keeping,
-)
+from engine.conversations import memories
 from engine.providers.questions import Summary
 from engine.rules.provider import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
 from jiyi.protocol.conversations import (
@@ -42,7 +32,7 @@ from models.conversations.extraction_schedule import Waiting, due_at
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 IDS = [uuid4() for _ in range(3)]
-SOURCE = ExtractionSource(
+SOURCE = memories.ExtractionSource(
     "g",
     "小伴",
     "monday",
@@ -57,8 +47,8 @@ def memory(content: str = "The user lives in Porto.", **fields: Any) -> Extracte
     return ExtractedMemory.model_validate({"content": content, "turns": [0], **fields})
 
 
-def event(made: ExtractedMemory, source: ExtractionSource = SOURCE) -> MemoryObserved:
-    found = event_of(made, source)
+def event(made: ExtractedMemory, source: memories.ExtractionSource = SOURCE) -> MemoryObserved:
+    found = memories.event_of(made, source)
     assert isinstance(found, MemoryObserved)
     return found
 
@@ -78,7 +68,7 @@ def test_the_address_follows_from_type_and_attribute(fields: dict[str, Any], uri
 def test_a_memory_names_its_turns_and_was_said_with_the_last_of_them() -> None:
     made = event(memory(turns=[2, 0, 2]))
     assert made.payload.evidence == [IDS[0], IDS[2]]
-    assert made.occurred_at == said_at(SOURCE.messages, [0, 2]) == DAY + timedelta(hours=2)
+    assert made.occurred_at == memories.said_at(SOURCE.messages, [0, 2]) == DAY + timedelta(hours=2)
     assert last_said_at([*SOURCE.messages, Message(role="user", text="whenever")]) == DAY + timedelta(hours=2)
 
 
@@ -106,14 +96,14 @@ def test_the_unimportant_the_unsure_and_what_was_injected_are_dropped(
     extraction = CombinedExtraction(
         memories=[memory(importance=importance)], experiences=[experience(confidence=confidence)]
     )
-    found = worth_keeping(extraction, [injected], 3)
+    found = memories.worth_keeping(extraction, [injected], 3)
     assert (len(found.memories), len(found.experiences)) == kept
 
 
 def test_what_is_said_of_one_attribute_again_comes_in_a_later_part() -> None:
     home = {"attribute": "home", "single_valued": True}
     made = [memory("A", **home), memory("B"), memory("C", **home), memory("D", subject="Anna", **home)]
-    assert [[one.content for one in part] for part in waves(made)] == [["A", "B", "D"], ["C"]]
+    assert [[one.content for one in part] for part in memories.waves(made)] == [["A", "B", "D"], ["C"]]
 
 
 @pytest.mark.parametrize(
@@ -156,15 +146,17 @@ def experience(**fields: Any) -> ExtractedExperience:
 
 def test_the_first_telling_is_kept_as_it_is_and_the_same_problem_has_the_same_hash() -> None:
     first = experience(context="new clay", tools_used=["kiln"], industry_context="pottery")
-    kept = StoredExperience(**first.model_dump(exclude={"turns"}), reuse_count=0)
-    assert merge_experience(None, first) == kept
+    kept = memories.StoredExperience(**first.model_dump(exclude={"turns"}), reuse_count=0)
+    assert memories.merge_experience(None, first) == kept
     same = ["The glaze cracks", "the glaze CRACKS", "  The glaze   cracks ", "Ｔhe glaze cracks"]
-    assert len(set(map(pattern_hash, same))) == 1
-    assert pattern_hash("The glaze runs") != pattern_hash(same[0])
+    assert len(set(map(memories.pattern_hash, same))) == 1
+    assert memories.pattern_hash("The glaze runs") != memories.pattern_hash(same[0])
 
 
-def told_twice(first: dict[str, Any], second: dict[str, Any]) -> StoredExperience:
-    return merge_experience(merge_experience(None, experience(**first)), experience(**second))
+def told_twice(first: dict[str, Any], second: dict[str, Any]) -> memories.StoredExperience:
+    return memories.merge_experience(
+        memories.merge_experience(None, experience(**first)), experience(**second)
+    )
 
 
 STEPS = [f"step {number}" for number in range(MAX_STEPS)]
@@ -188,7 +180,7 @@ def test_what_is_told_again_is_joined_each_step_once_in_its_order(
 ) -> None:
     made = told_twice(first, second)
     assert {name: getattr(made, name) for name in both} == both
-    assert (made.reuse_count, merge_experience(made, experience()).reuse_count) == (1, 2)
+    assert (made.reuse_count, memories.merge_experience(made, experience()).reuse_count) == (1, 2)
 
 
 def test_the_better_outcome_is_kept() -> None:
@@ -205,7 +197,9 @@ def test_the_text_says_problem_steps_and_outcome_in_the_language_of_the_problem(
         "outcome": "failed",
         "context": "新土",
     }
-    assert [text_of(merge_experience(None, one)) for one in (english, experience(**chinese))] == [
+    assert [
+        memories.text_of(memories.merge_experience(None, one)) for one in (english, experience(**chinese))
+    ] == [
         "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success",
         "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败",
     ]

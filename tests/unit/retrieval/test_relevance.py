@@ -5,7 +5,7 @@ rewriting of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -87,6 +87,18 @@ def random_corpus(
     return corpus, question, vector(*random.standard_normal(6) + 1)
 
 
+def find(
+    corpus: Corpus,
+    question: str,
+    query: Float32 | None = None,
+    embed: Callable[[str], Float32] | None = None,
+    *,
+    now: datetime = NOW,
+    **options: Any,
+) -> Any:
+    return hybrid(corpus, question, query, embed, now, **options)
+
+
 def embed_by_text(text: str) -> Float32:
     return np.random.default_rng(len(text)).standard_normal(6).astype(np.float32)
 
@@ -153,8 +165,7 @@ def test_the_second_hop_does_not_go_on_to_what_says_the_same() -> None:
     texts += ["rain again in the shed", "the cat sleeps"]
     vectors = [[1, 0, 0.1], [0.7, 0.7, 0.1], [0, 1, 0.1], [0.1, 0, 1], [0, 0.2, 1]]
     corpora = corpus_of(texts, vectors), corpus_of([*texts, texts[0]], [*vectors, vectors[0]])
-    once, twice = (hybrid(corpus, "Who is the kiln from?", vector(1, 0, 0), None, NOW) for corpus in corpora)
-    assert once.second_hop is not None and twice.second_hop is not None
+    once, twice = (find(corpus, "Who is the kiln from?", vector(1, 0, 0)) for corpus in corpora)
     assert np.argmax(twice.second_hop[1:5]) == np.argmax(once.second_hop[1:5])
     assert twice.second_hop[5] == twice.second_hop.max()
     assert twice.second_hop[0] == pytest.approx(twice.second_hop[5])
@@ -173,20 +184,16 @@ def test_an_answer_is_found_by_the_question_before_it() -> None:
     texts += ["Anna: rain again in Hobart", "Ben: yes"]
     times = [NOW.timestamp() + 60 * i for i in range(4)]
     corpus = corpus_of(texts, sessions=[0, 0, 1, 1], created=times)
-    assert np.argsort(-hybrid(corpus, "glaze", None, None, NOW).total)[:2].tolist() == [0, 1]
-    apart = hybrid(corpus_of(texts, sessions=[0, 1, 2, 3], created=times), "glaze", None, None, NOW)
-    left_out = hybrid(corpus, "glaze", None, None, NOW, with_neighbours=False)
-    for found in (apart, left_out):
-        assert found.neighbours is not None
-        assert found.neighbours.tolist() == [0, 0, 0, 0]
+    assert np.argsort(-find(corpus, "glaze").total)[:2].tolist() == [0, 1]
+    apart = find(corpus_of(texts, sessions=[0, 1, 2, 3], created=times), "glaze")
+    left_out = find(corpus, "glaze", with_neighbours=False)
+    assert apart.neighbours.tolist() == left_out.neighbours.tolist() == [0, 0, 0, 0]
 
 
 @labelled
 def test_memories_whose_subject_the_question_names(question: str, expected: list[int]) -> None:
     corpus = corpus_of(["a", "b", "c", "d"], subjects=["Anna", "Mary Ann Evans", "王小明", None])
-    gained = hybrid(corpus, question, None, None, NOW).named
-    assert gained is not None
-    assert (gained / relevance.SUBJECT_BONUS).tolist() == expected
+    assert (find(corpus, question).named / relevance.SUBJECT_BONUS).tolist() == expected
 
 
 @labelled
@@ -196,13 +203,10 @@ def test_memories_from_the_day_that_the_question_names(
     second = datetime(2026, 3, 2, tzinfo=UTC)
     moments = [(second + timedelta(seconds=seconds)).timestamp() for seconds in (-1, 0, 86_399, 86_400)]
     corpus = corpus_of(["a", "b", "c", "d"], created=moments, subjects=["Anna", "Ben", "Cleo", "Dan"])
-    named = hybrid(corpus, f"Ben {question}", None, None, NOW).named
-    assert named is not None
     told = math.log((len(expected) + 1) / (of_each + 1))  # what all memories are of tells nothing
-    assert named.tolist() == [
-        relevance.DAY_WEIGHT * told * day + relevance.SUBJECT_BONUS * (row == 1)
-        for row, day in enumerate(expected)
-    ]
+    of_ben = relevance.SUBJECT_BONUS * np.array([0, 1, 0, 0])
+    named = find(corpus, f"Ben {question}").named
+    assert named.tolist() == (relevance.DAY_WEIGHT * told * np.array(expected) + of_ben).tolist()
     beijing = timezone(timedelta(hours=8))  # a day is one in the time zone of now
     assert relevance.names_day(corpus, "3月3日", NOW.astimezone(beijing)).tolist() == [0, 0, 1, 1]
 
@@ -213,8 +217,7 @@ def test_a_day_tells_more_than_the_month_it_is_of() -> None:
     corpus = corpus_of([f"memory {number}" for number in range(len(moments))], created=moments)
     named = ("on 8 March 2026", "in March 2026", "in March 2026, on 8 March 2026")
     later = NOW + timedelta(days=60)
-    day, month, both = (hybrid(corpus, f"what was {one}?", None, None, later).named for one in named)
-    assert day is not None and month is not None and both is not None
+    day, month, both = (find(corpus, f"what was {one}?", now=later).named for one in named)
     assert np.count_nonzero(day) == 1
     assert np.count_nonzero(month) == 31
     assert day.max() > month.max() > 1
@@ -238,15 +241,12 @@ LITTLE, MUCH = relevance.MOST_OF_TODAY, math.log(401 / 2)
 def test_what_a_day_tells(question: str, nats: float) -> None:
     moments = [(NOW - timedelta(days=day)).timestamp() for day in range(400)]
     corpus = corpus_of([f"memory {number}" for number in range(400)], created=moments)
-    named = hybrid(corpus, question, None, None, NOW).named
-    assert named is not None
-    assert named.max() == relevance.DAY_WEIGHT * nats
+    assert find(corpus, question).named.max() == relevance.DAY_WEIGHT * nats
 
 
 @labelled
 def test_the_second_hop_finds_what_shares_a_name_with_the_best(question: str, texts: list[str]) -> None:
-    found = hybrid(corpus_of(texts), question, None, None, NOW)
-    assert found.second_hop is not None
+    found = find(corpus_of(texts), question)
     assert np.argsort(-found.total)[0] == 0
     assert found.total[2] > max(found.total[[3, 4]])
     without = found.total - found.second_hop
@@ -310,18 +310,16 @@ def test_the_sentences_of_a_question_and_which_of_them_ask(question: str, expect
     assert sentences_of(of_many) == [], "a text of many is looked for as a whole"
 
 
+def kiln_or_ferry(text: str) -> Float32:
+    return vector(1, 0) if "kiln" in text else vector(0, 1)
+
+
 def test_a_sentence_that_only_tells_counts_less_than_one_that_asks() -> None:
     texts = ["The green kiln is broken", "The ferry left Leith harbour", "Ben drank tea", "So cold"]
-    corpus = corpus_of(texts, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, -1, -1]])
-
-    def embed(text: str) -> Float32:
-        return vector(1, 0, 0) if "kiln" in text else vector(0, 1, 0)
-
+    corpus = corpus_of(texts, [[1, 0], [0, 1], [-1, 0], [-1, -1]])
     told = "The green kiln broke today! Which ferry left Leith?"
-    first, second = (
-        hybrid(corpus, question, vector(1, 1, 0), embed, NOW).total
-        for question in (told, told.replace("!", "?"))
-    )
+    questions = told, told.replace("!", "?")
+    first, second = (find(corpus, one, vector(1, 1), kiln_or_ferry).total for one in questions)
     assert first[1] - first[0] > second[1] - second[0] + 1  # in standard scores
 
 
@@ -331,15 +329,13 @@ def test_whom_a_sentence_names_counts_for_that_sentence() -> None:
     """
     texts = ["The kiln is green", "The kiln is red", "The ferry left Leith harbour", "So cold"]
     names = ["Anna", "Ben", "Cleo", "Dan"]
-    corpus = corpus_of(texts, [[1, 0], [1, 0], [0, 1], [-1, -1]], subjects=names)
-
-    def embed(text: str) -> Float32:
-        return vector(1, 0) if "kiln" in text else vector(0, 1)
-
+    vectors = [[1, 0], [1, 0], [0, 1], [-1, -1]]
     question = "Which kiln does Ben have at home? Which ferry left Leith harbour?"
-    found = hybrid(corpus, question, vector(1, 1), embed, NOW).total
-    bare = corpus_of(texts, [[1, 0], [1, 0], [0, 1], [-1, -1]])
-    gained = found - hybrid(bare, question, vector(1, 1), embed, NOW).total
+    found, bare = (
+        find(corpus_of(texts, vectors, subjects=whose), question, vector(1, 1), kiln_or_ferry).total
+        for whose in (names, None)
+    )
+    gained = found - bare
     weights = sentences.weights_of(marked_sentences(question))
     assert gained[[0, 2, 3]] == pytest.approx(0, abs=1e-6)
     assert gained[1] == pytest.approx(relevance.SUBJECT_BONUS * (1 + relevance.SENTENCE_WEIGHT * weights[0]))
@@ -354,11 +350,10 @@ def test_the_second_hop_counts_more_for_who_is_described() -> None:
     corpus, _, query = random_corpus(4)
     named, described = "Which clay has Anna with glaze", "Which clay has the man who is with glaze"
     asked = (named, described)
-    hops = [hybrid(corpus, question, query, embed_by_text, NOW).second_hop for question in asked]
+    hops = [find(corpus, question, query, embed_by_text).second_hop for question in asked]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relevance, "DESCRIBED_GAIN", 1.0)
-        plain = [hybrid(corpus, question, query, embed_by_text, NOW).second_hop for question in asked]
-    assert hops[1] is not None and plain[1] is not None
+        plain = [find(corpus, question, query, embed_by_text).second_hop for question in asked]
     assert hops[0] == pytest.approx(plain[0])
     assert hops[1] == pytest.approx(3 * plain[1])
 
@@ -372,22 +367,6 @@ def test_what_says_a_part_of_a_dialogue_says_enough() -> None:
     assert corpus.lexicon.information(long) > relevance.MOST_INFORMATION
 
 
-def test_each_sentence_finds_its_own_memory() -> None:
-    texts = ["Anna fired the green kiln", "The ferry left Leith harbour", "Ben drank tea at home"]
-    texts += ["It rained in Hobart", "So cold"]
-    asked: list[str] = []
-
-    def embed(text: str) -> Float32:
-        asked.append(text)
-        return vector(1, 0) if "kiln" in text else vector(0, 1)
-
-    corpus = corpus_of(texts, [[1, 0], [0, 1], [-1, 0], [0, -1], [-1, -1]])
-    question = "Who fired the green kiln? Which ferry left Leith harbour?"
-    found = hybrid(corpus, question, vector(1, 1), embed, NOW)
-    assert asked == ["Who fired the green kiln", "Which ferry left Leith harbour"]
-    assert set(np.argsort(-found.total)[:2].tolist()) == {0, 1}
-
-
 def test_a_memory_counts_with_its_best_sentence() -> None:
     corpus, _, query = random_corpus(3)
     corpus.shares[:] = 0
@@ -395,25 +374,10 @@ def test_a_memory_counts_with_its_best_sentence() -> None:
     texts = [question, *sentences_of(question)]
     focal = [query, *map(embed_by_text, texts[1:])]
     less = relevance.penalty(corpus, question)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relevance, "SENTENCE_WEIGHT", 0.0)
-        whole, *parts = (
-            hybrid(corpus, text, one, embed_by_text, NOW).total + less
-            for text, one in zip(texts, focal, strict=True)
-        )
+    whole, *parts = (find(corpus, text, one).total + less for text, one in zip(texts, focal, strict=True))
     assert len(parts) == 2
-    found = hybrid(corpus, question, query, embed_by_text, NOW).total
+    found = find(corpus, question, query, embed_by_text).total
     assert found == pytest.approx(whole - less + relevance.SENTENCE_WEIGHT * (np.maximum(*parts) - less))
-
-
-def test_without_an_embedder_for_sentences_only_the_whole_question_counts() -> None:
-    corpus, question, query = random_corpus(1)
-    assert len(sentences_of(question)) == 2
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relevance, "SENTENCE_WEIGHT", 0.0)
-        whole = hybrid(corpus, question, query, embed_by_text, NOW).total
-    assert hybrid(corpus, question, query, None, NOW).total == pytest.approx(whole)
-    assert hybrid(corpus, question, query, embed_by_text, NOW).total != pytest.approx(whole)
 
 
 def test_within_one_language_scores_are_as_over_all_and_all_equal_says_nothing() -> None:
@@ -443,15 +407,19 @@ def test_in_another_language_the_vector_speaks_for_the_words_too() -> None:
     vectors = [[0.2, 1, 0]] * 9 + [[1, 0.5, 0]] + [[0.1, 0, 1]] * 9 + [[0.9, 0, 0.5]]
     corpus = corpus_of(texts, vectors, languages=[0] * 10 + [1] * 10)
     for question, best in (("Was the boat delayed?", 19), ("船误点了吗", 9)):
-        assert hybrid(corpus, question, vector(1, 0, 0), None, NOW).total.argmax() == best
+        assert find(corpus, question, vector(1, 0, 0)).total.argmax() == best
 
 
 def test_what_an_assistant_replied_counts_less_unless_it_is_asked_for() -> None:
     corpus = corpus_of([TELLING] * 4, subjects=["Anna", "assistant", "助手", None])
-    for question in ("Where is the kiln?", "窑在哪里？"):
-        assert relevance.penalty(corpus, question).tolist() == [0, 1, 1, 0]
-    for question in ("Which kiln did you recommend?", "你推荐哪个窑？"):
-        assert relevance.penalty(corpus, question).tolist() == [0, 0, 0, 0]
+    asked = {
+        "Where is the kiln?": 1,
+        "窑在哪里？": 1,
+        "Which kiln did you recommend?": 0,
+        "你推荐哪个窑？": 0,
+    }
+    for question, less in asked.items():
+        assert relevance.penalty(corpus, question).tolist() == [0, less, less, 0]
 
 
 def test_without_a_vector_only_words_count() -> None:
@@ -460,12 +428,11 @@ def test_without_a_vector_only_words_count() -> None:
     def never(text: str) -> Float32:
         raise AssertionError(text)
 
-    measured = hybrid(corpus, question, None, never, NOW)
+    measured = find(corpus, question, None, never)
     assert measured.dense is None
-    assert measured.lexical is not None
     assert measured.lexical == pytest.approx(corpus.lexicon.bm25(tokens(question)))
     corpus.vectors = corpus.vectors[::-1].copy()
-    assert np.array_equal(hybrid(corpus, question, None, never, NOW).total, measured.total)
+    assert np.array_equal(find(corpus, question, None, never).total, measured.total)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 20))
@@ -474,10 +441,7 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int, size: int
     question, asked = "Did Anna fire the glaze yesterday", tokens("Anna fire glaze yesterday")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relevance, "HOP_POOL", size)
-        measured, by_words = (hybrid(corpus, question, one, embed_by_text, NOW) for one in (query, None))
-    assert measured.lexical is not None and measured.second_hop is not None
-    assert by_words.second_hop is not None
-    assert measured.neighbours is not None and measured.named is not None
+        measured, by_words = (find(corpus, question, one, embed_by_text) for one in (query, None))
     most = corpus.lexicon.information(asked)
     meaning, has = relevance.COSINE_OF_WORDS * np.sqrt(measured.lexical / most), corpus.has_vector
     focal = query / np.linalg.norm(query) - corpus.centre
@@ -503,7 +467,7 @@ def test_one_rare_word_found_by_chance_does_not_outweigh_the_meaning() -> None:
     vectors = random.standard_normal((100, 16)) * 0.1 + np.eye(16)[1]
     vectors[0] = np.eye(16)[0]
     question, focal = "Which lesson does Xiaoman take at the moment?", np.eye(16, dtype=np.float32)[0]
-    found = hybrid(corpus_of(texts, vectors.tolist()), question, focal, None, NOW)
+    found = find(corpus_of(texts, vectors.tolist()), question, focal)
     assert found.total.argmax() == 0
 
 
@@ -512,18 +476,18 @@ def test_the_order_of_the_rows_does_not_matter(seed: int) -> None:
     corpus, question, query = random_corpus(seed)
     order = np.random.default_rng(seed).permutation(len(corpus)).tolist()
     moved, _, _ = random_corpus(seed, order=order)
-    expected = hybrid(corpus, question, query, embed_by_text, NOW).total[order]
-    assert hybrid(moved, question, query, embed_by_text, NOW).total == pytest.approx(expected, abs=1e-3)
+    expected = find(corpus, question, query, embed_by_text).total[order]
+    assert find(moved, question, query, embed_by_text).total == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_single_memory_counts_with_what_it_says_and_no_memory_with_nothing() -> None:
     corpus = corpus_of(["kiln"], [[1, 0]], sessions=[0], subjects=["Anna"])
     less = relevance.penalty(corpus, "")[0]
-    assert hybrid(corpus, "tea", vector(0, 1), None, NOW).total.tolist() == [-less]
+    assert find(corpus, "tea", vector(0, 1)).total.tolist() == [-less]
     said = relevance.LEXICAL_SCALE * relevance.LEXICAL_SHARE - less
-    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx([said], rel=0.2)
+    assert find(corpus, "the kiln", vector(0, 1)).total == pytest.approx([said], rel=0.2)
     of_two = "Who fired the kiln? Which ferry left Leith?"
-    assert hybrid(corpus_of([]), of_two, None, None, NOW).total.shape == (0,)
+    assert find(corpus_of([]), of_two).total.shape == (0,)
 
 
 @given(st.integers(0, 10_000))
@@ -541,7 +505,7 @@ def test_the_order_in_which_memories_arrived_does_not_show(seed: int) -> None:
         said, times = [texts[i] for i in order], created[order].tolist()
         corpus = corpus_of(said, vectors[order].tolist(), created=times)
         total = np.zeros(size)
-        total[order] = hybrid(corpus, "Was the kiln 7?", query, None, NOW).total
+        total[order] = find(corpus, "Was the kiln 7?", query).total
         return total
 
     in_order = found(np.arange(size))
@@ -551,9 +515,8 @@ def test_the_order_in_which_memories_arrived_does_not_show(seed: int) -> None:
 def test_an_earlier_message_adds_its_words_names_and_days_by_its_weight() -> None:
     corpus = corpus_of(["glaze cracked", "ferry left", "tea was cold"], subjects=["Anna", "Ben", None])
     parts = [WeightedMessage("tell me about the ferry", 1.0), WeightedMessage("Anna and her glaze", 0.5)]
-    found = hybrid(corpus, parts[0].text, None, None, NOW, dialogue=parts)
-    alone = hybrid(corpus, parts[0].text, None, None, NOW)
-    assert alone.lexical is not None and found.lexical is not None and found.named is not None
+    found = find(corpus, parts[0].text, dialogue=parts)
+    alone = find(corpus, parts[0].text)
     assert alone.lexical[0] == 0 < found.lexical[0] < found.lexical[1]
     assert found.named.tolist() == [0.5 * relevance.SUBJECT_BONUS, 0, 0]
     assert np.argsort(-found.total).tolist() == [1, 0, 2]
@@ -562,5 +525,5 @@ def test_an_earlier_message_adds_its_words_names_and_days_by_its_weight() -> Non
     def refuse(sentence: str) -> Float32:
         raise AssertionError(sentence)  # a dialogue is not looked for sentence by sentence
 
-    whole = hybrid(corpus, text, query, refuse, NOW, dialogue=[WeightedMessage(text, 1.0)])
+    whole = find(corpus, text, query, refuse, dialogue=[WeightedMessage(text, 1.0)])
     assert np.isfinite(whole.total).all()

@@ -13,16 +13,6 @@ from pydantic import ValidationError
 
 from engine.growth import questions as questions_of_growth
 from engine.providers import questions as ask
-from engine.providers.questions import (
-    FocalPoints,
-    Insights,
-    Keywords,
-    Memo,
-    Planning,
-    Poignancy,
-    Question,
-    Triple,
-)
 from engine.rules.insights import readings
 from engine.rules.provider import RULES, Rules
 from engine.rules.triples import WordList, read, weigh
@@ -37,17 +27,17 @@ STATEMENTS = [
 
 
 def poignancy(text: str, kind: Any = "event") -> int:
-    return RULE.ask(Poignancy(agent_id="Mira", text=text, kind=kind)).poignancy
+    return RULE.ask(ask.Poignancy(agent_id="Mira", text=text, kind=kind)).poignancy
 
 
 def triple(text: str, agent: str = "Mira") -> tuple[str, str, str]:
-    facts = RULE.ask(Triple(agent_id=agent, text=text))
+    facts = RULE.ask(ask.Triple(agent_id=agent, text=text))
     return facts.subject, facts.predicate, facts.object
 
 
 @labelled
 def test_a_statement_weighs_as_much_as_it_would_hurt_to_forget_it(text: str, least: int, most: int) -> None:
-    assert least <= poignancy(text) <= most, weigh(Poignancy(agent_id="", text=text))
+    assert least <= poignancy(text) <= most, weigh(ask.Poignancy(agent_id="", text=text))
 
 
 @labelled
@@ -67,7 +57,7 @@ def test_figures_in_chinese_numerals(text: str, values: list[str]) -> None:
 
 
 def test_a_reading_says_what_made_it() -> None:
-    reading = weigh(Poignancy(agent_id="Mira", text="Her father died! Mira cried at the hospital"))
+    reading = weigh(ask.Poignancy(agent_id="Mira", text="Her father died! Mira cried at the hospital"))
     assert reading.poignancy == 10
     assert reading.reasons[0] == "die: 9"
     assert "emphasis: +1" in reading.reasons
@@ -99,7 +89,7 @@ TEA = """阿梅给茶园的主人写信 | 老周说茶园今年的茶叶少 | �
 
 
 def focal(statements: list[str], count: int, language: Any = "en", agent: str = "Mira") -> list[str]:
-    question = FocalPoints(agent_id=agent, language=language, statements=statements, count=count)
+    question = ask.FocalPoints(agent_id=agent, language=language, statements=statements, count=count)
     return RULE.ask(question).questions
 
 
@@ -135,7 +125,7 @@ def insights(
     told: Sequence[tuple[float, str]], focal_point: str = "?", count: int = 5, thoughts: Sequence[int] = ()
 ) -> list[Any]:
     """Of statements with the days on which they were made."""
-    question = Insights(
+    question = ask.Insights(
         agent_id="Mira",
         focal_point=focal_point,
         statements=[text for _, text in told],
@@ -181,7 +171,7 @@ def test_a_course_of_figures(days: tuple[int, ...], said: list[str], course: str
 )
 def test_what_the_rules_cannot_say_well_they_leave_unsaid(told: list[tuple[float, str]]) -> None:
     assert insights(told) == []
-    without_times = Insights(
+    without_times = ask.Insights(
         agent_id="Mira", focal_point="?", statements=[text for _, text in PRESSURE], count=5
     )
     assert RULE.ask(without_times).insights == []
@@ -236,17 +226,17 @@ def said_in(said: list[str]) -> list[tuple[str, str]]:
 @labelled
 def test_of_a_conversation_a_plan_keeps_what_is_agreed(said: list[str], kept: int) -> None:
     utterances = said_in(said)
-    sentence = RULE.ask(Planning(agent_id="Mira", utterances=utterances)).sentence
+    sentence = RULE.ask(ask.Planning(agent_id="Mira", utterances=utterances)).sentence
     assert sentence == f'{utterances[kept][0]} said: "{utterances[kept][1]}"'
 
 
 @labelled
 def test_of_a_conversation_a_memo_keeps_what_says_most(said: list[str], kept: int) -> None:
     utterances = said_in(said)
-    sentence = RULE.ask(Memo(agent_id="Mira", language="zh", utterances=utterances)).sentence
+    sentence = RULE.ask(ask.Memo(agent_id="Mira", language="zh", utterances=utterances)).sentence
     assert sentence == f"{utterances[kept][0]}说：“{utterances[kept][1]}”"
     nothing, long = (
-        RULE.ask(Memo(agent_id="Mira", utterances=[("Ines", text)])).sentence
+        RULE.ask(ask.Memo(agent_id="Mira", utterances=[("Ines", text)])).sentence
         for text in (" \n", "moss " * 1_000)
     )
     assert nothing.startswith("Nothing was said")
@@ -260,18 +250,18 @@ utterances = st.lists(st.tuples(any_text, any_text), min_size=1)
 texts = st.lists(any_text, min_size=1, max_size=12)
 kinds = st.sampled_from(["event", "thought", "chat"])
 any_question = st.one_of(
-    st.builds(Poignancy, **whose, text=any_text, kind=kinds),
-    st.builds(Triple, **whose, text=any_text),
-    st.builds(Keywords, **whose, text=any_text),
-    st.builds(FocalPoints, **whose, statements=texts, count=st.integers(1, 6)),
-    st.builds(Insights, **whose, focal_point=any_text, statements=texts, count=st.integers(1, 6)),
-    st.builds(Planning, **whose, utterances=utterances),
-    st.builds(Memo, **whose, utterances=utterances),
+    st.builds(ask.Poignancy, **whose, text=any_text, kind=kinds),
+    st.builds(ask.Triple, **whose, text=any_text),
+    st.builds(ask.Keywords, **whose, text=any_text),
+    st.builds(ask.FocalPoints, **whose, statements=texts, count=st.integers(1, 6)),
+    st.builds(ask.Insights, **whose, focal_point=any_text, statements=texts, count=st.integers(1, 6)),
+    st.builds(ask.Planning, **whose, utterances=utterances),
+    st.builds(ask.Memo, **whose, utterances=utterances),
 )
 
 
 @given(any_question)
-def test_every_question_has_a_valid_answer_and_always_the_same_one(question: Question[Any]) -> None:
+def test_every_question_has_a_valid_answer_and_always_the_same_one(question: ask.Question[Any]) -> None:
     answer = RULE.ask(question)
     assert question.answer.model_validate(answer.model_dump()) == answer
     assert question.problems(answer) == []
@@ -294,12 +284,14 @@ def test_insights_rest_on_distinct_statements_in_order_and_differ_from_each_othe
 def test_there_is_a_rule_for_every_question() -> None:
     known = [*vars(ask).values(), *vars(questions_of_growth).values()]
     asked = {
-        cls for cls in known if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")
+        cls
+        for cls in known
+        if isinstance(cls, type) and issubclass(cls, ask.Question) and hasattr(cls, "prompt")
     }
     assert set(RULES) == asked
     for model, nothing in (
-        (Insights, {"focal_point": "?", "statements": [], "count": 1}),
-        (Memo, {"utterances": []}),
+        (ask.Insights, {"focal_point": "?", "statements": [], "count": 1}),
+        (ask.Memo, {"utterances": []}),
     ):
         with pytest.raises(ValidationError):  # nothing is asked about nothing
             model.model_validate({"agent_id": "a", **nothing})

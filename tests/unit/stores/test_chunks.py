@@ -13,17 +13,7 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
-from engine.stores.chunks import (
-    TRUSTED_AFTER_NS,
-    Changes,
-    FilePlace,
-    KnownFile,
-    ScannedFile,
-    changes,
-    chunk_id,
-    chunk_of,
-    day_of,
-)
+from engine.stores import chunks
 from engine.stores.file_texts import MAX_TEXT_CHARS, UnindexableFile, decode, suffix_of, text_of
 from jiyi.stores.types import FILE_TYPES, FileSource
 
@@ -34,10 +24,12 @@ def test_an_id_is_its_source_path_number_and_text() -> None:
     """Defect: an id of the file's hash and the number is the same for two files with the same text. And a row
     keeps its text for life: else a vector that was made of the old text could be stored beside the new one.
     """
-    places = product((STORE, UUID(int=8)), map(FilePlace, "abab", "ccdd"), (0, 1), (b"x", b"y"))
-    assert len({chunk_id(*of_chunk) for of_chunk in places}) == 32
+    places = product((STORE, UUID(int=8)), map(chunks.FilePlace, "abab", "ccdd"), (0, 1), (b"x", b"y"))
+    assert len({chunks.chunk_id(*of_chunk) for of_chunk in places}) == 32
     text = "窑温到了一千二百四十度。"
-    one, again, other = (chunk_of(STORE, FilePlace("docs", f"{name}.md"), 1, text) for name in "aab")
+    one, again, other = (
+        chunks.chunk_of(STORE, chunks.FilePlace("docs", f"{name}.md"), 1, text) for name in "aab"
+    )
     assert one == again
     assert (one.key, other.key) == ("docs:a.md#1", "docs:b.md#1")
     assert one.item_id != other.item_id
@@ -57,51 +49,51 @@ def test_an_id_is_its_source_path_number_and_text() -> None:
     ],
 )
 def test_the_day_of_a_file(name: str, text: str, day: str | None) -> None:
-    found = day_of(name, text)
+    found = chunks.day_of(name, text)
     assert (None if found is None else found.date().isoformat()) == day
 
 
-READ = 10 * TRUSTED_AFTER_NS
+READ = 10 * chunks.TRUSTED_AFTER_NS
 
 
-def found(path: str, size: int = 3, modified_ns: int = 5) -> ScannedFile:
-    return ScannedFile(FilePlace("docs", path), size, modified_ns)
+def found(path: str, size: int = 3, modified_ns: int = 5) -> chunks.ScannedFile:
+    return chunks.ScannedFile(chunks.FilePlace("docs", path), size, modified_ns)
 
 
-def known(path: str, number: int, *, read_ns: int = READ, current: bool = True) -> KnownFile:
+def known(path: str, number: int, *, read_ns: int = READ, current: bool = True) -> chunks.KnownFile:
     """Its text is ``abc``."""
-    place, digest = FilePlace("docs", path), sha256(b"abc").digest()
-    return KnownFile(UUID(int=number), place, 3, 5, digest, read_ns, current)
+    place, digest = chunks.FilePlace("docs", path), sha256(b"abc").digest()
+    return chunks.KnownFile(UUID(int=number), place, 3, 5, digest, read_ns, current)
 
 
-def never(_: ScannedFile) -> bytes | None:
+def never(_: chunks.ScannedFile) -> bytes | None:
     raise AssertionError("nothing has to be read for this")
 
 
 def test_added_changed_and_removed() -> None:
-    assert changes([found("a.md")], [known("a.md", 1)], never) == Changes()
+    assert chunks.changes([found("a.md")], [known("a.md", 1)], never) == chunks.Changes()
     there = [found("a.md", modified_ns=6), found("b.md", 9)]
-    made = changes(there, [known("a.md", 1), known("c.md", 2)], never)
-    assert made == Changes(added=[found("b.md", 9)], changed=[UUID(int=1)], removed=[UUID(int=2)])
+    made = chunks.changes(there, [known("a.md", 1), known("c.md", 2)], never)
+    assert made == chunks.Changes(added=[found("b.md", 9)], changed=[UUID(int=1)], removed=[UUID(int=2)])
     # Of another chunk size; or read right after it changed: it may have changed once more within the same
     # tick of the file system's clock.
     for file in (known("a.md", 1, current=False), known("a.md", 1, read_ns=6)):
-        assert changes([found("a.md")], [file], never).changed == [UUID(int=1)]
-    unseen = changes([], [known("a.md", 1)], never, lambda place: place.path == "a.md")
-    assert unseen == Changes(), "it could not be looked at"
+        assert chunks.changes([found("a.md")], [file], never).changed == [UUID(int=1)]
+    unseen = chunks.changes([], [known("a.md", 1)], never, lambda place: place.path == "a.md")
+    assert unseen == chunks.Changes(), "it could not be looked at"
 
 
 def test_a_renamed_file_is_the_same_file_and_each_old_one_is_taken_once() -> None:
     olds = [known("x.md", 1), known("y.md", 2)]
     news = [found(f"{name}.md", modified_ns=9) for name in "abc"]
-    made = changes(news, olds, lambda _: sha256(b"abc").digest())
+    made = chunks.changes(news, olds, lambda _: sha256(b"abc").digest())
     renamed = [(old.place.path, new.place.path) for old, new in made.renamed]
     assert renamed == [("x.md", "a.md"), ("y.md", "b.md")]
     assert (made.added, made.removed) == ([found("c.md", modified_ns=9)], [])
     # A new file of the same size is another, unless it says the same.
-    made = changes([found("new.md")], [known("old.md", 1)], lambda _: sha256(b"xyz").digest())
-    assert made == Changes(added=[found("new.md")], removed=[UUID(int=1)])
-    assert changes([found("new.md")], [known("old.md", 1)], lambda _: None) == made
+    made = chunks.changes([found("new.md")], [known("old.md", 1)], lambda _: sha256(b"xyz").digest())
+    assert made == chunks.Changes(added=[found("new.md")], removed=[UUID(int=1)])
+    assert chunks.changes([found("new.md")], [known("old.md", 1)], lambda _: None) == made
 
 
 CHINESE = "窑温到了一千二百四十度。托马斯担心釉面会裂，林岚并不同意！"

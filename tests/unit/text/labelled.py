@@ -9,6 +9,7 @@ so, as one of spaces, is quoted as in Python.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from datetime import date, datetime
 from functools import cache
@@ -20,7 +21,7 @@ import pytest
 Test = TypeVar("Test", bound=Callable[..., object])
 BETWEEN, IN_LISTS = " | ", " / "
 #: Annotations of cells that are written as in Python.
-LITERALS = ("int", "float", "bool", "list[", "tuple[", "dict[", "object", "Any")
+LITERALS = re.compile(r"(int|float|bool|object|Any)$|(list|tuple|dict)\[")
 
 
 def labelled(test: Test) -> Test:
@@ -61,6 +62,6 @@ def value(cell: str, kind: str) -> Any:
         return {"date": date, "datetime": datetime}[kind].fromisoformat(cell)
     if kind == "list[str]":
         return cell.split(IN_LISTS) if cell else []
-    if kind.startswith(LITERALS) or (len(cell) > 1 and cell[0] == cell[-1] == '"'):
+    if LITERALS.match(kind) or (len(cell) > 1 and cell[0] == cell[-1] == '"'):
         return ast.literal_eval(cell)
     return cell
