@@ -1,6 +1,4 @@
-"""The loop around each answer: stages in order, nothing raised or waited for, each message recorded once,
-secrets masked, one budget.
-"""
+"""The loop around each answer: stages in order, nothing raised or waited for, secrets masked, one budget."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,17 +27,13 @@ from tests.unit.text.labelled import labelled
 class Note:
     """A stage that notes when it is called."""
 
-    def __init__(
-        self, name: str, priority: int, calls: list[str], *, fails: bool = False, waits: float = 0.0
-    ) -> None:
-        self.name, self.priority = name, priority
-        self._calls, self._fails, self._waits = calls, fails, waits
+    def __init__(self, name: str, priority: int, calls: list[str], *, fails: bool = False) -> None:
+        self.name, self.priority, self._calls, self._fails = name, priority, calls, fails
 
     def missing(self) -> str:
         return "everything" if self._fails else ""
 
     def before(self, exchange: Exchange) -> Exchange:
-        time.sleep(self._waits)
         self._calls.append(f"before {self.name}")
         if self._fails:
             raise RuntimeError("no")
@@ -62,31 +57,26 @@ def test_a_stage_that_fails_or_hangs_is_left_out() -> None:
     chain = Chain([Note("a", 1, calls, fails=True), Note("b", 2, calls)])
     assert chain.before(Exchange("x", "p")).system_prompt == "pb"
     assert chain.readiness() == {"a": "everything", "b": ""}
-    slow = Chain([Note("slow", 1, calls, waits=0.5)])
-    assert slow.before(Exchange("x", "p", deadline=time.monotonic() + 0.05)).system_prompt == "p"
+    late = Exchange("x", "p", deadline=time.monotonic() + 0.05)
+    slow = Mock(priority=1, before=lambda _: time.sleep(0.5))
+    assert Chain([slow]).before(late).system_prompt == "p"
 
 
 def test_a_service_that_does_not_answer_is_not_ready() -> None:
-    def dead(*_: Any, **__: Any) -> None:
-        raise BrokerUnavailable("nobody listens at redis://10.0.0.1")
-
-    client: Any = SimpleNamespace(agents=SimpleNamespace(list=lambda **_: None), group="g")
-    client.within = lambda _: client
+    client = Mock(group="g")
+    client.within.return_value = client
     with ConversationLoop(client, growth=False) as loop:
         assert set(loop.readiness().values()) == {""}
-        client.agents.list = dead
+        client.agents.list.side_effect = BrokerUnavailable("nobody listens at redis://10.0.0.1")
         assert "nobody listens" in loop.readiness()["memory"]
 
 
-class Memories:
-    def __init__(self, context: str) -> None:
-        self.asked: list[str] = []
-        self.context = context
+def memories(context: str) -> Mock:
+    def inject(request: ContextRequest, _seconds: float) -> InjectedContext:
+        prompt = f"{request.base_prompt}\n\n{context}" if context else request.base_prompt
+        return InjectedContext(context=context, tokens=1, intent="general", memories=[], prompt=prompt)
 
-    def __call__(self, request: ContextRequest, _seconds: float) -> InjectedContext:
-        self.asked.append(request.query)
-        prompt = f"{request.base_prompt}\n\n{self.context}" if self.context else request.base_prompt
-        return InjectedContext(context=self.context, tokens=1, intent="general", memories=[], prompt=prompt)
+    return Mock(side_effect=inject)
 
 
 @pytest.mark.parametrize(
@@ -100,16 +90,15 @@ class Memories:
 def test_the_prompt_gets_what_is_remembered_which_takes_two_characters(
     context: str, said: str, prompt: str
 ) -> None:
-    memories = Memories(context)
-    asked = Exchange("a", "Be kind.", said)
-    assert MemoryStage(memories, print, "g").before(asked).system_prompt == prompt
-    assert len(memories.asked) == (len(said.strip()) > 1)
+    asked, known = Exchange("a", "Be kind.", said), memories(context)
+    assert MemoryStage(known, print, "g").before(asked).system_prompt == prompt
+    assert known.call_count == (len(said.strip()) > 1)
 
 
 def test_after_an_answer_each_message_is_published_and_one_that_repeats_itself_is_dropped() -> None:
     put: list[Any] = []
     said = (Message(role="user", text="hi"), Message(role="assistant", text="hello"))
-    MemoryStage(Memories(""), put.append, "g").after(Exchange("a", session_id="s", messages=said))
+    MemoryStage(memories(""), put.append, "g").after(Exchange("a", session_id="s", messages=said))
     assert [event["payload"]["text"] for event in put] == ["hi", "hello"]
     text = "I will now check the kiln once more and tell you how hot the glaze is, as I said before, Mia."
     said = tuple(Message(role="assistant", text=text) for _ in range(4))
@@ -118,25 +107,15 @@ def test_after_an_answer_each_message_is_published_and_one_that_repeats_itself_i
 
 
 def test_messages_come_as_chat_apis_have_them() -> None:
-    found = messages_of(
-        [
-            {"role": "developer", "content": "Be kind."},
-            {"role": "human", "content": "hi"},
-            {"role": "model", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-            {"role": "assistant", "content": None, "tool_calls": []},
-        ]
-    )
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    given = {"developer": "Be kind.", "human": "hi", "model": parts, "assistant": None}
+    found = messages_of([{"role": role, "content": content} for role, content in given.items()])
     read = [(message.role, message.text) for message in found]
     assert read == [("system", "Be kind."), ("user", "hi"), ("assistant", "a\nb")]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"content": "x"}, {"role": "poet", "content": "x"}, {"role": "user", "content": "x", "at": "noon"}],
-)
-def test_a_wrong_message_is_named(wrong: dict[str, str]) -> None:
-    with pytest.raises(InvalidEvent, match=r"messages\.0"):
-        messages_of([wrong])
+    said = {"content": "x"}
+    for wrong in (said, {"role": "poet", **said}, {"role": "user", **said, "at": "noon"}):
+        with pytest.raises(InvalidEvent, match=r"messages\.0"):
+            messages_of([wrong])
 
 
 def ids(recorder: Recorder, *texts: str) -> list[str]:
@@ -159,12 +138,9 @@ def test_a_message_has_one_id_and_what_is_said_again_is_another_message() -> Non
 
 def test_a_message_keeps_its_time_and_a_long_one_is_cut_and_says_so() -> None:
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    messages = [
-        Message(role="system", text="x"),
-        Message(role="tool", text="y"),
-        Message(role="user", text="z" * 200_000, at=at),
-    ]
-    [event] = Recorder().events("g", "a", "s", messages)  # of tools and of the system nothing is recorded
+    unrecorded = Message(role="system", text="x"), Message(role="tool", text="y")
+    long = Message(role="user", text="z" * 200_000, at=at)
+    [event] = Recorder().events("g", "a", "s", [*unrecorded, long])
     assert event["occurred_at"] == "2026-05-01T00:00:00Z"
     assert event["payload"]["provenance"] == {"truncated_from": 200_000}
     assert len(event["payload"]["text"]) < 20_000

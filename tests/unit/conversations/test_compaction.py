@@ -1,6 +1,4 @@
-"""Conversations that get too long: what stays, what becomes a summary, and that calls and results stay
-together.
-"""
+"""Conversations that get too long: what stays, and what becomes a summary."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a message ends of what was said before: by structure, and by how sure the head of changes is; never by
-likeness alone.
-"""
+"""What a message ends of what was said before; never by likeness alone."""
 
 from __future__ import annotations
 

@@ -22,9 +22,7 @@ NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 def told(
     *texts: str, known: list[KnownFact] | None = None, language: Language = "en", judges: Heads | None = None
 ) -> CombinedExtraction:
-    """What the user's messages tell; those that begin with ``> `` are the assistant's. Without ``judges`` by
-    rules alone.
-    """
+    """What the user's messages tell (see :func:`messages_of`). Without ``judges`` by rules alone."""
     messages = messages_of(texts, NOON)
     return extract(Extraction(agent_id="a", language=language, messages=messages, known=known or []), judges)
 
@@ -164,9 +162,7 @@ def test_who_plays_a_part_says_nothing_nor_do_feelings_of_the_moment_and_short_o
 
 
 def test_ordinary_utterances() -> None:
-    """Long sentences, typos, two languages, what others say, suppose, deny and ask: nothing but what is so of
-    the user is kept.
-    """
+    """Typos, two languages, what others say, suppose, deny and ask: only what is so of the user is kept."""
     found = facts = kept = right = junk = empty = 0
     lines = Path(__file__).with_name("utterances.jsonl").read_text(encoding="utf-8").splitlines()
     for row in map(json.loads, lines):

@@ -1,6 +1,4 @@
-"""When turns are looked through, and how what was extracted becomes events, and what is told of the same
-problem one experience.
-"""
+"""When turns are read, how extractions become events, and tellings of one problem one experience."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Messages in parts: which of them are somebody else's, which are for a time only, which are not to be kept
-or to be forgotten.
-"""
+"""Parts of messages: somebody else's, for a time only, not to be kept, to be forgotten."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""engine.conversations.pieces: conversations in pieces that fit, of which nothing is left out, and who
-answers when an LLM does not.
-"""
+"""Conversations in pieces that fit, of which nothing is left out, and who answers when an LLM does not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Profiles: what signals add, in which order, how it is told; and that only messages of substance have
-topics.
-"""
+"""Profiles: what signals add and how it is told; only messages of substance have topics."""
 
 from __future__ import annotations
 

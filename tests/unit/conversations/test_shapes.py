@@ -1,6 +1,4 @@
-"""An exchange in the forms of chat APIs, what of it stays the same, and what the stable part may take of a
-budget.
-"""
+"""An exchange in the forms of chat APIs, and what its stable part may take of a budget."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ WEDNESDAY = datetime(2026, 3, 4, 9, tzinfo=UTC)
 
 
 def said(*texts: str, role: str = "user") -> list[str]:
-    messages = [Message(role=role, text=text) for text in texts]  # type: ignore[arg-type] # the tests name roles
+    messages = [Message(role=role, text=text) for text in texts]
     return [one.text for made in statements(messages) for one in made]
 
 

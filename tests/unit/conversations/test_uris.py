@@ -1,6 +1,4 @@
-"""Forms of conversations: addresses of memories, limits of what is extracted, and answers seen against the
-messages.
-"""
+"""Addresses of memories, limits of what is extracted, and answers seen against the messages."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Skills: the problem in several wordings, the steps that half of them share, what the rules write of them,
-and the hint.
-"""
+"""Skills: the problem in several wordings, common steps, what the rules write of them, and the hint."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -95,24 +94,14 @@ def test_a_hint_has_at_most_150_tokens(name: str, about: str) -> None:
 
 
 def test_one_hint_a_session_and_one_question_a_minute() -> None:
-    asked: list[str] = []
-    answers = iter(["", ConnectionError(), "[a hint]", "[another]"])
-    now = [0.0]
-
-    def pending(agent_id: str, _user: str | None, _seconds: float) -> str:
-        asked.append(agent_id)
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
+    pending = Mock(side_effect=["", ConnectionError(), "[a hint]", "[another]"])
+    now, prompts = [0.0], []
     chain = Chain([HintStage(pending, clock=lambda: now[0])])
-    prompts = []
     for moment in (0.0, 30.0, 61.0, 90.0, 122.0, 200.0):
         now[0] = moment
         prompts.append(chain.before(Exchange("a", "Be kind.", "hi", "s")).system_prompt)
     assert prompts == [*["Be kind."] * 4, "Be kind.\n\n[a hint]", "Be kind."]
-    assert asked == ["a", "a", "a"]
+    assert [call.args[0] for call in pending.call_args_list] == ["a", "a", "a"]
 
 
 PAIN = "the printer jams on the second tray"

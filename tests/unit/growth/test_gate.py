@@ -1,6 +1,4 @@
-"""The gate: what a candidate must be, that neither it nor a file of an agent gives orders to a model, and
-what may be decided about it.
-"""
+"""The gate: what a candidate must be, and that neither it nor an agent's file gives orders to a model."""
 
 from __future__ import annotations
 

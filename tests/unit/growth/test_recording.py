@@ -1,6 +1,4 @@
-"""Stages of growth: what a chat program did, each step once, none waited for; and appointments that are taken
-down.
-"""
+"""Stages of growth: what a chat program did, each step once; and appointments that are taken down."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Steps become trajectories: masked, in order, once, with what came of it, and with the satisfaction that the
-user's words show.
-"""
+"""Steps become trajectories: masked, in order, once, with what came of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Enabled workflows as tools of a model: their schemas, calls with the program's functions, and what is
-refused.
-"""
+"""Enabled workflows as tools of a model: schemas, calls, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which of an agent's memories are drawn: what is joined first, within the room, with nothing that is
-hidden.
-"""
+"""Which of an agent's memories are drawn: what is joined first, with nothing that is hidden."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""engine.stores.children: documents are parsed in child processes, each within its limits, and children end
-with their parent.
-"""
+"""Documents are parsed in child processes, each within its limits, which end with their parent."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""engine.reflection: the order of the questions, evidence by number, counters and progress; worked out by
-hand.
-"""
+"""engine.reflection: the order of the questions, evidence by number, counters and progress."""
 
 from __future__ import annotations
 

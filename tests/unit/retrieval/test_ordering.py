@@ -1,6 +1,4 @@
-"""engine.retrieval.ordering: the newer before the older, however they are worded; thoughts behind their
-evidence.
-"""
+"""engine.retrieval.ordering: the newer before the older; thoughts behind their evidence."""
 
 from __future__ import annotations
 
@@ -129,9 +127,7 @@ def test_words_of_change(text: str, *, changes: bool) -> None:
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=10))
 def test_each_thought_comes_as_soon_as_the_last_of_its_evidence(evidence: list[list[int]]) -> None:
-    """As the rule is told: after each memory the earliest that waited only for this one, then what waited for
-    that.
-    """
+    """After each memory the earliest that waited only for it, then what waited for that."""
     memories = [shown(place, rests_on=tuple(rests_on)) for place, rests_on in enumerate(evidence)]
     there = set(range(len(evidence)))
     expected: list[int] = []

@@ -1,6 +1,4 @@
-"""engine.retrieval.ranking: scores by hand, ranking, and mode ``stanford`` beside a literal retelling of the
-original's rules.
-"""
+"""engine.retrieval.ranking: scores by hand, and mode ``stanford`` beside the original's rules."""
 
 from __future__ import annotations
 
@@ -30,18 +28,16 @@ def weights(mode: str = "recent", **other: float) -> RankingWeights:
 def candidates(
     last_accessed: list[float],
     *,
-    thoughts: list[bool] | None = None,
-    node_count: list[int] | None = None,
     poignancy: list[float] | None = None,
     vectors: list[list[float]] | None = None,
 ) -> Candidates:
     size = len(last_accessed)
     return Candidates(
-        node_count=np.array(node_count or range(1, size + 1), dtype=np.int64),
-        is_thought=np.array(thoughts or [False] * size),
+        node_count=np.arange(1, size + 1),
+        is_thought=np.zeros(size, dtype=bool),
         last_accessed=np.array(last_accessed, dtype=np.float64),
-        poignancy=np.array(poignancy or [0.0] * size, dtype=np.float64),
-        vectors=np.array(vectors or [[1.0, 0.0]] * size, dtype=np.float32).reshape(size, 2),
+        poignancy=np.array(poignancy or [0.0] * size),
+        vectors=np.array(vectors or [[1.0, 0.0]] * size, dtype=np.float32),
     )
 
 
@@ -82,9 +78,7 @@ def test_recency_and_importance_are_nudges_on_the_scale_of_relevance() -> None:
 
 @pytest.mark.parametrize("mode", ["recent", "elapsed"])
 def test_neither_recency_nor_importance_buries_what_answers(mode: str) -> None:
-    """The oldest and least important of a thousand answers; all others are as new and as important as can
-    be.
-    """
+    """The oldest and least important of a thousand answers; all others are new and important."""
     vectors = [[1.0, 0.0]] + [[0.1, 1.0], [0.2, 1.0]] * 500
     times, poignancy = [NOW - 9_000 * HOUR] + [NOW] * 1_000, [1.0] + [10.0] * 1_000
     given_ = candidates(times, poignancy=poignancy, vectors=vectors)

@@ -1,6 +1,4 @@
-"""engine.retrieval.relevance on small memories: each part worked out by hand, and the whole against a plain
-rewriting of it.
-"""
+"""engine.retrieval.relevance: each part by hand, and the whole against a plain rewriting of it."""
 
 from __future__ import annotations
 
@@ -256,9 +254,7 @@ def test_the_second_hop_finds_what_shares_a_name_with_the_best(question: str, te
 def hop_by_hand(
     corpus: Corpus, first: Floats, asked: Sequence[str], pool: Sequence[int], shares: tuple[float, float]
 ) -> Floats:
-    """The second hop with nothing saved: vectors centred one by one. Nothing goes on from itself, nor, by
-    vectors, from its like.
-    """
+    """The second hop with nothing saved. Nothing goes on from itself, nor, by vectors, from its like."""
 
     def same(row: int, start: int) -> bool:
         one, other = set(corpus.lexicon.text(row)), set(corpus.lexicon.text(start))
@@ -324,9 +320,7 @@ def test_a_sentence_that_only_tells_counts_less_than_one_that_asks() -> None:
 
 
 def test_whom_a_sentence_names_counts_for_that_sentence() -> None:
-    """As much as it would for a question of this sentence alone, beside everything else that the sentences
-    add.
-    """
+    """As much as for a question of this sentence alone, beside what else the sentences add."""
     texts = ["The kiln is green", "The kiln is red", "The ferry left Leith harbour", "So cold"]
     names = ["Anna", "Ben", "Cleo", "Dan"]
     vectors = [[1, 0], [1, 0], [0, 1], [-1, -1]]
@@ -459,9 +453,7 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int, size: int
 
 
 def test_one_rare_word_found_by_chance_does_not_outweigh_the_meaning() -> None:
-    """In standard scores the only memory with a word of the question would be worth √n, whatever else was
-    asked.
-    """
+    """In standard scores the only memory with a word of the question would be worth √n."""
     texts = [f"note number{i}" for i in range(99)] + ["a strange moment"]
     random = np.random.default_rng(1)
     vectors = random.standard_normal((100, 16)) * 0.1 + np.eye(16)[1]

@@ -1,6 +1,4 @@
-"""Files in stores: what a scan makes of what it found, bytes that become text or a state that says why not,
-and chunks of texts.
-"""
+"""Files in stores: what a scan makes of what it found, bytes that become text, and chunks of texts."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ STORE = UUID(int=7)
 
 
 def test_an_id_is_its_source_path_number_and_text() -> None:
-    """Defect: an id of the file's hash and the number is the same for two files with the same text. And a row
-    keeps its text for life: else a vector that was made of the old text could be stored beside the new one.
-    """
+    """A row keeps its text for life: else the vector of an old text could be stored beside the new one."""
     places = product((STORE, UUID(int=8)), map(chunks.FilePlace, "abab", "ccdd"), (0, 1), (b"x", b"y"))
     assert len({chunks.chunk_id(*of_chunk) for of_chunk in places}) == 32
     text = "窑温到了一千二百四十度。"

@@ -1,6 +1,4 @@
-"""Items: what counts of a text, one vector for a text of any length, and how they are ranked, also as the
-original does.
-"""
+"""Items: what counts of a text, one vector for it, and how they are ranked, also as the original does."""
 
 from __future__ import annotations
 

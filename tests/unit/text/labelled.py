@@ -30,7 +30,8 @@ def labelled(test: Test) -> Test:
     columns, rows = tables(file_of(test.__code__.co_filename))[name]
     kinds = [test.__annotations__[column] for column in columns]
     cases = [[value(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in rows]
-    return pytest.mark.parametrize(columns, cases)(test)
+    marked: Test = pytest.mark.parametrize(columns, cases)(test)
+    return marked
 
 
 def file_of(module: str) -> Path:

@@ -1,6 +1,4 @@
-"""Token estimates that are rather high, cuts that keep within them, and everything that takes a budget keeps
-it, whatever the text.
-"""
+"""Token estimates that are rather high, and everything that takes a budget keeps it, whatever the text."""
 
 from __future__ import annotations
 

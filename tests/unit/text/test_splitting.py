@@ -1,6 +1,4 @@
-"""jiyi.text.splitting: nothing is lost, nothing is said twice but the overlap, and pieces end where something
-ends.
-"""
+"""jiyi.text.splitting: nothing is lost or said twice but the overlap; pieces end where something ends."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ def test_there_are_not_many_more_pieces_than_needed(text: str, sizes: tuple[int,
     ("length", "lengths"), [(500, [500]), (501, [500, 51]), (950, [500, 500]), (951, [500, 500, 51])]
 )
 def test_no_piece_only_repeats_the_one_before(length: int, lengths: list[int], letter: str) -> None:
-    """950 characters made three pieces in the original, the last of them the overlap alone; and it counted
-    bytes.
-    """
+    """950 characters made three pieces in the original, the last of them the overlap alone."""
     pieces = split(letter * length)
     assert [len(piece.text) for piece in pieces] == lengths
     assert len(pieces) == 1 or pieces[1].start == SIZE - OVERLAP

@@ -71,9 +71,7 @@ def test_ascii_is_read_as_any_other_text(text: str) -> None:
 
 
 def test_threads_do_not_mix_up_their_words() -> None:
-    """The stemmer works on the word within itself: with one for all threads, stems came out wrong, and were
-    remembered.
-    """
+    """The stemmer works on the word within itself: with one for all threads, stems came out wrong."""
     before = sys.getswitchinterval()
     words = "organizations considerations happily running generalizations houses marriages".split() * 30
     expected = [stem(word) for word in words]

@@ -1,6 +1,4 @@
-"""engine.text.statements: what a text is about, whom it speaks of, and what stands
-beside it.
-"""
+"""engine.text.statements: what a text is about, whom it speaks of, and what stands beside it."""
 
 from __future__ import annotations
 

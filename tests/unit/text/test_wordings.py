@@ -1,6 +1,4 @@
-"""engine.text.wordings: what is one statement in other words, and what only looks like it, in both
-languages.
-"""
+"""engine.text.wordings: what is one statement in other words, and what only looks like it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,13 @@ def test_the_event_says_who_where_and_how_sure() -> None:
     output = {"content": "裁决：烧一次", "metadata": metadata, "other": 1}
     made = event(output, session_id="s1", node_type="vote", provenance={"run": 7})
     assert (made.group_id, made.agent_id, made.session_id) == ("council", "林岚", "s1")
-    node = {"node_id": "judge", "node_type": "vote", "node_name": None, "flags": [], "depth": 0}
+    node: dict[str, Any] = {
+        "node_id": "judge",
+        "node_type": "vote",
+        "node_name": None,
+        "flags": [],
+        "depth": 0,
+    }
     said = {"output": "裁决：烧一次", "confidence": 0.9, "metadata": {"model": "m"}, "provenance": {"run": 7}}
     assert made.payload.model_dump() == node | said
 
@@ -64,7 +70,12 @@ def test_outputs_without_text_are_skipped(output: Any) -> None:
 
 
 def test_somebody_always_speaks() -> None:
-    options = {}, {"node_name": "The judge"}, {"metadata": {"agent_id": "Ann"}}, {"agent_id": "Bo"}
+    options: tuple[dict[str, Any], ...] = (
+        {},
+        {"node_name": "The judge"},
+        {"metadata": {"agent_id": "Ann"}},
+        {"agent_id": "Bo"},
+    )
     assert [event("x", **fields).agent_id for fields in options] == ["judge", "The judge", "Ann", "Bo"]
 
 

@@ -1,6 +1,4 @@
-"""What is stored of a promotion, and what may be asked for; and digests: what quarantine is about, the same
-each time.
-"""
+"""What is stored of a promotion, and digests: what quarantine is about, the same each time."""
 
 from __future__ import annotations
 

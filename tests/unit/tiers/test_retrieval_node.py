@@ -105,29 +105,6 @@ def test_without_a_memory_or_a_question_the_node_skips() -> None:
     assert all("node_id" not in event for event in events)
 
 
-def test_the_memory_behind_it_can_be_swapped() -> None:
-    first, second = Memory(), Memory(MemoryAnswer(results=[COLD], tiers=OK))
-    assert run(memory=first)[0]["history_context"] != run(memory=second)[0]["history_context"]
-    assert len(first.asked) == len(second.asked) == 1
-
-
-def test_an_editor_shows_what_the_node_does_in_a_sentence() -> None:
-    assert NodeProperties().preview == "讲话前加入最近 7 天的历史，最多 5 条，包括裁决。"
-    told = NodeProperties(language="en", max_results=3, time_range_days=None, include_verdicts=False).preview
-    assert told == "Adds up to 3 entries of history before the agent speaks, without verdicts."
-    assert description("zh")["preview"] == NodeProperties().preview
-
-
-def test_nothing_but_the_history_is_added() -> None:
-    inputs = {"topic": "glaze", "group_id": "g", "nested": {"a": [1]}, "history_context": "old", 7: object()}
-    before = copy.copy(inputs)
-    output, _ = run(inputs)
-    assert inputs == before
-    assert output == {**inputs, "history_context": output["history_context"]}
-    assert output["nested"] is inputs["nested"]
-    assert output["history_context"].startswith("## 历史上下文")
-
-
 def test_the_markdown_is_exact() -> None:
     hot = '### 记录 1 (相关度: 1.00) ⚡ 临时，未验证\n"The kiln is cold"'
     cold = '### 记录 2 (相关度: 0.87)\n"裁决：烧一次"'
@@ -195,12 +172,14 @@ def test_a_listener_that_fails_stops_nothing() -> None:
     assert node.process({"topic": "t", "group_id": "g"}, emit)["history_context"]
 
 
-KEYS = st.text(max_size=10) | st.sampled_from(["topic", "content", "group_id"])
+KEYS = st.text(max_size=10) | st.sampled_from(["topic", "content", "group_id", "history_context"])
 
 
-@given(st.dictionaries(KEYS, st.none() | st.text() | st.integers()))
-def test_it_never_raises_and_only_adds(inputs: dict[str, Any]) -> None:
+@given(st.dictionaries(KEYS, st.none() | st.text() | st.integers() | st.lists(st.text())))
+def test_it_never_raises_and_only_adds(inputs: dict[Any, Any]) -> None:
+    before = copy.deepcopy(inputs)
     output, events = run(inputs)
+    assert inputs == before
     assert output == {**inputs, "history_context": output["history_context"]}
     assert (events[0]["data"]["status"], events[-1]["data"]["status"]) == ("running", "completed")
 
@@ -209,7 +188,12 @@ def test_properties_reach_the_query() -> None:
     """The original ignores them all."""
     memory = Memory(*[MemoryAnswer()] * 2)
     run(memory=memory)
-    wanted = {"max_results": 9, "relevance_threshold": -1, "include_verdicts": False, "order": "score"}
+    wanted: dict[str, Any] = {
+        "max_results": 9,
+        "relevance_threshold": -1,
+        "include_verdicts": False,
+        "order": "score",
+    }
     wanted["web_results"] = 2
     run({"topic": "t", "group_id": "g"}, memory, **wanted, time_range="36h", timeout=3)
     default, changed = (query.model_dump() for query in memory.asked)
@@ -244,9 +228,13 @@ def test_wrong_properties_are_said_when_the_workflow_is_built(wrong: dict[str, A
             assert NodeProperties.model_validate({name: value}).time_range_days == 7
 
 
-def test_an_editor_finds_what_it_needs() -> None:
+def test_an_editor_finds_what_it_needs_and_shows_what_the_node_does_in_a_sentence() -> None:
     described = description()
     labels = described["type"], described["label"], description("zh")["label"]
     assert labels == ("memory_retrieval", "Load History", "加载历史")
     names = {"max_results", "include_verdicts", "relevance_threshold"}
     assert names < described["properties"]["properties"].keys()
+    assert NodeProperties().preview == "讲话前加入最近 7 天的历史，最多 5 条，包括裁决。"
+    told = NodeProperties(language="en", max_results=3, time_range_days=None, include_verdicts=False).preview
+    assert told == "Adds up to 3 entries of history before the agent speaks, without verdicts."
+    assert description("zh")["preview"] == NodeProperties().preview

@@ -80,9 +80,7 @@ def test_near_duplicates_are_refused_from_the_limit_on_and_the_closest_is_named(
 
 
 def test_different_statements_of_one_debate_pass_with_a_model_whose_cosines_lie_close() -> None:
-    """With the local model, .94 is the likeness of two different Chinese statements, .99 that of a
-    paraphrase.
-    """
+    """With the local model, .94 is the likeness of two different statements, .99 of a paraphrase."""
     different, paraphrase = vector(0.94, 0.341), vector(0.99, 0.141)
     strict = IngressRules(max_similarity=0.9)
     tried = (

@@ -54,9 +54,7 @@ COLDS = [cold(number, 0.9 - number / 100) for number in range(20)]
 def test_max_results_is_the_total_and_leaves_room_for_long_term_memory(
     limit: int | None, hots: int, colds: int
 ) -> None:
-    """Hot first and then cut would hide every precedent behind ten new entries. What one tier lacks the other
-    may have.
-    """
+    """Hot first and then cut would hide every precedent. What one tier lacks the other may have."""
     expected = [*(f"h{n}" for n in range(hots)), *(f"c{n}" for n in range(colds))]
     assert ask(HOTS, COLDS, max_results=limit) == expected
     assert ask(HOTS[:1], COLDS, max_results=4) == ["h0", "c0", "c1", "c2"]
