@@ -75,18 +75,7 @@ def test_orders_to_the_model_are_refused(order: str) -> None:
     assert any("override instructions" in problem for problem in of_a_file)
 
 
-@pytest.mark.parametrize(
-    ("status", "enabled", "verbs"),
-    [
-        ("refused", False, ["delete"]),
-        ("pending", False, ["approve", "reject", "delete"]),
-        ("approved", True, ["disable", "archive", "delete"]),
-        ("approved", False, ["enable", "archive", "delete"]),
-        ("rejected", False, ["delete"]),
-        ("archived", False, ["delete"]),
-        ("deleted", False, []),
-    ],
-)
+@labelled
 def test_each_status_has_its_decisions(status: Status, enabled: bool, verbs: list[str]) -> None:
     assert possible(SkillProposal.model_construct(status=status, enabled=enabled)) == verbs
 

@@ -8,6 +8,7 @@ import pytest
 
 from jiyi.client.perceive import Seen, attend, embedding_key, observations, stanford_description, stanford_key
 from jiyi.protocol import events as wire
+from tests.unit.text.labelled import labelled
 
 DESK = Seen("town:home:room:desk", "is", "used", "being used (Klaus reading a map)")
 
@@ -52,24 +53,7 @@ def test_what_does_nothing_is_idle_and_mundane(seen: Seen, *, stanford: bool, te
     assert (made["predicate"], made["object"]) == ("is", "idle")
 
 
-@pytest.mark.parametrize(
-    ("statement", "key", "stanford", "garbled"),
-    [
-        ("desk is used", "desk is used", "desk is used", "desk is used"),
-        ("desk is in use (Bo reads a map)", "Bo reads a map", "Bo reads a map", "desk is in Bo reads a map"),
-        (
-            "Bo Li is reading (taking (short) notes)",
-            "taking (short) notes",
-            "taking",
-            "Bo Li is short) notes",
-        ),
-        ("Bo is smiling (at Ann) (again)", "at Ann", "at Ann", "Bo is smiling again"),
-        ("她在看书（做（短）笔记）", "做（短）笔记", "她在看书（做（短）笔记）", "她在看书（做（短）笔记）"),
-        ("it is open (and not closed", "and not closed", "and not closed", "it is open and not close"),
-        ("it is odd )( so", "so", "so", "it is odd  s"),
-        ("it is empty ()", "it is empty ()", "it is empty ()", "it is empty "),
-    ],
-)
+@labelled
 def test_texts_with_brackets(statement: str, key: str, stanford: str, garbled: str) -> None:
     assert embedding_key(statement) == key
     assert stanford_key(statement) == stanford

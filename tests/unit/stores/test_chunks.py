@@ -14,6 +14,7 @@ from pypdf.generic import DictionaryObject, NameObject, StreamObject
 from engine.stores import chunks
 from engine.stores.file_texts import MAX_TEXT_CHARS, UnindexableFile, decode, suffix_of, text_of
 from jiyi.stores.types import FILE_TYPES, FileSource
+from tests.unit.text.labelled import labelled
 
 STORE = UUID(int=7)
 
@@ -32,18 +33,7 @@ def test_an_id_is_its_source_path_number_and_text() -> None:
     assert one.content_hash == other.content_hash, "they share their vectors"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "day"),
-    [
-        ("2026-03-02.md", "", "2026-03-02"),
-        ("notes/kiln_20260302_b.txt", "", "2026-03-02"),
-        ("a.md", "# 1:56 pm on 8 May, 2023\n\nOn 9 May, 2023", "2023-05-08"),
-        ("a.md", "# 2026年3月2日 周一\n", "2026-03-02"),
-        ("a.md", "# yesterday, last week, May", None),
-        ("20231342.md", "x", None),
-        ("a.md", "", None),
-    ],
-)
+@labelled
 def test_the_day_of_a_file(name: str, text: str, day: str | None) -> None:
     found = chunks.day_of(name, text)
     assert (None if found is None else found.date().isoformat()) == day
