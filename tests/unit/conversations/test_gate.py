@@ -54,18 +54,15 @@ def noted(said: Sequence[str], *notes: dict[str, Any]) -> tuple[list[ExtractedMe
 
 
 @labelled
-def test_what_somebody_said_is_kept(said: list[str], content: str) -> None:
-    [memory], dropped = noted(said, {"content": content, "lines": [f"L{len(said) - 1}"]})
-    assert (memory.content, memory.turns, dropped) == (content, [len(said) - 1], 0)
-
-
-@labelled
-def test_what_nobody_said_is_not(said: list[str], content: str) -> None:
+def test_what_somebody_said_is_kept_and_what_nobody_said_is_not(
+    said: list[str], content: str, *, kept: bool
+) -> None:
     try:
-        memories, dropped = noted(said, {"content": content})
+        memories, dropped = noted(said, {"content": content, "lines": [f"L{len(said) - 1}"]})
     except BadReply:  # nothing of the answer is usable
-        return
-    assert (memories, dropped) == ([], 1)
+        memories, dropped = [], 1
+    assert [(one.content, one.turns) for one in memories] == [(content, [len(said) - 1])] * kept
+    assert dropped == (not kept)
 
 
 def test_of_an_answer_what_is_good_is_kept_and_the_rest_counted() -> None:

