@@ -70,10 +70,8 @@ def test_of_several_the_newest_comes_first() -> None:
     ("text", "enough"),
     [
         *(("it is green now", ordering.SAYS_SO), ("密码改成7730了", ordering.SAYS_SO)),
-        *(
-            ("the rent went up to 2,900", ordering.MAY_SAY_SO),
-            ("空腹血糖6.8了", ordering.MAY_SAY_SO),
-        ),  # changes of state
+        # Changes of state.
+        *(("the rent went up to 2,900", ordering.MAY_SAY_SO), ("空腹血糖6.8了", ordering.MAY_SAY_SO)),
         ("it is green", ordering.SAYS_NOTHING),
         (" ".join(f"word{i}" for i in range(40)) + " now", ordering.SAYS_NOTHING),  # one thing of many
     ],

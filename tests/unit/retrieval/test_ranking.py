@@ -283,11 +283,8 @@ def floats(*values: float) -> np.ndarray:
     ("seconds_ago", "decay", "expected"),
     [
         *((0, 0.5, 1.0), (1800, 0.5, math.sqrt(0.5)), (3 * 3600, 0.5, 0.125)),
-        *(
-            (-3600, 0.5, 1.0),
-            (1e9, 0.5, 0.0),
-            (1e9, 1.0, 1.0),
-        ),  # the future counts as now, ages ago fades out
+        # The future counts as now, and what was ages ago fades out.
+        *((-3600, 0.5, 1.0), (1e9, 0.5, 0.0), (1e9, 1.0, 1.0)),
     ],
 )
 def test_recency_by_time(seconds_ago: float, decay: float, expected: float) -> None:

@@ -158,9 +158,8 @@ def test_a_course_of_figures(days: tuple[int, ...], said: list[str], course: str
         [(0, "血压138"), (9, "血压138，还行"), (20, "这次血压138")],  # nor is what stays the same
         [(0, "妈妈的血压162"), (9, "爸爸的血压138"), (20, "外婆的血压134")],  # three people
         [(0, "200 kg of clay, clay 200 kg"), (9, "clay at 5 yuan"), (20, "clay: 300 kg")],  # other units
-        [
-            (n, "clay " + " ".join(f"word{i}" for i in range(40)) + f" {n + 9}") for n in range(4)
-        ],  # long texts
+        # Long texts.
+        [(n, "clay " + " ".join(f"word{i}" for i in range(40)) + f" {n + 9}") for n in range(4)],
         [(0, "the flight is on June 12"), (9, "the flight leaves June 19"), (20, "flight: 21 June")],  # days
         [(0, "order INV-2093 is late"), (9, "the order is 2093-A"), (20, "order 10.2.3.4")],  # identifiers
         [(2 * n, "haha ok" if n == 2 else "ok ok") for n in range(3)],  # small talk

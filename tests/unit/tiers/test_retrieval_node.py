@@ -188,17 +188,12 @@ def test_properties_reach_the_query() -> None:
     """The original ignores them all."""
     memory = Memory(*[MemoryAnswer()] * 2)
     run(memory=memory)
-    wanted: dict[str, Any] = {
-        "max_results": 9,
-        "relevance_threshold": -1,
-        "include_verdicts": False,
-        "order": "score",
-    }
-    wanted["web_results"] = 2
+    wanted: dict[str, Any] = {"max_results": 9, "relevance_threshold": -1, "include_verdicts": False}
+    wanted |= {"order": "score", "web_results": 2}
     run({"topic": "t", "group_id": "g"}, memory, **wanted, time_range="36h", timeout=3)
     default, changed = (query.model_dump() for query in memory.asked)
-    usual = {"max_results": 5, "relevance_threshold": None, "include_verdicts": True, "order": "tier"}
-    usual["web_results"] = 0
+    usual = {"max_results": 5, "relevance_threshold": None, "include_verdicts": True}
+    usual |= {"order": "tier", "web_results": 0}
     assert usual.items() | {("time_range_days", 7)} <= default.items()
     assert wanted.items() | {("time_range_days", 1.5)} <= changed.items()
     assert memory.timeout == 3
