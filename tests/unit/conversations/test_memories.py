@@ -30,15 +30,8 @@ from models.conversations.extraction_schedule import Waiting, due_at
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 IDS = [uuid4() for _ in range(3)]
-SOURCE = memories.ExtractionSource(
-    "g",
-    "小伴",
-    "monday",
-    [Message(role="user", text=str(number), at=DAY + timedelta(hours=number)) for number in range(3)],
-    IDS,
-    "rules-1",
-    "extraction@1",
-)
+SAID = [Message(role="user", text=str(number), at=DAY + timedelta(hours=number)) for number in range(3)]
+SOURCE = memories.ExtractionSource("g", "小伴", "monday", SAID, IDS, "rules-1", "extraction@1")
 
 
 def memory(content: str = "The user lives in Porto.", **fields: Any) -> ExtractedMemory:
@@ -152,9 +145,8 @@ def test_the_first_telling_is_kept_as_it_is_and_the_same_problem_has_the_same_ha
 
 
 def told_twice(first: dict[str, Any], second: dict[str, Any]) -> memories.StoredExperience:
-    return memories.merge_experience(
-        memories.merge_experience(None, experience(**first)), experience(**second)
-    )
+    once = memories.merge_experience(None, experience(**first))
+    return memories.merge_experience(once, experience(**second))
 
 
 STEPS = [f"step {number}" for number in range(MAX_STEPS)]
@@ -188,16 +180,15 @@ def test_the_better_outcome_is_kept() -> None:
 
 
 def test_the_text_says_problem_steps_and_outcome_in_the_language_of_the_problem() -> None:
-    english = experience(solution_steps=["cool slowly", "thinner coat"], outcome="success")
+    english = {"solution_steps": ["cool slowly", "thinner coat"], "outcome": "success"}
     chinese = {
         "pain_pattern": "釉面开裂",
         "solution_steps": ["慢慢降温"],
         "outcome": "failed",
         "context": "新土",
     }
-    assert [
-        memories.text_of(memories.merge_experience(None, one)) for one in (english, experience(**chinese))
-    ] == [
-        "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success",
-        "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败",
-    ]
+    for told, text in (
+        (english, "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success"),
+        (chinese, "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败"),
+    ):
+        assert memories.text_of(memories.merge_experience(None, experience(**told))) == text
