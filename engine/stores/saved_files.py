@@ -197,6 +197,10 @@ _WHITE_SPACE = " \t\r\n"
 _decode = json.JSONDecoder().raw_decode
 
 
+#: Characters behind what reads as a number that may still be of it, until more is there: "e+".
+NUMBER_GOES_ON = 2
+
+
 class JsonStream:
     """The text of a file, and how far it was read.
 
@@ -246,9 +250,8 @@ class JsonStream:
                 if self._ended:
                     raise malformed(str(error)[:200]) from None
             else:
-                if end - self._at <= MAX_VALUE_CHARS and (
-                    end < len(self._text) or self._ended
-                ):  # else a number may go on
+                is_whole = len(self._text) - end > NUMBER_GOES_ON or self._ended
+                if is_whole and end - self._at <= MAX_VALUE_CHARS:
                     self._at = end
                     return value
             if len(self._text) - self._at > MAX_VALUE_CHARS:
