@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from typer.testing import CliRunner
 
-from jiyi.cli import import_sources, observe, output, retrieval, service, shell, subjects, transfer  # noqa: F401 – before one is patched
+from jiyi.cli import import_sources, observe, output, retrieval, shell, subjects, transfer  # noqa: F401 – before one is patched
 from jiyi.cli import operations as embedding
 from jiyi.cli.app import app
 from jiyi.cli.transfer import MAX_SHOWN, EventTarget, read
@@ -32,7 +32,7 @@ from jiyi.errors import (
 )
 from jiyi.protocol.providers import PRESETS, MoveState
 from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, ScoreComponent, ScoredMemory
-from jiyi.settings import Settings, get_settings
+from jiyi.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
 OLD_V7 = "01a20035-2f03-73d2-9c51-b4d066f789da"
@@ -70,12 +70,9 @@ def run(*arguments, **options):
     return CliRunner().invoke(app, list(map(str, arguments)), **options)
 
 
-def part(contribution):
-    return ScoreComponent(raw=0.5, normalised=0.5, weight=1, contribution=contribution)
-
-
 def node(description, recency, relevance, importance):
     moment = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    parts = {"recency": recency, "relevance": relevance, "importance": importance}
     return ScoredMemory.model_construct(
         node_id=uuid4(),
         type="event",
@@ -83,10 +80,11 @@ def node(description, recency, relevance, importance):
         created_at=moment,
         last_accessed=moment,
         description=description,
-        score=recency + relevance + importance,
-        recency=part(recency),
-        relevance=part(relevance),
-        importance=part(importance),
+        score=sum(parts.values()),
+        **{
+            name: ScoreComponent(raw=0.5, normalised=0.5, weight=1, contribution=value)
+            for name, value in parts.items()
+        },
     )
 
 
@@ -102,47 +100,31 @@ def rendered(renderable, width):
     return capture.get().splitlines()
 
 
-# Bars
-
-
-@pytest.mark.parametrize(
-    ("parts", "best", "width", "expected"),
-    [
+def test_a_bar_is_as_long_as_its_share_of_the_best_score_and_its_parts_differ_without_colour():
+    for parts, best, width, expected in (
         ((0.5, 3.0, 2.0), 5.5, 11, [1, 6, 4]),  # one cell is half a point
         ((0.5, 1.0, 0.5), 4.0, 8, [1, 2, 1]),  # half of the best score: half of the bar
         ((0.2, 0.2, 0.2), 4.0, 10, [1, 0, 1]),  # ends at .5, 1 and 1.5, halves upwards
         ((0.0, 0.0, 0.0), 0.0, 10, [0, 0, 0]),  # every weight is 0
         ((3.0, 3.0, 3.0), 3.0, 10, [10, 0, 0]),  # never wider than the bar
-    ],
-)
-def test_a_bar_is_as_long_as_its_share_of_the_best_score(parts, best, width, expected):
-    assert output.lengths(parts, best, width) == expected
-
-
-def test_components_are_told_apart_without_colour():
+    ):
+        assert output.lengths(parts, best, width) == expected
     assert output.stacked(0.5, 3.0, 2.0, best=5.5, width=11).plain == "░██████▒▒▒▒"
-    assert (
-        len({character for character, _ in output.PARTS.values()})
-        == len({colour for _, colour in output.PARTS.values()})
-        == 3
-    )
     assert output.legend().plain == "░ recency  █ relevance  ▒ importance"
 
 
-# Tables
+def table(width, *nodes):
+    return rendered(retrieval.focal_table(focal(*nodes), width), width)
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_chinese_and_english_rows_have_one_width(width):
     chinese = "房东贺叔坐下喝了半杯茶，放下杯子才说：五月一号起，房租要从3200涨到3800，" * 4
-    lines = rendered(
-        retrieval.focal_table(focal(node(chinese, 0.5, 3, 1.5), node("The rent goes up", 0.2, 1, 1)), width),
-        width,
-    )
-    table = lines[1:-2]
-    assert {cell_len(line) for line in table} == {width}
-    start = next(line for line in table if "memory" in line).index("memory")
-    assert table[2][start] == "房"
+    lines = table(width, node(chinese, 0.5, 3, 1.5), node("The rent goes up", 0.2, 1, 1))
+    rows = lines[1:-2]
+    assert {cell_len(line) for line in rows} == {width}
+    start = next(line for line in rows if "memory" in line).index("memory")
+    assert rows[2][start] == "房"
     assert lines[0] == "▸ 房租"
     assert lines[-2] == output.legend().plain
     assert lines[-1].strip() == "candidates 7 · mode recent · scores of all 0.25 … 5.00"
@@ -150,8 +132,8 @@ def test_chinese_and_english_rows_have_one_width(width):
 
 def test_no_character_is_lost_where_a_text_is_not_cut_and_a_long_one_ends_with_an_ellipsis():
     text = "一二三四五六七八九十" * 6
-    lines = rendered(retrieval.focal_table(focal(node(text, 0.5, 3, 1.5)), 80), 80)
-    assert "".join(char for line in lines[3:-2] for char in line if char in "一二三四五六七八九十") == text
+    lines = table(80, node(text, 0.5, 3, 1.5))
+    assert "".join(char for line in lines[3:-2] for char in line if char in text) == text
     assert output.cut("abc def ghi", 4, 2).plain == "abc\ndef…"
     assert output.cut("一二三四五六", 4, 2).plain == "一二\n三…"
     assert output.cut("short", 10, 1).plain == "short"
@@ -160,10 +142,7 @@ def test_no_character_is_lost_where_a_text_is_not_cut_and_a_long_one_ends_with_a
 def test_a_memory_cannot_command_the_terminal():
     assert output.plain("a\x1b[2Jb\r\nc\u202ed\x9b") == "a [2Jb c d"
     assert output.block("one\n  two\x1b[0m") == "one\n  two [0m"
-    assert any(
-        "[red]x[/red]" in line
-        for line in rendered(retrieval.focal_table(focal(node("[red]x[/red]", 1, 1, 1)), 80), 80)
-    )
+    assert any("[red]x[/red]" in line for line in table(80, node("[red]x[/red]", 1, 1, 1)))
 
 
 @pytest.mark.parametrize(("status", "code"), [("no_candidates", 0), ("unknown_agent", 1)])
@@ -177,18 +156,15 @@ def test_an_answer_without_memories_says_why_and_an_unknown_agent_is_a_failure(c
     assert json.loads(run("retrieve", "a", "x", "--json").stdout)["status"] == status
 
 
-# Options
-
-
 def test_retrieve_passes_every_option_on(client):
     client.retrieve.return_value = Answer(status="ok", groups=[focal()])
-    told = """retrieve a x y -k 3 --mode elapsed --recency-w 0 --decay 0.5 --type chat --type thought --kind session --session s --keyword k
+    words = """retrieve a x y -k 3 --mode elapsed --recency-w 0 --decay 0.5 --type chat --type thought --kind session --session s --keyword k
         --after 2026-03-02T00:00:00+08:00 --min-similarity 0.2 --archived --no-touch --now 2026-04-01T00:00:00Z --json"""
-    result = run(*told.split())
+    result = run(*words.split())
     assert result.exit_code == 0, result.output
     call = client.retrieve.call_args
-    options = dict(call.kwargs)
-    assert options.pop("filters").model_dump(exclude_defaults=True) == {
+    assert call.args == ("a", ["x", "y"])
+    assert call.kwargs.pop("filters").model_dump(exclude_defaults=True) == {
         "types": ["chat", "thought"],
         "kinds": ["session"],
         "created_after": datetime(2026, 3, 1, 16, tzinfo=UTC),
@@ -197,37 +173,23 @@ def test_retrieve_passes_every_option_on(client):
         "min_similarity": 0.2,
         "include_archived": True,
     }
-    assert call.args == ("a", ["x", "y"])
     now = datetime(2026, 4, 1, tzinfo=UTC)
-    assert options == {
-        "top_k": 3,
-        "mode": "elapsed",
-        "recency_w": 0.0,
-        "recency_decay": 0.5,
-        "touch": False,
-        "now": now,
-    }
+    weights = {"mode": "elapsed", "recency_w": 0.0, "recency_decay": 0.5}
+    assert call.kwargs == {"top_k": 3, **weights, "touch": False, "now": now}
     assert json.loads(result.stdout)["status"] == "ok"
 
 
 def test_observe_publishes_all_its_options(client):
-    told = f"""-g mine observe a x --type thought --poignancy 4 --keyword k --keyword l --subject s --predicate p --object o
+    words = f"""-g mine observe a x --type thought --poignancy 4 --keyword k --keyword l --subject s --predicate p --object o
         --session m --evidence {OLD_V7} --at 2026-03-02T07:15:00Z --no-wait"""
-    result = run(*told.split())
+    result = run(*words.split())
     (event,) = published(client)
     assert result.stdout.strip() == str(event.event_id)
     assert (event.group_id, event.agent_id, event.session_id) == ("mine", "a", "m")
     assert event.occurred_at == datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
-    assert event.payload.model_dump(exclude_defaults=True) == {
-        "node_type": "thought",
-        "description": "x",
-        "subject": "s",
-        "predicate": "p",
-        "object": "o",
-        "keywords": ["k", "l"],
-        "poignancy": 4.0,
-        "evidence": [UUID(OLD_V7)],
-    }
+    triple = {"subject": "s", "predicate": "p", "object": "o"}
+    about = {"node_type": "thought", "description": "x", **triple, "keywords": ["k", "l"], "poignancy": 4.0}
+    assert event.payload.model_dump(exclude_defaults=True) == {**about, "evidence": [UUID(OLD_V7)]}
 
 
 def test_observe_reads_one_memory_a_line_and_publishes_none_if_one_is_wrong(client):
@@ -241,26 +203,22 @@ def test_observe_reads_one_memory_a_line_and_publishes_none_if_one_is_wrong(clie
 
 
 @pytest.mark.parametrize(
-    ("told", "problem"),
+    ("words", "problem"),
     [
         ("retrieve a x --topk 3", "unknown option '--topk': did you mean --top-k?"),
-        ("retrieve a x --mode wrong", ""),
-        ("retrieve a x -k 0", ""),
-        ("retrieve a x --now yesterday", ""),
-        ("observe a x --evidence no-id", ""),
+        *((f"retrieve a x {option}", "") for option in ("--mode wrong", "-k 0", "--now yesterday")),
+        *((f"observe a x {option}", "") for option in ("--evidence no-id", "-g")),
         (f"dead_letters resolve discard {OLD_V7}", "needs --yes"),  # no terminal to ask at
         ("stores delete notes", "needs --yes"),
-        ("memory list --limit many", ""),
-        ("memory list --archived sometimes", ""),
+        *((f"memory list {option}", "") for option in ("--limit many", "--archived sometimes")),
         ("agents liste", "Did you mean 'list'"),
         ("import jsonl x --keep-group --into-group g", ""),
         ("export jsonl --json", ""),
-        ("observe a x -g", ""),
         ("reembed --batch 20000", ""),
     ],
 )
-def test_wrong_usage_exits_2(client, told, problem):
-    result = run(*told.split())
+def test_wrong_usage_exits_2(client, words, problem):
+    result = run(*words.split())
     assert result.exit_code == 2
     assert problem in " ".join(result.stderr.replace("│", " ").split())
 
@@ -272,95 +230,70 @@ def test_the_version_and_moments_which_always_have_an_offset():
         assert shell.moment(text).utcoffset() is not None, text
 
 
-# A move to another embedder
-
-
 def moved(phase, done=0, **fields):
     return MoveState(phase=phase, model="new", replaces="old", done=done, **fields)
 
 
-@pytest.fixture
-def pauses(monkeypatch):
-    made = []
-    monkeypatch.setattr(embedding.time, "sleep", made.append)
-    return made
-
-
 def test_reembed_asks_for_steps_until_it_is_done(client, pauses):
-    client.reembedding.step.side_effect = iter(
-        [
-            moved("filling", 2, left=3),
-            moved("filling", 2),
-            moved("waiting", 1, wait=9),
-            moved("waiting", wait=0.2),
-            moved("folding", 5, left=0),
-            moved("done"),
-        ]
-    )
+    client.reembedding.step.side_effect = [
+        moved("filling", 2, left=3),
+        moved("filling", 2),
+        moved("waiting", 1, wait=9),
+        moved("waiting", wait=0.2),
+        moved("folding", 5, left=0),
+        moved("done"),
+    ]
     result = run("reembed", "--to", "openai:new", "--batch", "2", "--all-models")
     assert (result.exit_code, result.stdout) == (0, "5 memories embedded; the service uses new\n")
     same = {"to": "openai:new", "batch": 2, "everything": True}
-    assert [call.kwargs for call in client.reembedding.step.call_args_list] == [
-        same | {"count": number == 0} for number in range(6)
-    ]
+    steps = [call.kwargs for call in client.reembedding.step.call_args_list]
+    assert steps == [same | {"count": number == 0} for number in range(6)]
     assert pauses == [0, 0, embedding.LONGEST_PAUSE, 0.2, 0]
 
 
 def test_reembed_outlasts_a_few_failures_and_says_so(client, pauses):
-    client.reembedding.step.side_effect = iter(
-        [NoAnswer("no answer"), moved("filling", 4), EmbeddingUnavailable("away"), moved("done")]
-    )
+    failures = NoAnswer("no answer"), EmbeddingUnavailable("away")
+    client.reembedding.step.side_effect = [failures[0], moved("filling", 4), failures[1], moved("done")]
     result = run("reembed", "--json")
     assert (result.exit_code, json.loads(result.stdout)["embedded"]) == (0, 4)
     assert "jiyi: no answer (trying again)" in result.stderr
     assert "jiyi: away (trying again)" in result.stderr
-    assert [call.kwargs["count"] for call in client.reembedding.step.call_args_list] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    counted = [call.kwargs["count"] for call in client.reembedding.step.call_args_list]
+    assert counted == [True, True, False, False]
 
 
 def test_reembed_gives_up_after_too_many_failures_and_at_once_if_it_is_refused(client, pauses):
-    client.reembedding.step.side_effect = iter([EmbeddingUnavailable("away")] * (embedding.MAX_FAILURES + 1))
+    step = client.reembedding.step
+    step.side_effect = [EmbeddingUnavailable("away")] * (embedding.MAX_FAILURES + 1)
     result = run("reembed")
-    assert (result.exit_code, client.reembedding.step.call_count) == (1, embedding.MAX_FAILURES)
+    assert (result.exit_code, step.call_count) == (1, embedding.MAX_FAILURES)
     assert "start the command again to go on\njiyi: away\n" in result.stderr
-    client.reembedding.step.reset_mock()
-    client.reembedding.step.side_effect = iter([InvalidRequest(["to: a move to other is under way"])])
+    step.reset_mock()
+    step.side_effect = [InvalidRequest(["to: a move to other is under way"])]
     result = run("reembed", "--to", "new")
-    assert (result.exit_code, client.reembedding.step.call_count) == (1, 1)
+    assert (result.exit_code, step.call_count) == (1, 1)
     assert "a move to other is under way" in result.stderr
-    client.reembedding.step.side_effect = iter([moved("cancelled")])
+    step.side_effect = [moved("cancelled")]
     result = run("reembed", "--cancel")
     assert (result.exit_code, result.stdout) == (0, "the move to new is cancelled; nothing has changed\n")
     client.reembedding.step.assert_called_with(cancel=True)
-
-
-# Errors
 
 
 def test_an_error_is_one_line_with_markup_as_text_and_in_json_one_document(client):
     client.retrieve.side_effect = KeyboardInterrupt
     result = run("retrieve", "a", "x")
     assert (result.exit_code, "Traceback" in result.output) == (130, False)
-    client.observe_many.side_effect = BrokerUnavailable(
-        "cannot [bold]reach[/bold]\nthe broker" + " very" * 40
-    )
+    long = "the broker" + " very" * 40
+    client.observe_many.side_effect = BrokerUnavailable(f"cannot [bold]reach[/bold]\n{long}")
     result = run("observe", "a", "x")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "jiyi: cannot [bold]reach[/bold] the broker" + " very" * 40 + "\n"
-    client.retrieve.side_effect = InvalidEvent(["a: wrong", "b: wrong"])
+    assert result.stderr == f"jiyi: cannot [bold]reach[/bold] {long}\n"
+    problems = ["a: wrong", "b: wrong"]
+    client.retrieve.side_effect = InvalidEvent(problems)
     result = run("retrieve", "a", "x", "--json")
     assert (result.exit_code, result.stderr) == (1, "jiyi: a: wrong; b: wrong\n")
-    assert json.loads(result.stdout) == {
-        "error": {
-            "code": "invalid_event",
-            "message": "a: wrong; b: wrong",
-            "problems": ["a: wrong", "b: wrong"],
-        }
-    }
+    error = {"code": "invalid_event", "message": "a: wrong; b: wrong", "problems": problems}
+    assert json.loads(result.stdout) == {"error": error}
 
 
 def test_an_unreadable_file_or_folder_is_an_ordinary_error(client, tmp_path):
@@ -374,37 +307,23 @@ def test_an_unreadable_file_or_folder_is_an_ordinary_error(client, tmp_path):
 
 
 @pytest.mark.parametrize(("broker", "valkey"), [("foo://x", "redis://x"), ("redis://x", "foo")])
-def test_an_address_that_cannot_be_one_is_a_settings_error(monkeypatch, broker, valkey):
-    monkeypatch.setenv("JIYI_BROKER_URL", broker)
-    monkeypatch.setenv("JIYI_REDIS_URL", valkey)
-    get_settings.cache_clear()
-    try:
-        result = run("stats", "show", "--json")
-    finally:
-        get_settings.cache_clear()
+def test_an_address_that_cannot_be_one_is_a_settings_error(configure, broker, valkey):
+    configure(broker_url=broker, redis_url=valkey)
+    result = run("stats", "show", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["error"]["code"] == SettingsError.code
 
 
-def test_up_runs_the_service_of_the_checkout_or_says_that_it_needs_one(monkeypatch, tmp_path):
-    seen = {}
-    monkeypatch.setattr("os.chdir", lambda path: seen.update(folder=path))
-    monkeypatch.setattr(
-        "os.execve", lambda program, arguments, env: seen.update(arguments=arguments, env=env)
-    )
+def test_up_becomes_the_service_of_the_checkout(monkeypatch, tmp_path):
+    became = []
+    monkeypatch.setattr("os.execve", lambda *call: became.append((Path.cwd(), call)))
     monkeypatch.setenv("PYTHONPATH", "/else")
-    with monkeypatch.context() as patch:
-        patch.setattr(service, "checkout", lambda _command: ROOT)
-        assert run("up", "--once").exit_code == 0
-    assert (seen["folder"], seen["arguments"]) == (ROOT, [sys.executable, "-m", "workers.up", "--once"])
-    assert seen["env"]["PYTHONPATH"] == f"{ROOT}:/else"
-    monkeypatch.setattr("jiyi.__file__", str(tmp_path / "jiyi" / "__init__.py"))
-    result = run("up")
-    assert result.exit_code == 1
-    assert "needs a checkout" in result.stderr
-
-
-# Reading files
+    monkeypatch.chdir(tmp_path)
+    assert run("up", "--once").exit_code == 0
+    ((folder, (program, arguments, environment)),) = became
+    assert (folder, program) == (ROOT, sys.executable)
+    assert arguments == [sys.executable, "-m", "workers.up", "--once"]
+    assert environment["PYTHONPATH"] == f"{ROOT}:/else"
 
 
 def lines(*contents, **target):
@@ -413,18 +332,11 @@ def lines(*contents, **target):
 
 
 def full(event_id=OLD_V5, evidence=(), **fields):
-    payload = {"description": "x", "evidence": list(evidence)}
-    return {
-        "type": "memory.observed",
-        "event_id": event_id,
-        "group_id": "other",
-        "agent_id": "a",
-        "payload": payload,
-        **fields,
-    }
+    head = {"type": "memory.observed", "event_id": event_id, "group_id": "other", "agent_id": "a"}
+    return {**head, "payload": {"description": "x", "evidence": list(evidence)}, **fields}
 
 
-def test_each_bad_line_is_told_with_its_number_and_field():
+def test_each_bad_line_is_named_with_its_number_and_field():
     found = lines(
         # a byte order mark and Windows' line end do not matter
         '\ufeff{"agent_id": "a", "description": "二"}\r\n'.encode(),
@@ -442,18 +354,19 @@ def test_each_bad_line_is_told_with_its_number_and_field():
     assert (found.total, found.bad) == (10, 8)
     memory, setting = found.events
     assert (memory.payload.description, setting.payload.mode) == ("二", "stanford")
-    assert found.problems[:6] == [
-        "line 2: description: must not be blank",
-        "line 2: poignancy: Input should be less than or equal to 10 (got 11)",
-        "line 3: not JSON: Expecting value: line 1 column 1 (char 0)",
-        "line 5: agent_id: required, but missing",
-        "line 6: unknown option 'colour': there is none of this name",
-        "line 7: must be a JSON object",
-    ]
-    assert [problem.split(": ")[:2] for problem in found.problems[6:8]] == [
-        ["line 8", "event_id"],
-        ["line 9", "not JSON"],
-    ]
+    for number, problem in enumerate(
+        (
+            "2: description: must not be blank",
+            "2: poignancy: Input should be less than or equal to 10 (got 11)",
+            "3: not JSON: Expecting value: line 1 column 1 (char 0)",
+            "5: agent_id: required, but missing",
+            "6: unknown option 'colour': there is none of this name",
+            "7: must be a JSON object",
+            "8: event_id: ",
+            "9: not JSON: ",
+        )
+    ):
+        assert found.problems[number].startswith(f"line {problem}")
     assert found.problems[8].startswith("line 10: ")
     many = lines(*[b"{}"] * 100)
     assert (many.bad, len(many.problems)) == (100, MAX_SHOWN)
@@ -488,13 +401,8 @@ def test_nothing_is_published_if_a_line_is_bad(client, tmp_path):
     assert not published(client)
     result = run("import", "jsonl", file, "--skip-bad", "--no-wait", "--json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout) == {
-        "published": 1,
-        "skipped": 1,
-        "waited": False,
-        "groups": ["g"],
-        "agents": ["a"],
-    }
+    counts = {"published": 1, "skipped": 1, "waited": False}
+    assert json.loads(result.stdout) == {**counts, "groups": ["g"], "agents": ["a"]}
     assert len(published(client)) == 1
 
 
@@ -512,16 +420,9 @@ def test_a_table_that_does_not_fit_is_shown_row_below_row(columns: str, monkeypa
 
 
 def test_the_document_names_every_vendor_with_its_default_model_and_key() -> None:
-    text = (
-        (Path(__file__).resolve().parents[3] / "docs" / "deployment.md")
-        .read_text("utf-8")
-        .partition("## LLMs")[2]
-    )
+    text = (ROOT / "docs" / "deployment.md").read_text("utf-8").partition("## LLMs")[2]
     for preset in PRESETS.values():
-        (row,) = [
-            line
-            for line in text.splitlines()
-            if line.startswith((f"| `{preset.name}`", f"| `{preset.name}:"))
-        ]
+        names = (f"| `{preset.name}`", f"| `{preset.name}:")
+        (row,) = [line for line in text.splitlines() if line.startswith(names)]
         assert preset.chat_model in row
         assert all(variable in row for variable in preset.key_variables if preset.needs_key)

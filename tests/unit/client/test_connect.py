@@ -23,11 +23,8 @@ KEY = str(new_key())
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in {
-        "HOME": str(tmp_path),
-        "JIYI_KEY": KEY,
-        "JIYI_URL": "http://memory.example:8765",
-    }.items():
+    given = {"HOME": str(tmp_path), "JIYI_KEY": KEY, "JIYI_URL": "http://memory.example:8765"}
+    for name, value in given.items():
         monkeypatch.setenv(name, value)
     for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "HERMES_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -45,11 +42,15 @@ def contents(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 
+def put(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
 def test_claude_code_gets_hooks_and_a_server_once_and_has_its_files_back(home: Path) -> None:
     theirs = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say 完成"}]}]}, "model": "opus"}
-    settings = home / ".claude" / "settings.json"
-    settings.parent.mkdir()
-    settings.write_text(json.dumps(theirs, ensure_ascii=False))
+    settings = put(home / ".claude" / "settings.json", json.dumps(theirs, ensure_ascii=False))
     before = contents(home)
     shown = run("claude-code", "--yes")
     assert "+" in shown
@@ -69,9 +70,7 @@ def test_claude_code_gets_hooks_and_a_server_once_and_has_its_files_back(home: P
 
 
 def test_what_was_changed_meanwhile_stays(home: Path) -> None:
-    settings = home / ".cursor" / "mcp.json"
-    settings.parent.mkdir()
-    settings.write_text('{"mcpServers": {}}')
+    settings = put(home / ".cursor" / "mcp.json", '{"mcpServers": {}}')
     run("cursor", "--yes")
     changed = json.loads(settings.read_text())
     changed["mcpServers"]["other"] = {"command": "x"}
@@ -81,20 +80,14 @@ def test_what_was_changed_meanwhile_stays(home: Path) -> None:
 
 
 def test_codex_keeps_its_comments(home: Path) -> None:
-    config = home / ".codex" / "config.toml"
-    config.parent.mkdir()
-    config.write_text('# mine\nmodel = "o4"\n')
+    theirs = '# mine\nmodel = "o4"\n'
+    config = put(home / ".codex" / "config.toml", theirs)
     run("codex", "--yes")
-    assert config.read_text().startswith('# mine\nmodel = "o4"\n')
-    assert tomllib.loads(config.read_text())["mcp_servers"]["jiyi"]["args"] == [
-        "-m",
-        "jiyi",
-        "mcp",
-        "--agent",
-        "assistant",
-    ]
+    assert config.read_text().startswith(theirs)
+    server = tomllib.loads(config.read_text())["mcp_servers"]["jiyi"]
+    assert server["args"] == ["-m", "jiyi", "mcp", "--agent", "assistant"]
     run("codex", "--remove", "--yes")
-    assert config.read_text() == '# mine\nmodel = "o4"\n'
+    assert config.read_text() == theirs
     assert contents(home).keys() == {".codex/config.toml"}
 
 
@@ -110,8 +103,7 @@ def test_codex_keeps_its_comments(home: Path) -> None:
 def test_a_broken_file_is_refused_and_nothing_is_touched(
     home: Path, host: str, file: str, broken: str
 ) -> None:
-    (home / file).parent.mkdir(exist_ok=True)
-    (home / file).write_text(broken)
+    put(home / file, broken)
     before = contents(home)
     assert file.rpartition("/")[2] in run(host, "--yes", code=1)
     assert contents(home) == before
@@ -132,23 +124,16 @@ def test_hermes_gets_a_plug_in_that_needs_nothing_installed(home: Path) -> None:
 def imports_of(source: str) -> set[str]:
     nodes = list(ast.walk(ast.parse(source)))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    return {
-        name.partition(".")[0]
-        for name in [*names, *(str(node.module) for node in nodes if isinstance(node, ast.ImportFrom))]
-    }
+    names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
 
 
-def test_nothing_is_written_without_a_yes(home: Path) -> None:
+def test_nothing_is_written_without_a_yes_and_whose_days_are_meant_can_be_said(home: Path) -> None:
     run("cursor", code=1)
     assert contents(home) == {}
-
-
-def test_whose_days_are_meant_can_be_said(home: Path) -> None:
     run("cursor", "--yes", "--tz", "Asia/Shanghai")
-    assert (
-        json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["jiyi"]["env"]["JIYI_TZ"]
-        == "Asia/Shanghai"
-    )
+    server = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["jiyi"]
+    assert server["env"]["JIYI_TZ"] == "Asia/Shanghai"
     refused = CliRunner().invoke(app, ["connect", "cursor", "--yes", "--tz", "Nowhere"])
     assert refused.exit_code != 0
     assert "tz: no time zone 'Nowhere'" in refused.output
@@ -156,11 +141,10 @@ def test_whose_days_are_meant_can_be_said(home: Path) -> None:
 
 def test_a_plug_in_sends_its_users_zone_or_the_offset_of_its_clock() -> None:
     config = {"url": "http://localhost", "key": KEY, "agent": "mia"}
-    event = PlugInMemory(lambda: {**config, "tz": "Asia/Shanghai"}).event(
-        "turn.recorded", {"role": "user", "text": "早"}
-    )
+    turn = ("turn.recorded", {"role": "user", "text": "早"})
+    event = PlugInMemory(lambda: {**config, "tz": "Asia/Shanghai"}).event(*turn)
     assert event["tz"] == "Asia/Shanghai"
     assert datetime.fromisoformat(event["occurred_at"]).utcoffset() == timedelta(0)
-    here = PlugInMemory(lambda: config).event("turn.recorded", {"role": "user", "text": "早"})
+    here = PlugInMemory(lambda: config).event(*turn)
     assert "tz" not in here
     assert datetime.fromisoformat(here["occurred_at"]).utcoffset() == datetime.now().astimezone().utcoffset()

@@ -23,37 +23,26 @@ from jiyi.integrations.langgraph import AsyncJiyiStore, JiyiStore
 from jiyi.settings import Settings
 
 AT = "2026-03-02T09:00:00Z"
-TEA = {
-    "namespace": ["users", "米娅"],
-    "key": "tea",
-    "value": {"text": "oolong", "n": 3},
-    "created_at": AT,
-    "updated_at": AT,
-}
+OOLONG = {"text": "oolong", "n": 3}
+PLACE = ("users", "米娅")
+TEA = {"namespace": [*PLACE], "key": "tea", "value": OOLONG, "created_at": AT, "updated_at": AT}
 ANSWERS = {
     "items.put": {"stored": 1, "deleted": 0},
     "items.get": {"rows": [TEA, None]},
     "items.search": {"rows": [TEA | {"score": 0.75}]},
     "items.namespaces": {"rows": [["users", "米娅"]]},
 }
-PLACE = ("users", "米娅")
 BATCHES: dict[str, list[Op]] = {
     "get": [GetOp(PLACE, "tea"), GetOp(PLACE, "not there", refresh_ttl=False)],
-    "put and delete": [
-        PutOp(PLACE, "tea", {"text": "oolong", "n": 3}, ttl=5.0),
-        PutOp(PLACE, "milk", {"n": 1}, index=False),
-    ],
+    "put and delete": [PutOp(PLACE, "tea", OOLONG, ttl=5.0), PutOp(PLACE, "milk", {"n": 1}, index=False)],
     "search by meaning": [SearchOp(("users",), filter={"n": {"$gte": 2}}, limit=4, offset=2, query="茶")],
     "search for nothing": [SearchOp((), limit=0)],
     "namespaces": [
         ListOp(match_conditions=(MatchCondition("prefix", ("users", "*")),), max_depth=2, limit=7, offset=1)
     ],
     "reads before writes": [
-        PutOp(PLACE, "tea", {"n": 4}),
-        GetOp(PLACE, "tea"),
-        GetOp(PLACE, "not there"),
-        SearchOp(PLACE),
-        ListOp(),
+        *(PutOp(PLACE, "tea", {"n": 4}), GetOp(PLACE, "tea"), GetOp(PLACE, "not there")),
+        *(SearchOp(PLACE), ListOp()),
     ],
     "of two writes the last": [PutOp(PLACE, "tea", {"n": 1}), PutOp(PLACE, "tea", None)],
     "nothing": [],
@@ -87,7 +76,7 @@ def in_asyncio(service: Service, ops: list[Op], monkeypatch: pytest.MonkeyPatch)
         async with awaiting(service) as client:
             store = AsyncJiyiStore(client, fields=["text"])
             with monkeypatch.context() as patch:
-                patch.setattr(asyncio, "to_thread", None)  # whoever took a thread would fail
+                patch.setattr(asyncio, "to_thread", None)  # what took a thread would fail
                 return list(await store.abatch(ops))
 
     return asyncio.run(ask())
@@ -103,30 +92,24 @@ def test_what_is_awaited_sends_and_gives_what_is_blocking(name: str, monkeypatch
     assert bool(first.asked) == (name not in {"search for nothing", "nothing"})
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        (
-            {"at": datetime(2026, 3, 2, tzinfo=UTC)},
-            "at: JSON has no datetime; give a datetime as its isoformat()",
-        ),
+def test_what_json_does_not_have_is_refused_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service()
+    isoformat = "at: JSON has no datetime; give a datetime as its isoformat()"
+    values: list[tuple[dict[str, Any], str]] = [
+        ({"at": datetime(2026, 3, 2, tzinfo=UTC)}, isoformat),
         ({"deep": [{"day": date(2026, 3, 2)}]}, "deep.0.day: JSON has no date"),
         ({"tags": {"a", "b"}}, "tags: JSON has no set"),
         ({"of": {1: "one"}}, "of.1: names must be strings"),
-    ],
-)
-def test_what_json_does_not_have_is_refused_not_changed(
-    value: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = Service()
-    with pytest.raises(InvalidRequest, match=re.escape(problem)):
-        in_asyncio(service, [PutOp(("users",), "mia", value)], monkeypatch)
-    for wrong, said in (
-        (value, r"JSON has no|names must be"),
-        ({"n": {"$regex": "x"}}, r"filter: n: unknown operator '\$regex'"),
-    ):
-        with pytest.raises(InvalidRequest, match=said):
-            in_asyncio(service, [SearchOp((), filter=wrong)], monkeypatch)
+    ]
+    unknown: dict[str, Any] = {"n": {"$regex": "x"}}
+    refused: list[tuple[Op, str]] = [
+        *((PutOp(("users",), "mia", value), problem) for value, problem in values),
+        *((SearchOp((), filter=value), problem) for value, problem in values),
+        (SearchOp((), filter=unknown), "filter: n: unknown operator '$regex'"),
+    ]
+    for operation, problem in refused:
+        with pytest.raises(InvalidRequest, match=re.escape(problem)):
+            in_asyncio(service, [operation], monkeypatch)
     assert service.asked == []
 
 
@@ -135,12 +118,9 @@ def test_the_methods_of_a_store_are_awaited_with_either(in_threads: bool) -> Non
     async def talk() -> list[Any]:
         service = Service()
         with blocking(service) as client:
-            async with awaiting(service) as async_client:
-                store: BaseStore = (
-                    JiyiStore(client, fields=["text"])
-                    if in_threads
-                    else AsyncJiyiStore(async_client, fields=["text"])
-                )
+            async with awaiting(service) as other:
+                blocks, awaits = JiyiStore(client, fields=["text"]), AsyncJiyiStore(other, fields=["text"])
+                store: BaseStore = blocks if in_threads else awaits
                 await store.aput(PLACE, "tea", {"text": "oolong"}, ttl=5)
                 found = await store.asearch(PLACE, query="tea")
                 places = await store.alist_namespaces(prefix=("users",))

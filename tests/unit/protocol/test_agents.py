@@ -39,10 +39,8 @@ DEPLOYMENT = {
 
 @pytest.fixture
 def deployment(configure: Callable[..., Settings]) -> Settings:
-    defaults = {name: value for name, value in DEPLOYMENT.items() if name != "tz"}
-    return configure(
-        agent_defaults=", ".join(f"{name}={value}" for name, value in defaults.items()), tz=DEPLOYMENT["tz"]
-    )
+    defaults = ", ".join(f"{name}={value}" for name, value in DEPLOYMENT.items() if name != "tz")
+    return configure(agent_defaults=defaults, tz=DEPLOYMENT["tz"])
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -56,15 +54,15 @@ def test_each_setting_falls_back_by_itself(name: str, deployment: Settings) -> N
 
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_15_a_negative_weight_counts_in_the_originals_mode_only(name: str, deployment: Settings) -> None:
-    own = AgentSettings(**{name: -1.0})
-    assert getattr(own.over(deployment), name) == DEPLOYMENT[name]
-    assert getattr(own.over(deployment, "recent"), name) == DEPLOYMENT[name]
-    assert getattr(own.over(deployment, "stanford"), name) == -1
-    assert getattr(AgentSettings(**{name: -1.0, "mode": "stanford"}).over(deployment), name) == -1
-    assert (
-        getattr(AgentSettings(**{name: -1.0, "mode": "stanford"}).over(deployment, "recent"), name)
-        == DEPLOYMENT[name]
-    )
+    for mode, asked, expected in (
+        (None, None, DEPLOYMENT[name]),
+        (None, "recent", DEPLOYMENT[name]),
+        (None, "stanford", -1),
+        ("stanford", None, -1),
+        ("stanford", "recent", DEPLOYMENT[name]),
+    ):
+        own = AgentSettings.model_validate({name: -1.0} | ({"mode": mode} if mode else {}))
+        assert getattr(own.over(deployment, asked), name) == expected
 
 
 def test_every_setting_of_an_agent_exists_for_the_deployment_too() -> None:

@@ -6,7 +6,6 @@ import base64
 import json
 import math
 import re
-import time
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID, uuid4
@@ -25,29 +24,14 @@ MISSING = object()
 
 
 def observed(*, envelope: dict[str, Any] | None = None, **payload: Any) -> dict[str, Any]:
-    """A good event, with fields replaced, added or (MISSING) left out."""
-    content = {
-        name: value for name, value in ({"description": "a cup"} | payload).items() if value is not MISSING
-    }
-    event = {
-        "type": "memory.observed",
-        "event_id": str(uuid4()),
-        "group_id": "g",
-        "agent_id": "klaus",
-        "payload": content,
-    }
-    event |= envelope or {}
+    """A good event, with fields of it replaced, added or (MISSING) left out."""
+    head = {"type": "memory.observed", "event_id": str(uuid4()), "group_id": "g", "agent_id": "klaus"}
+    event = head | {"payload": {"description": "a cup"} | payload} | (envelope or {})
     return {name: value for name, value in event.items() if value is not MISSING}
 
 
 def configured(**payload: Any) -> dict[str, Any]:
-    return {
-        "type": "agent.configured",
-        "event_id": str(uuid4()),
-        "group_id": "g",
-        "agent_id": "klaus",
-        "payload": payload,
-    }
+    return observed(envelope={"type": "agent.configured", "payload": payload})
 
 
 def body_of(event: Any) -> bytes:
@@ -132,17 +116,13 @@ def assert_can_be_buried(body: str, reason: str) -> None:
         text.encode()
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        *(configured(**{name: 1}) for name in ("a\0b", "a\ud83d", "记忆", "x" * 5_000)),
-        observed(provenance={"a\0": "b\0", "c\ud83d": "d\ud83d"}),
-    ],
-)
-def test_names_cannot_spoil_the_dead_letter_of_their_event(event: dict[str, Any]) -> None:
-    decoded = event_bodies.decode(body_of(event))
-    assert decoded.events == []
-    assert_can_be_buried(*decoded.rejected[0])
+def test_names_cannot_spoil_the_dead_letter_of_their_event() -> None:
+    names = ("a\0b", "a\ud83d", "记忆", "x" * 5_000)
+    bad = observed(provenance={"a\0": "b\0", "c\ud83d": "d\ud83d"})
+    for event in (bad, *(configured(**{name: 1}) for name in names)):
+        decoded = event_bodies.decode(body_of(event))
+        assert decoded.events == []
+        assert_can_be_buried(*decoded.rejected[0])
 
 
 @pytest.mark.parametrize(
@@ -184,11 +164,11 @@ def test_unknown_fields_are_ignored_at_every_level_of_an_observation() -> None:
     assert "priority" not in decoded.events[0].model_dump()
 
 
-@pytest.mark.parametrize("name", ["user_id", "visibility", "origin", "trust"])
-def test_what_limits_who_is_told_is_refused_beside_a_payload(name: str) -> None:
-    ((_, reason),) = event_bodies.decode(body_of(observed(envelope={name: "ann"}))).rejected
-    assert f"{name}: belongs inside payload" in reason
-    assert not event_bodies.decode(body_of(observed(envelope={name: None}))).rejected
+def test_what_limits_who_reads_it_is_refused_beside_a_payload() -> None:
+    for name in ("user_id", "visibility", "origin", "trust"):
+        ((_, reason),) = event_bodies.decode(body_of(observed(envelope={name: "ann"}))).rejected
+        assert f"{name}: belongs inside payload" in reason
+        assert not event_bodies.decode(body_of(observed(envelope={name: None}))).rejected
 
 
 def test_several_wrong_fields_are_all_named_in_one_reason() -> None:
@@ -196,11 +176,11 @@ def test_several_wrong_fields_are_all_named_in_one_reason() -> None:
     with pytest.raises(InvalidEvent) as caught:
         wire.build(event)
     ((_, reason),) = event_bodies.decode(body_of(event)).rejected
-    assert len(caught.value.problems) == 3
-    for field in ("agent_id", "payload.poignancy", "payload.node_type"):
-        assert f"{field}: " in reason and any(
-            problem.startswith(f"{field}: ") for problem in caught.value.problems
-        )
+    for problem, field in zip(
+        sorted(caught.value.problems), ("agent_id", "payload.node_type", "payload.poignancy"), strict=True
+    ):
+        assert problem.startswith(f"{field}: ")
+        assert problem in reason
 
 
 def test_on_the_wire_an_event_needs_an_id_or_a_second_delivery_would_be_a_second_event() -> None:
@@ -211,21 +191,15 @@ def test_on_the_wire_an_event_needs_an_id_or_a_second_delivery_would_be_a_second
         assert "event_id: required" in decoded.rejected[0][1]
 
 
-# Messages
-
-
-@pytest.mark.parametrize(
-    "form", ['{"events":%s}', ' { "events" : %s }\n', '{"sender":"x","events":%s,"y":1}']
-)
-def test_a_list_of_events_is_read_however_it_is_spaced(form: str) -> None:
+def test_a_list_of_events_is_read_however_it_is_spaced() -> None:
     sent = [observed(description="甲"), observed(description="乙")]
-    found = event_bodies.decode((form % json.dumps(sent, ensure_ascii=False)).encode()).events
-    assert [event.payload.description for event in found] == ["甲", "乙"]
-    assert [event.event_id for event in event_bodies.decode(body_of(sent[0])).events] == [
-        found[0].event_id
-    ]  # one by itself
-    empty = event_bodies.decode((form % "[]").encode())
-    assert (empty.events, empty.rejected) == ([], [])
+    (alone,) = event_bodies.decode(body_of(sent[0])).events
+    for form in ('{"events":%s}', ' { "events" : %s }\n', '{"sender":"x","events":%s,"y":1}'):
+        found = event_bodies.decode((form % json.dumps(sent, ensure_ascii=False)).encode()).events
+        assert [event.payload.description for event in found] == ["甲", "乙"]
+        assert found[0].event_id == alone.event_id
+        empty = event_bodies.decode((form % "[]").encode())
+        assert (empty.events, empty.rejected) == ([], [])
 
 
 def test_one_bad_event_of_three_does_not_take_the_others_along() -> None:
@@ -237,28 +211,30 @@ def test_one_bad_event_of_three_does_not_take_the_others_along() -> None:
     assert reason.startswith("payload.description: ")
 
 
+NO_MESSAGES = {
+    "not JSON": {
+        "empty": b"",
+        "cut off": "{记忆".encode(),
+        "bytes": b"\xff\xfe\x00",
+        "broken inside": b'{"events":[{]}',
+        "closed by the wrong bracket": b'{"events":[%s]]' % body_of(observed()),
+        "a number of 5,000 digits": b"1" * 5_000,
+        "100,000 brackets": b"[" * 100_000,
+        "100,000 braces, closed": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        "100,000 brackets as events": b'{"events":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    },
+    "value: ": {"a number": b"7", "null": b"null", "a list of a good event": b"[%s]" % body_of(observed())},
+    "type: ": {"an empty object": b"{}"},
+    "events: ": {"events an object": b'{"events":{"0":{}}}', "events null": b'{"events":null}'},
+}
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        pytest.param(b"", "not JSON", id="empty"),
-        pytest.param("{记忆".encode(), "not JSON", id="cut off"),
-        pytest.param(b"\xff\xfe\x00", "not JSON", id="bytes"),
-        pytest.param(b'{"events":[{]}', "not JSON", id="broken inside"),
-        pytest.param(b'{"events":[%s]]' % body_of(observed()), "not JSON", id="closed by the wrong bracket"),
-        pytest.param(b"1" * 5_000, "not JSON", id="a number of 5,000 digits"),
-        pytest.param(b"[" * 100_000, "not JSON", id="100,000 brackets"),
-        pytest.param(b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "not JSON", id="100,000 braces, closed"),
-        pytest.param(
-            b'{"events":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-            "not JSON",
-            id="100,000 brackets as events",
-        ),
-        pytest.param(b"7", "value: ", id="a number"),
-        pytest.param(b"null", "value: ", id="null"),
-        pytest.param(b"[%s]" % body_of(observed()), "value: ", id="a list of a good event"),
-        pytest.param(b"{}", "type: ", id="an empty object"),
-        pytest.param(b'{"events":{"0":{}}}', "events: ", id="events an object"),
-        pytest.param(b'{"events":null}', "events: ", id="events null"),
+        pytest.param(body, words, id=name)
+        for words, bodies in NO_MESSAGES.items()
+        for name, body in bodies.items()
     ],
 )
 def test_what_is_no_message_is_rejected_whole(body: bytes, words: str) -> None:
@@ -270,12 +246,12 @@ def test_what_is_no_message_is_rejected_whole(body: bytes, words: str) -> None:
 
 
 @pytest.mark.parametrize("form", [b'{"events":[%s]}', b'{ "events": [%s] }'])
-def test_too_many_events_in_a_message_are_refused(form: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 3)
-    assert len(event_bodies.decode(form % b",".join([body_of(observed())] * 3)).events) == 3
-    decoded = event_bodies.decode(form % b",".join([body_of(observed())] * 4))
+def test_too_many_events_in_a_message_are_refused(form: bytes) -> None:
+    most = limits.MAX_EVENTS_PER_MESSAGE
+    assert len(event_bodies.decode(form % b",".join([body_of(observed())] * most)).events) == most
+    decoded = event_bodies.decode(form % b",".join([body_of(observed())] * (most + 1)))
     assert decoded.events == []
-    assert decoded.rejected[0][1].startswith("events: 4 are more than 3")
+    assert decoded.rejected[0][1].startswith(f"events: {most + 1} are more than {most}")
 
 
 @pytest.mark.parametrize("depth", [5, 190, *range(240, 262), 500, 950, 2_000, 100_000])
@@ -289,22 +265,13 @@ def test_however_deep_the_nesting_what_is_accepted_can_be_passed_on(depth: int) 
     assert_can_be_buried(*bad.rejected[0])
 
 
-def test_a_message_of_a_thousand_bad_events_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_EVENTS_PER_MESSAGE", 1_000)
-    start = time.thread_time()
-    decoded = event_bodies.decode(body_of({"events": [observed(description="")] * 1_000}))
-    assert len(decoded.rejected) == 1_000
-    assert time.thread_time() - start < 5
-
-
 @pytest.mark.parametrize(
     "occurred_at", ["9999-12-31T23:59:59Z", "9999-12-15T00:00:00+00:00", "0001-01-01T00:00:00Z"]
 )
 def test_a_thought_at_the_end_of_time_is_refused_or_can_be_stored(occurred_at: str) -> None:
     """Thirty days later must not fall off the calendar inside the intake."""
-    decoded = event_bodies.decode(
-        body_of(observed(envelope={"occurred_at": occurred_at}, node_type="thought"))
-    )
+    thought = observed(envelope={"occurred_at": occurred_at}, node_type="thought")
+    decoded = event_bodies.decode(body_of(thought))
     for event in decoded.events:
         expires_at = derive(event).expires_at
         assert expires_at is not None
@@ -313,11 +280,16 @@ def test_a_thought_at_the_end_of_time_is_refused_or_can_be_stored(occurred_at: s
         assert reason.startswith("occurred_at: ")
 
 
+EXAMPLES = [
+    "林岚在渡口的书店读一本关于城市更新的书",
+    "🧠💭 记忆",
+    "👩‍👩‍👧 café",
+    '"quoted" \\ and /',
+    "ＡＢＣ",
+]
 texts = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40),
-    st.sampled_from(
-        ["林岚在渡口的书店读一本关于城市更新的书", "🧠💭 记忆", "👩‍👩‍👧 café", '"quoted" \\ and /', "ＡＢＣ"]
-    ),
+    st.sampled_from(EXAMPLES),
 ).filter(lambda text: text.strip() != "")
 times = st.datetimes(
     datetime(1900, 1, 1),
@@ -340,23 +312,17 @@ vectors = st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=5).filter(
 
 @st.composite
 def observations(draw: st.DrawFn) -> dict[str, Any]:
-    fields = st.fixed_dictionaries(
-        {"description": texts},
-        optional={
-            "node_type": st.sampled_from(["event", "thought", "chat"]),
-            "embedding_key": texts,
-            "subject": texts,
-            "predicate": texts,
-            "object": texts,
-            "keywords": st.lists(texts, max_size=3),
-            "poignancy": st.floats(1, 10),
-            "evidence": st.lists(st.uuids(), max_size=3),
-            "utterances": st.lists(st.tuples(texts, texts), max_size=3),
-            "expires_at": times,
-            "historic": st.booleans(),
-            "provenance": st.dictionaries(texts, json_values, max_size=2),
-        },
-    )
+    optional = dict.fromkeys(("embedding_key", "subject", "predicate", "object"), texts) | {
+        "node_type": st.sampled_from(["event", "thought", "chat"]),
+        "keywords": st.lists(texts, max_size=3),
+        "poignancy": st.floats(1, 10),
+        "evidence": st.lists(st.uuids(), max_size=3),
+        "utterances": st.lists(st.tuples(texts, texts), max_size=3),
+        "expires_at": times,
+        "historic": st.booleans(),
+        "provenance": st.dictionaries(texts, json_values, max_size=2),
+    }
+    fields = st.fixed_dictionaries({"description": texts}, optional=optional)
     payload = draw(fields)
     if draw(st.booleans()):
         payload |= {"vector": draw(vectors), "embedding_model": draw(texts)}
@@ -410,9 +376,6 @@ def test_retention_needs_the_whole_triple_it_compares(missing: str) -> None:
     assert wire.build(observed(**triple, retention=5)).payload.retention == 5
     with pytest.raises(InvalidEvent, match="retention compares"):
         wire.build(observed(**{**triple, missing: ""}, retention=5))
-
-
-# Memory
 
 
 @pytest.mark.parametrize("events", [1, 2])

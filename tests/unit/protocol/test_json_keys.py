@@ -58,9 +58,6 @@ def test_of_a_message_only_the_event_that_repeats_a_key_is_refused() -> None:
     assert (frame.events, len(frame.rejected)) == ([], 1)
 
 
-# Told without another look
-
-
 def written(value: Any, gap: str) -> str:
     """A JSON text in which objects are lists of (key, value), so that they may give a key twice."""
     if isinstance(value, tuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from pydantic import BaseModel
 
 from jiyi.protocol.event_requests import EventsBody
@@ -20,29 +19,20 @@ class Tree(BaseModel):
     branches: list[Tree] = []
 
 
-@pytest.mark.parametrize(
-    ("model", "value", "paths"),
-    [
-        (
-            MemoryQuestion,
-            {"query": "a", "relevance_threshold": False, "max_results": True},
-            ["relevance_threshold", "max_results"],
-        ),
+def test_booleans_where_numbers_belong_are_named_by_their_paths() -> None:
+    asked = {"query": "a", "relevance_threshold": False, "max_results": True}
+    deep = {"branches": [{"weight": 1}, {"weight": True, "branches": [{"weight": False}]}]}
+    models: list[tuple[type[BaseModel], Any, list[str]]] = [
+        (MemoryQuestion, asked, ["relevance_threshold", "max_results"]),
         (MemoryQuestion, {"query": "a", "relevance_threshold": 0, "unknown": True}, []),
-        (
-            Tree,
-            {"branches": [{"weight": 1}, {"weight": True, "branches": [{"weight": False}]}]},
-            ["branches.1.weight", "branches.1.branches.0.weight"],
-        ),
+        (Tree, deep, ["branches.1.weight", "branches.1.branches.0.weight"]),
         (Tree, {"yes": True, "any": {"weight": True}, "weight": None}, []),
         (EventsBody, {"agent_id": "a", "description": "b"}, []),
         (Tree, [True], []),
-    ],
-)
-def test_paths_of_booleans_where_numbers_belong(model: type[BaseModel], value: Any, paths: list[str]) -> None:
-    assert [
-        problem.partition(": must be a number, not true or false")[0] for problem in wrong_types(model, value)
-    ] == paths
+    ]
+    for model, value, paths in models:
+        found = [f"{path}: must be a number, not true or false" for path in paths]
+        assert list(wrong_types(model, value)) == found
 
 
 def test_a_number_is_no_time() -> None:

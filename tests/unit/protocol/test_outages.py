@@ -21,23 +21,21 @@ def wrapped(error: Exception) -> Exception:
     return found
 
 
-@pytest.mark.parametrize(
-    ("error", "state"),
-    [
-        (redis.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "full"),
-        (redis.ResponseError("OOM command not allowed when used memory > 'maxmemory'. script: 1"), "full"),
-        (
-            redis.ResponseError(
-                "Command # 1 (SADD k v) of pipeline caused error: MISCONF Valkey is configured to save"
-            ),
-            "disk_full",
-        ),
-        (redis.BusyLoadingError("Valkey is loading the dataset in memory"), "starting"),
-        (redis.ConnectionError("max number of clients reached"), "exhausted"),
-        (redis.ConnectionError("Error 111 connecting to localhost:1. Connection refused."), "away"),
-        (TimeoutError("timed out"), "away"),
-    ],
-)
+MEMORY = "command not allowed when used memory > 'maxmemory'."
+SAVING = "Command # 1 (SADD k v) of pipeline caused error: MISCONF Valkey is configured to save"
+WRONG_TYPE = redis.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
+OF_VALKEY: list[tuple[Exception, State]] = [
+    (redis.OutOfMemoryError(MEMORY), "full"),
+    (redis.ResponseError(f"OOM {MEMORY} script: 1"), "full"),
+    (redis.ResponseError(SAVING), "disk_full"),
+    (redis.BusyLoadingError("Valkey is loading the dataset in memory"), "starting"),
+    (redis.ConnectionError("max number of clients reached"), "exhausted"),
+    (redis.ConnectionError("Error 111 connecting to localhost:1. Connection refused."), "away"),
+    (TimeoutError("timed out"), "away"),
+]
+
+
+@pytest.mark.parametrize(("error", "state"), OF_VALKEY)
 def test_valkey(error: Exception, state: State) -> None:
     for found in (error, wrapped(error)):
         assert state_of_valkey(found) == state
@@ -49,28 +47,27 @@ def of(error: Exception, *, invalidated: bool = False) -> DBAPIError:
     return OperationalError("SELECT 'secret'", {"x": "secret"}, error, connection_invalidated=invalidated)
 
 
-@pytest.mark.parametrize(
-    ("error", "state"),
-    [
-        (of(psycopg.OperationalError("connection failed: No such file or directory")), "away"),
-        (of(psycopg.OperationalError("server closed the connection unexpectedly"), invalidated=True), "away"),
-        (redis.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"), None),
-        (
-            of(psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already")),
-            "exhausted",
-        ),
-        (
-            of(psycopg.OperationalError("connection failed: FATAL:  the database system is starting up")),
-            "starting",
-        ),
-        (of(psycopg.errors.DiskFull("could not extend file")), "disk_full"),
-        (of(psycopg.errors.ReadOnlySqlTransaction("no")), "read_only"),
-        (PoolTimeout("QueuePool limit reached"), "exhausted"),
-        (psycopg.OperationalError("connection is bad"), "away"),
-        (of(psycopg.errors.QueryCanceled("canceling statement due to statement timeout")), None),
-        (ValueError("no"), None),
-    ],
-)
+def refused(words: str) -> DBAPIError:
+    return of(psycopg.OperationalError(f"connection failed: {words}"))
+
+
+CLOSED = psycopg.OperationalError("server closed the connection unexpectedly")
+OF_POSTGRESQL: list[tuple[Exception, State | None]] = [
+    (refused("No such file or directory"), "away"),
+    (refused("FATAL:  sorry, too many clients already"), "exhausted"),
+    (refused("FATAL:  the database system is starting up"), "starting"),
+    (of(CLOSED, invalidated=True), "away"),
+    (of(psycopg.errors.DiskFull("could not extend file")), "disk_full"),
+    (of(psycopg.errors.ReadOnlySqlTransaction("no")), "read_only"),
+    (of(psycopg.errors.QueryCanceled("canceling statement due to statement timeout")), None),
+    (psycopg.OperationalError("connection is bad"), "away"),
+    (PoolTimeout("QueuePool limit reached"), "exhausted"),
+    (WRONG_TYPE, None),
+    (ValueError("no"), None),
+]
+
+
+@pytest.mark.parametrize(("error", "state"), OF_POSTGRESQL)
 def test_postgresql(error: Exception, state: State | None) -> None:
     assert state_of_database(error) == state
     found = outage(error)

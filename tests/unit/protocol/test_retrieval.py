@@ -28,39 +28,30 @@ def test_defaults() -> None:
     ) * 5
 
 
+MODEL = {"embedding_model": "m"}
+
+
 @pytest.mark.parametrize(
     ("fields", "path", "words"),
     [
-        pytest.param({"top_k": 0}, "top_k", "1", id="top_k 0"),
-        pytest.param({"top_k": 1_001}, "top_k", "less than or equal to 1000", id="top_k too large"),
-        pytest.param({"recency_w": float("nan")}, "recency_w", "finite", id="NaN weight"),
-        pytest.param({"mode": "newest"}, "mode", "recent", id="unknown mode"),
-        pytest.param({"queries": []}, "queries", "1", id="no focal text"),
-        pytest.param({"queries": ["tea", " \n"]}, "queries.1", "", id="blank focal text"),
-        pytest.param({"agent_id": "a\0"}, "agent_id", "NUL", id="NUL in agent_id"),
-        pytest.param({"queries": ["x" * 8_001]}, "queries.0", "8,000", id="focal text too long"),
-        pytest.param({"queries": ["tea"] * 33}, "queries", "32", id="too many focal texts"),
-        pytest.param({"agent_id": "x" * 201}, "agent_id", "200", id="agent too long"),
-        pytest.param({"now": NAIVE}, "now", "timezone", id="naive now"),
-        pytest.param({"vectors": [[1, 2]]}, "vectors", "embedding_model", id="vectors without a model"),
-        pytest.param(
-            {"vectors": [[1], [2]], "embedding_model": "m"},
-            "vectors",
-            "2 given for 1",
-            id="a vector too many",
-        ),
-        pytest.param({"vectors": [[0, 0]], "embedding_model": "m"}, "vectors.0", "zero", id="zero vector"),
-        pytest.param({"colour": "red"}, "colour", "not permitted", id="unknown field"),
-        pytest.param({"filters": {"types": []}}, "filters.types", "1", id="no types"),
-        pytest.param(
-            {"filters": {"created_after": NAIVE}},
-            "filters.created_after",
-            "timezone",
-            id="naive created_after",
-        ),
-        pytest.param(
-            {"filters": {"min_similarity": 1.5}}, "filters.min_similarity", "1", id="similarity above 1"
-        ),
+        ({"top_k": 0}, "top_k", "1"),
+        ({"top_k": 1_001}, "top_k", "less than or equal to 1000"),
+        ({"recency_w": float("nan")}, "recency_w", "finite"),
+        ({"mode": "newest"}, "mode", "recent"),
+        ({"queries": []}, "queries", "1"),
+        ({"queries": ["tea", " \n"]}, "queries.1", ""),
+        ({"agent_id": "a\0"}, "agent_id", "NUL"),
+        ({"queries": ["x" * 8_001]}, "queries.0", "8,000"),
+        ({"queries": ["tea"] * 33}, "queries", "32"),
+        ({"agent_id": "x" * 201}, "agent_id", "200"),
+        ({"now": NAIVE}, "now", "timezone"),
+        ({"vectors": [[1, 2]]}, "vectors", "embedding_model"),
+        ({"vectors": [[1], [2]], **MODEL}, "vectors", "2 given for 1"),
+        ({"vectors": [[0, 0]], **MODEL}, "vectors.0", "zero"),
+        ({"colour": "red"}, "colour", "not permitted"),
+        ({"filters": {"types": []}}, "filters.types", "1"),
+        ({"filters": {"created_after": NAIVE}}, "filters.created_after", "timezone"),
+        ({"filters": {"min_similarity": 1.5}}, "filters.min_similarity", "1"),
     ],
 )
 def test_a_wrong_request_is_refused_with_the_field_and_the_reason(
@@ -80,22 +71,12 @@ def test_a_wrong_request_is_refused_with_the_field_and_the_reason(
         {"top_k": 1_000, "relevance_w": 100, "mode": "elapsed"},
         {"queries": ["tea"] * 32},
         {"queries": ["记" * 8_000]},
-        {"vectors": [[1, 2]], "embedding_model": "m"},
+        {"vectors": [[1, 2.5]], **MODEL},
         {"filters": {"types": ["chat"], "min_similarity": -1}, "now": "2026-03-02T07:15:00+08:00"},
     ],
 )
-def test_what_is_just_within_the_limits_is_accepted(fields: dict[str, Any]) -> None:
-    assert request(**fields)
-
-
-def test_a_request_survives_json() -> None:
-    asked = request(
-        vectors=[[1, 2.5]],
-        embedding_model="m",
-        now="2026-03-02T07:15:00+08:00",
-        filters={"keywords": ["茶"]},
-        mode="elapsed",
-    )
+def test_what_is_just_within_the_limits_is_accepted_and_survives_json(fields: dict[str, Any]) -> None:
+    asked = request(**fields)
     assert RetrievalRequest.model_validate(asked.model_dump(mode="json", exclude_none=True)) == asked
 
 
@@ -153,21 +134,13 @@ def test_a_wrong_dialogue_is_refused(
     assert words in problem
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        {},
-        {"query": "x", "messages": [USER]},
-        {"queries": ["x"], "messages": [USER]},
-        {"query": "x", "queries": ["y"]},
-    ],
-)
-def test_a_body_has_one_text_or_several_or_a_dialogue(texts: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="quer"):
-        RetrieveBody(agent_id="klaus", **texts)
-    body = RetrieveBody.model_validate(
-        {"agent_id": "klaus", "query": None, "queries": [], "messages": [USER]}
-    )
+def test_a_body_has_one_text_or_several_or_a_dialogue() -> None:
+    one, several, dialogue = {"query": "x"}, {"queries": ["y"]}, {"messages": [USER]}
+    for texts in ({}, one | dialogue, several | dialogue, one | several):
+        with pytest.raises(ValidationError, match="quer"):
+            RetrieveBody.model_validate({"agent_id": "klaus", **texts})
+    empty = {"query": None, "queries": []}
+    body = RetrieveBody.model_validate({"agent_id": "klaus", **empty, **dialogue})
     assert (body.queries, body.texts) == ([], ["tea?"])
 
 

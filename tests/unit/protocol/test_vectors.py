@@ -24,13 +24,14 @@ class Holder(BaseModel):
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param(VALUES, id="list"),
-        pytest.param(np.array(VALUES, ">f4"), id="big-endian array"),
-        pytest.param(np.array([0.25, 9, -1.5, 9, 3.0], np.float32)[::2], id="strided array"),
-        pytest.param(PACKED, id="packed bytes"),
-        pytest.param(base64.b64encode(PACKED).decode(), id="base64"),
-        pytest.param(" [0.25,-1.5,3] ", id="14: JSON text, as PostgreSQL writes it"),
+        VALUES,
+        np.array(VALUES, ">f4"),  # big-endian
+        np.array([0.25, 9, -1.5, 9, 3.0], np.float32)[::2],
+        PACKED,
+        base64.b64encode(PACKED).decode(),
+        " [0.25,-1.5,3] ",  # 14: JSON text, as PostgreSQL writes it
     ],
+    ids="list array strided bytes base64 JSON".split(),
 )
 def test_every_form_becomes_the_same_bytes(value: object) -> None:
     assert to_bytes(value) == PACKED
@@ -38,30 +39,22 @@ def test_every_form_becomes_the_same_bytes(value: object) -> None:
     assert (array.tolist(), array.dtype, array.shape) == (VALUES, np.float32, (3,))
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ([], "1 to 4,096"),
-        ([1.0] * 4_097, "4,096"),
-        ([[1.0, 2.0]], "one dimension"),
-        ([[1.0], [2.0, 3.0]], "not a vector"),
-        ([0.0, -0.0], "all values are zero"),
-        ([1.0, float("-inf")], "finite"),
-        ([1e39], "finite"),
-        ([10**400], "."),
-        (b"123", "3 bytes"),
-        ("记忆", "base64"),
-        ("[" * 100_000, "base64"),
-        ('["a"]', "every value is a finite number"),
-        (base64.b64encode(np.array([1, np.nan], "<f4").tobytes()).decode(), "finite"),
-        ("", "1 to 4,096"),
-        ({"a": 1}, "not a vector"),
-        (None, "vector"),
-    ],
-)
-def test_what_is_no_vector_is_a_value_error(value: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        to_bytes(value)
+def test_what_is_no_vector_is_a_value_error() -> None:
+    not_finite = base64.b64encode(np.array([1, np.nan], "<f4").tobytes()).decode()
+    wrong: dict[str, list[object]] = {
+        "1 to 4,096": [[], [1.0] * 4_097, ""],
+        "one dimension": [[[1.0, 2.0]]],
+        "not a vector": [[[1.0], [2.0, 3.0]], {"a": 1}],
+        "all values are zero": [[0.0, -0.0]],
+        "finite": [[1.0, float("-inf")], [1e39], '["a"]', not_finite],
+        "3 bytes": [b"123"],
+        "base64": ["记忆", "[" * 100_000],
+        "every value must be a finite number|vector": [[10**400], None],
+    }
+    for words, values in wrong.items():
+        for value in values:
+            with pytest.raises(ValueError, match=words):
+                to_bytes(value)
 
 
 @given(
