@@ -4,12 +4,13 @@ answers.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import pytest
 
-from models.accounts import api_keys
 from models.accounts.api_keys import LookupCache
+
+Later = Callable[[float], None]
 
 
 class Away(Exception):
@@ -17,12 +18,11 @@ class Away(Exception):
 
 
 class Database:
-    """Values by key, what was asked for, and a clock."""
+    """Values by key, and what was asked for."""
 
     def __init__(self) -> None:
         self.values = {"a": 1, "b": 2}
         self.asked: list[list[str]] = []
-        self.now = 100.0
         self.away = False
 
     def load(self, keys: Collection[str]) -> dict[str, int]:
@@ -31,19 +31,14 @@ class Database:
             raise Away
         return {key: self.values[key] for key in keys if key in self.values}
 
-    def monotonic(self) -> float:
-        return self.now
-
 
 @pytest.fixture
-def database(monkeypatch: pytest.MonkeyPatch) -> Database:
-    made = Database()
-    monkeypatch.setattr(api_keys, "time", made)
-    return made
+def database() -> Database:
+    return Database()
 
 
 def cache_of(database: Database, **options: float) -> LookupCache[str, int]:
-    return LookupCache(database.load, fresh_seconds=5, max_entries=3, unavailable=(Away,), **options)
+    return LookupCache(database.load, fresh_seconds=500, max_entries=3, unavailable=(Away,), **options)
 
 
 def test_all_that_is_not_known_is_looked_up_at_once_and_then_remembered(database: Database) -> None:
@@ -54,13 +49,15 @@ def test_all_that_is_not_known_is_looked_up_at_once_and_then_remembered(database
     assert database.asked == [["a"], ["b", "none"]]  # that there is none is remembered, too
 
 
-def test_it_is_looked_up_again_after_seconds_or_when_it_is_forgotten(database: Database) -> None:
+def test_it_is_looked_up_again_after_seconds_or_when_it_is_forgotten(
+    database: Database, later: Later
+) -> None:
     cache = cache_of(database)
     cache.get("a")
     database.values["a"] = 3
-    database.now += 5
+    later(400)
     assert cache.get("a") == 1
-    database.now += 0.1
+    later(101)
     assert cache.get("a") == 3
     database.values["a"] = 4
     cache.forget("a")
@@ -77,20 +74,21 @@ def test_no_more_is_kept_than_its_bound(database: Database) -> None:
     assert len(database.asked) == 9
 
 
-def test_while_nobody_answers_an_old_value_serves_and_is_not_asked_for_each_time(database: Database) -> None:
-    cache = cache_of(database, stale_seconds=60)
+def test_while_nobody_answers_an_old_value_serves_and_is_not_asked_for_each_time(
+    database: Database, later: Later
+) -> None:
+    cache = cache_of(database, stale_seconds=6_000)
     assert (cache.get("a"), cache.get("none")) == (1, None)
-    database.away, database.now = True, database.now + 20
+    database.away = True
+    later(2_000)
     assert cache.get("a") == 1
     assert cache.get("a") == 1
     assert len(database.asked) == 3
-    for others in (
-        ["none"],
-        ["a", "b"],
-    ):  # that there was none does not serve; one without an old value fails the whole question
+    # That there was none does not serve, and one without an old value fails the whole question.
+    for others in (["none"], ["a", "b"]):
         with pytest.raises(Away):
             cache.get_many(others)
-    database.now += 41
+    later(4_001)
     with pytest.raises(Away):  # too old: it counts from when somebody answered
         cache.get("a")
     database.away = False

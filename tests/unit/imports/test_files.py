@@ -23,17 +23,15 @@ def read(content):
 def test_a_list_and_the_lists_of_an_object_come_piece_by_piece():
     assert read(b'\xef\xbb\xbf [1, {"a": "\\u4e00"}, [2]] \n') == [1, {"a": "一"}, [2]]
     assert read(b"[]") == []
-    assert list(pieces(io.BytesIO(b'{"a": [1, 2], "b": {}, "c": []}'), "f")) == [
-        (1, "a", True),
-        (2, "a", True),
-        ({}, "b", False),
-    ]
+    found = list(pieces(io.BytesIO(b'{"a": [1, 2], "b": {}, "c": []}'), "f"))
+    assert found == [(1, "a", True), (2, "a", True), ({}, "b", False)]
 
 
-def test_pieces_longer_than_a_chunk_and_numbers_at_its_end_are_whole(monkeypatch):
-    monkeypatch.setattr(files, "CHUNK", 7)
-    values = [12345678, "一二三四五六七八九十" * 10, {"k": [1.5, None, True]}]
-    assert read(json.dumps(values, ensure_ascii=False).encode()) == values
+@pytest.mark.parametrize("before", [1, 4, 8, 9])
+def test_pieces_longer_than_a_chunk_and_numbers_at_its_end_are_whole(before):
+    values = [12345678, "一二三四五六七八九十" * (files.CHUNK // 20), {"k": [1.5, None, True]}]
+    text = " " * (files.CHUNK - before) + json.dumps(values, ensure_ascii=False)
+    assert read(text.encode()) == values
 
 
 @pytest.mark.parametrize(
@@ -52,7 +50,7 @@ def test_pieces_longer_than_a_chunk_and_numbers_at_its_end_are_whole(monkeypatch
         (b"{1: 2}", "no whole JSON"),
     ],
 )
-def test_what_is_no_export_is_told_in_one_sentence(content, sentence):
+def test_what_is_no_export_is_refused_in_one_sentence(content, sentence):
     with pytest.raises(Unreadable, match=r"^f\.json: ") as error:
         read(content)
     assert sentence in str(error.value)
@@ -62,12 +60,17 @@ def test_what_is_no_export_is_told_in_one_sentence(content, sentence):
 def test_a_piece_without_an_end_takes_bounded_memory(monkeypatch):
     monkeypatch.setattr(files, "MAX_PIECE_CHARS", 4 * 1024 * 1024)
     content = io.BytesIO(b'["' + b"a" * 80_000_000)
+    assert traced(pieces(content, "f.json"), "a piece of it has more than") < 50_000_000
+
+
+def traced(content, sentence):
+    """The most bytes of memory that reading takes until it is refused."""
     tracemalloc.start()
-    with pytest.raises(Unreadable, match="a piece of it has more than"):
-        list(pieces(content, "f"))
+    with pytest.raises(Unreadable, match=sentence):
+        list(content)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < 50_000_000
+    return most
 
 
 def archive(path, **members):
@@ -88,22 +91,12 @@ def test_conversations_are_read_from_the_zip_its_folder_or_the_file(tmp_path):
 
 def test_an_archive_that_would_grow_a_hundredfold_is_refused_before_it_is_unpacked(tmp_path):
     path = tmp_path / "bomb.zip"
-    with (
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file,
-        file.open("conversations.json", "w", force_zip64=True) as member,
-    ):
-        for _ in range(1_024):
-            member.write(b" " * 1024 * 1024)
+    archive(path, conversations_json=b" " * 2**26)
     assert path.stat().st_size < 2_000_000
-    tracemalloc.start()
-    with pytest.raises(Unreadable, match="would grow more than 100 times"):
-        list(conversations(path))
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 5_000_000
+    assert traced(conversations(path), "would grow more than 100 times") < 5_000_000
 
 
-def test_archives_without_conversations_cut_ones_and_empty_folders_are_told(tmp_path):
+def test_archives_without_conversations_cut_ones_and_empty_folders_are_refused(tmp_path):
     with pytest.raises(Unreadable, match=r"has no conversations\.json in it"):
         list(conversations(archive(tmp_path / "other.zip", a="b")))
     whole_one = archive(
@@ -126,21 +119,20 @@ def test_objects_are_those_of_a_list_of_a_field_of_lines_or_the_one_there_is(tmp
         file.write_text(content)
         return list(objects(file, "results"))
 
-    assert (
-        of('[{"a": 1}]')
-        == of('{"count": 1, "results": [{"a": 1}]}')
-        == of('\n{"a": 1}\n', "f.jsonl")
-        == [{"a": 1}]
-    )
+    for content, name in (
+        ('[{"a": 1}]', "f.json"),
+        ('{"count": 1, "results": [{"a": 1}]}', "f.json"),
+        ('\n{"a": 1}\n', "f.jsonl"),
+    ):
+        assert of(content, name) == [{"a": 1}]
     assert of('{"a": 1, "messages": [{"b": 2}], "facts": []}') == [{"a": 1, "messages": [{"b": 2}]}]
     (bad,) = of("{", "g.jsonl")
     assert (bad.where, bad.reason) == ("line 1", "malformed")
 
 
-def test_a_line_without_an_end_is_refused(monkeypatch):
-    monkeypatch.setattr(files, "MAX_LINE_BYTES", 1_000)
-    with pytest.raises(Unreadable, match="line 2 has more than 1,000 bytes"):
-        list(lines(io.BytesIO(b"{}\n" + b"x" * 5_000), "f"))
+def test_a_line_without_an_end_is_refused():
+    with pytest.raises(Unreadable, match="line 2 has more than 16,777,216 bytes"):
+        list(lines(io.BytesIO(b"{}\n" + b"x" * 2**25), "f"))
     assert whole(io.BytesIO(b'{"a": 1}'), "f") == {"a": 1}
 
 
@@ -156,14 +148,11 @@ def test_a_workspace_gives_its_notes_and_sessions_and_nothing_from_outside(tmp_p
     session = root / "agents" / "main" / "sessions" / "a.jsonl"
     session.write_text("\n".join(map(json.dumps, ({"type": "session", "id": "s1"}, said))) + "\n{broken\n")
     parsed = list(workspace(root))
-    assert [(item.text, item.session) for item in parsed if isinstance(item, Draft)] == [
-        ("likes tea", None),
-        ("Hi", "s1"),
-    ]
+    taken = [(item.text, item.session) for item in parsed if isinstance(item, Draft)]
+    assert taken == [("likes tea", None), ("Hi", "s1")]
     assert [item.reason for item in parsed if isinstance(item, LeftOut)] == ["malformed", "malformed"]
+    (tmp_path / "empty").mkdir()
     for nothing in (outside, tmp_path / "empty"):
-        if nothing.name == "empty":
-            nothing.mkdir()
         with pytest.raises(Unreadable, match=r"is no folder|has neither"):
             list(workspace(nothing))
 

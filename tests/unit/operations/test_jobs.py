@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -55,18 +55,17 @@ def test_slots_are_where_they_are_however_the_clock_moves(now: datetime, every: 
     assert schedule.slot(slot + timedelta(seconds=every)) == slot + timedelta(seconds=every)
 
 
-@pytest.mark.parametrize("name", JOBS)
-def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(configure, name):
-    job = find(name)
-    assert job.name == name
-    assert hasattr(Settings, job.setting) or job.setting in Settings.model_fields or job.when.every
-    assert job.purpose.endswith(".")
+def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(configure):
     text = (CHECKOUT / "docs" / "operations.md").read_text(encoding="utf-8")
-    assert re.search(rf"^\| `{name}` \|.*{job.variable if job.setting else ''}", text, re.MULTILINE)
-    if name != "reconcile":
-        assert str(job.schedule(configure(jobs_off=name))) == "off"
-    if name == "backup":
-        assert str(job.schedule(configure(jobs_off="", backup_dir=""))) == "off"
+    for name in JOBS:
+        job = find(name)
+        assert job.name == name
+        assert hasattr(Settings, job.setting) or job.setting in Settings.model_fields or job.when.every
+        assert job.purpose.endswith(".")
+        assert re.search(rf"^\| `{name}` \|.*{job.variable if job.setting else ''}", text, re.MULTILINE)
+        if name != "reconcile":
+            assert str(job.schedule(configure(jobs_off=name))) == "off"
+    assert str(find("backup").schedule(configure(jobs_off="", backup_dir=""))) == "off"
     with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
         find("sleep")
 
@@ -82,48 +81,33 @@ def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(confi
 
 @pytest.mark.parametrize("names", ["reconcile", "archive, sleep"])
 def test_what_cannot_be_switched_off_is_refused(configure: Callable[..., Settings], names: str) -> None:
-    with pytest.raises(
-        SettingsError,
-        match=r"^JIYI_JOBS_OFF: (reconcile|sleep) cannot be switched off; there are archive, backup",
-    ):
+    sentence = r"^JIYI_JOBS_OFF: (reconcile|sleep) cannot be switched off; there are archive, backup"
+    with pytest.raises(SettingsError, match=sentence):
         beat_schedule(configure(jobs_off=names))
+
+
+EVERYBODY = [("g", f"{number:05}") for number in range(2 * jobs.AGENTS_PAGE + 1)]
 
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def no_database() -> object:
-        yield object()
+    """A database that knows agents' names, and nothing else."""
 
-    monkeypatch.setattr(jobs, "unit_of_work", no_database)
+    def next_agents(_connection: object, _group: None, after: tuple[str, str], limit: int) -> object:
+        return [agent for agent in EVERYBODY if agent > after][:limit]
 
-
-@pytest.mark.usefixtures("offline")
-def test_batches_are_repeated_until_one_is_not_full_or_the_time_is_up() -> None:
-    run = Run("x", NOON)
-    left = iter([3, 3, 2, 3])
-    assert run.repeat(lambda _: next(left), 3) == 8
-    assert run.summary == {}
-    stopped = Run("x", NOON, deadline=0.0)
-    assert stopped.repeat(lambda _: 3, 3) == 3
-    assert stopped.summary == {"more": True}
+    monkeypatch.setattr(jobs, "unit_of_work", lambda: nullcontext(None))
+    monkeypatch.setattr(jobs.agents, "next_agents", next_agents)
 
 
 @pytest.mark.usefixtures("offline")
-def test_agents_are_gone_through_from_where_the_last_run_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    everybody = [("g", name) for name in "abcde"]
-    monkeypatch.setattr(jobs, "AGENTS_PAGE", 2)
-    monkeypatch.setattr(
-        jobs.agents,
-        "next_agents",
-        lambda _c, _group, after, limit: [agent for agent in everybody if agent > after][:limit],
-    )
-    assert list(Run("x", NOON).agents()) == everybody
+def test_agents_are_gone_through_from_where_the_last_run_stopped() -> None:
+    assert list(Run("x", NOON).agents()) == EVERYBODY
     stopped = Run("x", NOON, deadline=0.0)
-    assert list(stopped.agents()) == everybody[:1]
-    assert stopped.summary == {"more": ["g", "a"]}
+    assert list(stopped.agents()) == EVERYBODY[:1]
+    assert stopped.summary == {"more": list(EVERYBODY[0])}
     again = Run("x", NOON, place=stopped.summary["more"])
-    assert list(again.agents()) == everybody[1:]
+    assert list(again.agents()) == EVERYBODY[1:]
     assert again.summary == {}
     midway = Run("x", NOON, deadline=0.0)
     for _ in midway.agents():

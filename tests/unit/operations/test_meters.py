@@ -43,8 +43,8 @@ def test_a_quantile_lies_within_its_class_in_proportion() -> None:
     ],
 )
 def test_a_task_that_took_care_of_its_failure_has_failed_all_the_same(monkeypatch, state, failing, outcome):
-    told: list[tuple[object, ...]] = []
-    monkeypatch.setattr(meters, "task", lambda *arguments: told.append(arguments))
+    noted: list[tuple[object, ...]] = []
+    monkeypatch.setattr(meters, "task", lambda name, end, _seconds, waited: noted.append((name, end, waited)))
     watch, task = Watch(), SimpleNamespace(name="work.embed", request=SimpleNamespace())
     watch.begun("1", task)
     if failing:
@@ -53,25 +53,22 @@ def test_a_task_that_took_care_of_its_failure_has_failed_all_the_same(monkeypatc
     watch.begun("2", task)  # the next one in this thread is innocent
     watch.ended("2", task, "SUCCESS")
     watch.ended("unknown", task, "SUCCESS")
-    assert [(name, end, waited) for name, end, _seconds, waited in told] == [
-        ("work.embed", outcome, None),
-        ("work.embed", "done", None),
-    ]
+    assert noted == [("work.embed", outcome, None), ("work.embed", "done", None)]
 
 
 def test_news_names_a_hundred_ids_and_counts_them_all() -> None:
     nodes = [("one", f"agent {n % 150}", uuid4()) for n in range(400)] + [("other", "Ada", uuid4())]
-    (first, kind, told), (second, _, little) = stream.about(nodes, "node.stored")
+    (first, kind, news), (second, _, little) = stream.about(nodes, "node.stored")
     assert (first, second, kind) == ("one", "other", "node.stored")
-    assert told["ids"] == [str(node_id) for _, _, node_id in nodes[:100]]
-    assert told["count"] == 400
-    assert len(told["agents"]) == 100
-    assert min(told["agents"].values()) == 3  # those with most come first: 50 agents have two
+    assert news["ids"] == [str(node_id) for _, _, node_id in nodes[:100]]
+    assert news["count"] == 400
+    assert len(news["agents"]) == 100
+    assert min(news["agents"].values()) == 3  # those with most come first: 50 agents have two
     assert little == {"ids": [str(nodes[-1][2])], "count": 1, "agents": {"Ada": 1}}
-    assert len(json.dumps(told)) < CHUNK
+    assert len(json.dumps(news)) < CHUNK
 
 
-def test_ids_are_compared_as_numbers_and_told_with_their_event() -> None:
+def test_ids_are_compared_as_numbers_and_sent_with_their_event() -> None:
     assert place("9-9") < place("10-0") < place("10-2") < place("10-10")
     assert place("0") == (0, 0)
     for wrong in ("", "-1", "1-", "1-2-3", "x", "１-0", "1" * 16, " 1"):

@@ -46,7 +46,7 @@ def canary(age: float, outstanding: int = 0) -> Callable[[], Canary]:
         (None, canary(60), "ok"),  # heartbeats are not known
     ],
 )
-def test_a_queue_is_as_well_as_whoever_reads_it(workers, sung, state):
+def test_a_queue_is_as_well_as_its_readers(workers, sung, state):
     assert checks.reader(QUEUE, workers, sung() if sung else None).state == state
 
 
@@ -67,41 +67,34 @@ def test_the_intake_is_judged_alike(living, waiting, oldest, state):
     assert checks.intake_reader("memory.intake", living, waiting, oldest).state == state
 
 
-def test_a_stopped_worker_is_told_with_the_age_of_its_oldest_message() -> None:
+def test_a_stopped_worker_is_shown_with_the_age_of_its_oldest_message() -> None:
     found = [worker(18), worker(1, *(queue for queue in task_queues() if queue != QUEUE))]
     check = checks.workers(SourceReading(found, ""), {}, {QUEUE: 130.0, "upkeep": 900.0})
     assert check.state == "unreachable"
-    assert (
-        str(check.detail)
-        == "nobody reads embedding: its worker has been silent for 18 s, the oldest message waits for 2 min"
-    )
+    sentence = "its worker has been silent for 18 s, the oldest message waits for 2 min"
+    assert str(check.detail) == f"nobody reads embedding: {sentence}"
 
 
-def test_a_worker_that_an_operator_stopped_is_told_so_however_long_ago_its_process_ended() -> None:
+def test_a_worker_that_an_operator_stopped_is_shown_as_such_however_long_ago_its_process_ended() -> None:
     others = worker(1, *(queue for queue in task_queues() if queue != QUEUE))
     for mode, silent, ended in (("stopped", 120.0, True), ("stopped", 1.0, False), ("paused", 1.0, False)):
-        said = WorkerReport(
-            mode=cast("WorkerMode", mode), ended=ended, wished_by="user:mia", wished_at=1_767_240_000.0
-        )
+        wished = {"wished_by": "user:mia", "wished_at": 1_767_240_000.0}
+        said = WorkerReport(mode=cast("WorkerMode", mode), ended=ended, **wished)
         held = Worker("here:2", "embedding@here", (QUEUE,), silent, said)
         check = checks.workers(SourceReading([held, others], ""), {}, {QUEUE: 130.0})
-        told = f"{mode} by mia (2026-01-01 04:00 UTC): embedding. Resume it on the page of workers"
-        assert (check.state, str(check.detail)) == ("attention", told)
+        detail = f"{mode} by mia (2026-01-01 04:00 UTC): embedding. Resume it on the page of workers"
+        assert (check.state, str(check.detail)) == ("attention", detail)
 
 
-def test_what_is_kept_for_later_is_not_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_for_later_is_not_in_flight() -> None:
     now = time.time()
-    monkeypatch.setattr(broker_queues.time, "time", lambda: now)
 
-    def held(seconds_ago: float, due_in: float | None = None) -> tuple[bytes, bytes]:
-        eta = (
-            ""
-            if due_in is None
-            else (datetime.fromtimestamp(now, UTC) + timedelta(seconds=due_in)).isoformat()
-        )
-        return str(now - seconds_ago).encode(), eta.encode()
+    def held(seconds_ago: float, due_in: float) -> tuple[bytes, bytes]:
+        due = datetime.fromtimestamp(now, UTC) + timedelta(seconds=due_in)
+        return str(now - seconds_ago).encode(), due.isoformat().encode()
 
     assert in_flight(0, []) == broker_queues.InFlight(0, None)
     assert in_flight(2, [held(240, 600), held(240, 3_600)]) == broker_queues.InFlight(0, None, later=2)
-    busy = in_flight(3, [held(240, 600), held(240, -5), held(2)])
-    assert (busy.count, busy.later, round(busy.oldest_seconds or 0)) == (2, 1, 5)
+    busy = in_flight(3, [held(240, 600), held(240, -5), (str(now - 2).encode(), b"")])
+    assert (busy.count, busy.later) == (2, 1)
+    assert 5 <= (busy.oldest_seconds or 0) < 200

@@ -19,18 +19,13 @@ from jiyi.proxy.dialects import (
 )
 
 MEMORY = MemoryInjection("STABLE", {1: "FIRST", 2: "SECOND"})
+WHAT = {"type": "text", "text": "what is it?"}
 TALK: list[dict[str, Any]] = [
     {"role": "user", "content": "hello"},
     {"role": "assistant", "content": None, "tool_calls": [{"id": "t"}]},
     {"role": "tool", "tool_call_id": "t", "content": "42"},
     {"role": "assistant", "content": "hi"},
-    {
-        "role": "user",
-        "content": [
-            {"type": "image_url", "image_url": {"url": "data:"}},
-            {"type": "text", "text": "what is it?"},
-        ],
-    },
+    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}, WHAT]},
 ]
 
 
@@ -38,31 +33,25 @@ def changed(dialect: ApiDialect, body: Any, memory: MemoryInjection = MEMORY, **
     return json.loads(with_memory(dialect, json.dumps(body).encode(), memory, **more))
 
 
+KIND, STABLE = {"type": "text", "text": "Be kind."}, {"type": "text", "text": "STABLE"}
+
+
 @pytest.mark.parametrize(
-    ("first", "expected"),
+    ("role", "before", "after"),
     [
-        ([], [{"role": "system", "content": "STABLE"}]),
-        (
-            [{"role": "developer", "content": "Be kind."}],
-            [{"role": "developer", "content": "Be kind.\n\nSTABLE"}],
-        ),
-        (
-            [{"role": "system", "content": [{"type": "text", "text": "Be kind."}]}],
-            [
-                {
-                    "role": "system",
-                    "content": [{"type": "text", "text": "Be kind."}, {"type": "text", "text": "STABLE"}],
-                }
-            ],
-        ),
+        ("system", None, "STABLE"),
+        ("developer", "Be kind.", "Be kind.\n\nSTABLE"),
+        ("system", [KIND], [KIND, STABLE]),
     ],
 )
-def test_a_chat_completion_has_each_memory_before_its_message(first: list[Any], expected: list[Any]) -> None:
+def test_a_chat_completion_has_each_memory_before_its_message(role: str, before: Any, after: Any) -> None:
+    first = [] if before is None else [{"role": role, "content": before}]
+    expected = [{"role": role, "content": after}]
     body = {"model": "m", "messages": [*first, *TALK], "seed": 1}
-    *before, latest = TALK
+    *earlier, latest = TALK
     talk = [
         {"role": "user", "content": "FIRST\n\nhello"},
-        *before[1:],
+        *earlier[1:],
         {"role": "user", "content": [{"type": "text", "text": "SECOND"}, *latest["content"]]},
     ]
     assert changed(OpenAI(), body) == {"model": "m", "seed": 1, "messages": [*expected, *talk]}
@@ -87,28 +76,26 @@ def test_a_message_of_anthropic_s_has_memory_in_its_system_text_and_is_cached_wh
 
 
 def test_a_response_has_memory_in_its_instructions_and_before_its_messages() -> None:
+    def message(role: str, text: str, kind: str = "input_text") -> dict[str, Any]:
+        return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
     items = [
-        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]},
+        message("developer", "Be brief."),
+        message("user", "hello"),
         {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]},
+        message("assistant", "hi", "output_text"),
         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c", "output": "42"},
         {"role": "user", "content": "and now?"},
     ]
     after = changed(Responses(), {"input": items, "instructions": "Be kind."})
     assert after["instructions"] == "Be kind.\n\nSTABLE"
-    assert after["input"][1]["content"] == [
-        {"type": "input_text", "text": "FIRST"},
-        {"type": "input_text", "text": "hello"},
-    ]
+    first = {"type": "input_text", "text": "FIRST"}
+    assert after["input"][1]["content"] == [first, *items[1]["content"]]
     assert after["input"][-1]["content"] == "SECOND\n\nand now?"
     assert after["input"][2:6] == items[2:6]
-    assert [message.text for message in dialogue_of(Responses(), {"input": items})] == [
-        "hello",
-        "hi",
-        "and now?",
-    ]
+    said = [one.text for one in dialogue_of(Responses(), {"input": items})]
+    assert said == ["hello", "hi", "and now?"]
     assert changed(Responses(), {"input": "hello"}) == {"instructions": "STABLE", "input": "FIRST\n\nhello"}
     stored = {"input": "hello", "prompt": {"id": "p"}}  # whose instructions are not ours to replace
     assert changed(Responses(), stored) == {**stored, "input": "STABLE\n\nFIRST\n\nhello"}
@@ -118,13 +105,11 @@ def test_a_response_has_memory_in_its_instructions_and_before_its_messages() -> 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_an_answer_is_read_however_its_bytes_come(size: int) -> None:
+    another = b'{"index": 1, "delta": {"content": "another"}}'
     lines = [
         b": a comment\r\n\r\n",
         'data: {"choices": [{"index": 0, "delta": {"content": "记住"}}]}\r\n\r\n'.encode(),
-        (
-            b'data: {"choices": [{"index": 1, "delta": {"content": "another"}}, {"index": 0, "delta":'
-            b' {"content": "!"}}]}\n\n'
-        ),
+        b'data: {"choices": [%s, {"index": 0, "delta": {"content": "!"}}]}\n\n' % another,
         b'data: {"choices": [{"delta": "odd"}, 1]}\n\ndata: [1]\n\ndata: {\n\ndata: [DONE]\n\n',
     ]
     reader = AnswerReader(OpenAI(), streamed=True)
@@ -134,24 +119,17 @@ def test_an_answer_is_read_however_its_bytes_come(size: int) -> None:
     assert reader.text() == "记住!"
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        (
-            (
-                b'{"content": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "a"}, {"type":'
-                b' "text", "text": "b"}]}'
-            ),
-            "a\nb",
-        ),
-        (b'{"content": 1}', ""),
-        (b"\xff no json", ""),
-    ],
-)
-def test_a_whole_answer_is_read(body: bytes, text: str) -> None:
-    reader = AnswerReader(Anthropic(), streamed=False)
-    reader.feed(body)
-    assert reader.text() == text
+def test_a_whole_answer_is_read() -> None:
+    parts = [
+        {"type": "thinking", "thinking": "x"},
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b"},
+    ]
+    whole = json.dumps({"content": parts}).encode()
+    for body, text in ((whole, "a\nb"), (b'{"content": 1}', ""), (b"\xff no json", "")):
+        reader = AnswerReader(Anthropic(), streamed=False)
+        reader.feed(body)
+        assert reader.text() == text
 
 
 def test_the_events_of_a_response_are_read_with_deltas_and_without() -> None:
@@ -160,17 +138,15 @@ def test_the_events_of_a_response_are_read_with_deltas_and_without() -> None:
 
     message = {
         "type": "message",
-        "content": [{"type": "output_text", "text": "one"}, {"type": "output_text", "text": "two"}],
+        "content": [{"type": "output_text", "text": text} for text in ("one", "two")],
     }
     created = event("response.created", response={"id": "resp_1", "output": []})
+    at, text = {"output_index": 1}, "response.output_text"
     deltas = [
-        event("response.output_item.added", output_index=1, item={"type": "message", "content": []}),
-        *(
-            event("response.output_text.delta", output_index=1, content_index=0, delta=delta)
-            for delta in ("o", "ne")
-        ),
-        event("response.output_text.delta", output_index=1, content_index=1, delta="two"),
-        event("response.output_text.done", output_index=1, content_index=1, text="two"),
+        event("response.output_item.added", **at, item={"type": "message", "content": []}),
+        *(event(f"{text}.delta", **at, content_index=0, delta=delta) for delta in ("o", "ne")),
+        event(f"{text}.delta", **at, content_index=1, delta="two"),
+        event(f"{text}.done", **at, content_index=1, text="two"),
     ]
     reasoning = event("response.output_item.done", output_index=0, item={"type": "reasoning", "summary": []})
     done = event("response.output_item.done", output_index=1, item=message)
@@ -180,9 +156,6 @@ def test_the_events_of_a_response_are_read_with_deltas_and_without() -> None:
         reader.feed("".join(events).encode())
         assert (reader.text(), reader.id) == ("one\ntwo", "resp_1")
     whole = AnswerReader(Responses(), streamed=False)
-    whole.feed(
-        json.dumps(
-            {"id": "resp_2", "object": "response", "output": [{"type": "reasoning"}, message]}
-        ).encode()
-    )
+    body = {"id": "resp_2", "object": "response", "output": [{"type": "reasoning"}, message]}
+    whole.feed(json.dumps(body).encode())
     assert (whole.text(), whole.id) == ("one\ntwo", "resp_2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 
@@ -22,19 +23,19 @@ def test_a_taken_port_is_said_before_an_address_is(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("{", "Invalid JSON"),
-        ('{"abc": {}}', "abc"),
-        ('{"abcdefghijkl": {"openai": {"url": "ftp://x", "key": "sk-hidden"}}}', "abcdefghijkl.openai.url"),
-        ('{"abcdefghijkl": {"gemini": {"url": "http://x", "key": "sk-hidden"}}}', "abcdefghijkl.gemini"),
-    ],
-)
-def test_a_wrong_file_of_upstreams_is_refused_by_its_place_and_tells_no_key(text: str, problem: str) -> None:
-    with pytest.raises(InvalidRequest, match=problem) as refused:
-        upstreams_of(text)
-    assert "sk-hidden" not in str(refused.value)
+def test_a_wrong_file_of_upstreams_is_refused_by_its_place_and_tells_no_key() -> None:
+    def upstream(vendor: str, url: str) -> str:
+        return json.dumps({"abcdefghijkl": {vendor: {"url": url, "key": "sk-hidden"}}})
+
+    for text, problem in {
+        "{": "Invalid JSON",
+        '{"abc": {}}': "abc",
+        upstream("openai", "ftp://x"): "abcdefghijkl.openai.url",
+        upstream("gemini", "http://x"): "abcdefghijkl.gemini",
+    }.items():
+        with pytest.raises(InvalidRequest, match=problem) as refused:
+            upstreams_of(text)
+        assert "sk-hidden" not in str(refused.value)
 
 
 def test_a_broker_that_nobody_named_is_asked_for(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask, g, render_template_string
@@ -35,16 +36,14 @@ def page(app: Flask, address: str, problems: list[FormProblem], **sent: str | li
 
 
 def test_every_kind_of_field_is_as_it_was_sent(app: Flask) -> None:
-    shown = page(
-        app,
-        "/add",
-        [FormProblem("", "no")],
-        agent=EVIL,
-        text=EVIL,
-        days="7",
-        scope=["admin"],
-        secret="hidden words",
-    )
+    sent: dict[str, Any] = {
+        "agent": EVIL,
+        "text": EVIL,
+        "days": "7",
+        "scope": ["admin"],
+        "secret": "hidden words",
+    }
+    shown = page(app, "/add", [FormProblem("", "no")], **sent)
     assert (shown.named("agent").get("value"), shown.named("text").text.strip()) == (EVIL, EVIL)
     assert [option.has("selected") for option in shown.named("days").all("option")] == [False, True]
     assert [tag.has("checked") for tag in shown.all("input") if tag.get("name") == "scope"] == [False, True]
@@ -63,28 +62,20 @@ def test_a_form_that_was_not_sent_is_as_its_page_has_it(app: Flask) -> None:
 
 
 def test_what_is_wrong_stands_beside_its_field_and_the_first_has_the_focus(app: Flask) -> None:
-    problems = [
-        FormProblem("agent_id", "is <needed>"),
-        FormProblem("text", "too long"),
-        FormProblem("scope", "choose one"),
-    ]
-    shown = page(app, "/add", problems, agent="")
+    wrong = {"agent_id": "is <needed>", "text": "too long", "scope": "choose one"}
+    shown = page(app, "/add", [FormProblem(field, text) for field, text in wrong.items()], agent="")
     assert shown.named("agent").get("aria-describedby") == "refused-agent help"
-    assert [(tag.get("id"), tag.text) for tag in shown.all("small")] == [
-        ("refused-agent", "is <needed>"),
-        ("refused-text", "too long"),
-    ]
+    beside = [(tag.get("id"), tag.text) for tag in shown.all("small")]
+    assert beside == [("refused-agent", "is <needed>"), ("refused-text", "too long")]
     assert [tag.get("name") for tag in shown.all() if tag.has("autofocus")] == ["agent"]
     # Beside one of several boxes it would say little.
     assert [tag.text for tag in shown.all("p")] == ["scope: choose one"]
 
 
-def test_sentences_are_told_apart_from_the_field_that_they_name() -> None:
+def test_a_sentence_may_begin_with_the_field_that_it_names() -> None:
     assert FormProblem.of("days: must be one of 1, 7.") == ("days", "must be one of 1, 7.")
     assert FormProblem.of("Whom? Give a name: one.") == ("", "Whom? Give a name: one.")
     assert str(FormProblem("days", "no")) == "days: no"
-    refused = Form(RefusedForm("/undo", MultiDict(), [FormProblem("", "Somebody was first.")]), ["why"])
-    assert (refused.above, refused.first) == (
-        [FormProblem("", "Somebody was first.")],
-        None,
-    )  # what names no field has the focus
+    first = FormProblem("", "Somebody was first.")
+    refused = Form(RefusedForm("/undo", MultiDict(), [first]), ["why"])
+    assert (refused.above, refused.first) == ([first], None)  # what names no field has the focus

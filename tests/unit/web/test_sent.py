@@ -28,12 +28,8 @@ def of(
 
 def test_fields_come_from_the_address_before_the_form_and_under_their_names_there() -> None:
     form = [("agent", "of the form"), ("agent_id", "of nobody"), ("said", "a\r\nb"), ("more", "x")]
-    assert of(form, {"agent_id": "agent"}, agent="of the address") == {
-        "agent_id": "of the address",
-        "said": "a\nb",
-        "steps": [],
-        "ids": [],
-    }
+    found = of(form, {"agent_id": "agent"}, agent="of the address")
+    assert found == {"agent_id": "of the address", "said": "a\nb", "steps": [], "ids": []}
 
 
 def test_what_was_left_blank_is_said_only_where_it_is_needed() -> None:

@@ -47,19 +47,18 @@ def refused(**fields: object) -> ValidationError:
     return error.value
 
 
-def test_why_a_memory_is_in_a_prompt_is_told_in_the_readers_language(app: Flask) -> None:
+def test_why_a_memory_is_in_a_prompt_is_in_the_readers_language(app: Flask) -> None:
     memories = [
         MemoryCandidate(uuid4(), "session", word * 12, datetime(2026, 3, day, tzinfo=UTC), 1.0)
         for day, word in enumerate(("甲", "乙", "丙"), 1)
     ]
     retold = replace(memories[0], node_id=uuid4(), trust=1.0)
+    style = style_of("markdown", "zh")
     found = (
-        [replace(one, kind="preference") for one in memories] + [retold],
+        [*(replace(one, kind="preference") for one in memories), retold],
         [replace(memories[0], text="长" * 4_000)],
     )
-    prompts = [
-        compose(memory_sections(one, "zh", titled=True), 200, style_of("markdown", "zh")) for one in found
-    ]
+    prompts = [compose(memory_sections(some, "zh", titled=True), 200, style) for some in found]
     reasons = {why_shown(written) for prompt in prompts for written in prompt.lines}
     for part in ("in the words of place", "within the floor", "shortened"):
         assert any(part in why for why in reasons)
@@ -68,22 +67,16 @@ def test_why_a_memory_is_in_a_prompt_is_told_in_the_readers_language(app: Flask)
         assert [name for name in get_args(Intent) if intent(name) == name] == []
 
 
-def test_what_a_job_did_is_told_in_the_readers_language(app: Flask) -> None:
+def test_what_a_job_did_and_what_work_waits_for_is_in_the_readers_language(app: Flask) -> None:
     did = {"due": {"embed": 2}, "buried": 0, "accesses_recovered": 3}
+    openai, keys = "openai (api.openai.com)", "JIYI_LLM_API_KEY or OPENAI_API_KEY"
     with app.test_request_context(), force_locale("zh"):
         assert summary(did) == "到期：embed 2，恢复的访问记录：3"
+        refused = localize(f"{openai} refuses the key (401): check {keys}")
+        assert refused == f"{openai} 拒绝了密钥（401）：请检查 {keys}"
+        assert localize("something else") == "something else"
     with app.test_request_context(), force_locale("en"):
         assert summary(did | {"not_named_yet": 1}) == "due: embed 2, accesses recovered: 3, not named yet: 1"
-
-
-def test_what_work_waits_for_is_told_in_the_readers_language(app: Flask) -> None:
-    refused = "openai (api.openai.com) refuses the key (401): check JIYI_LLM_API_KEY or OPENAI_API_KEY"
-    with app.test_request_context(), force_locale("zh"):
-        assert (
-            localize(refused)
-            == "openai (api.openai.com) 拒绝了密钥（401）：请检查 JIYI_LLM_API_KEY or OPENAI_API_KEY"
-        )
-        assert localize("something else") == "something else"
 
 
 def test_each_template_is_a_sentence_of_the_code() -> None:
@@ -105,9 +98,8 @@ def shapes(path: Path) -> set[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.add(node.value)
         elif isinstance(node, ast.JoinedStr):
-            found.add(
-                "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
-            )
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            found.add("".join(map(str, parts)))
     return {shape(text) for text in found} | {shape(text.partition(": ")[2]) for text in found}
 
 
@@ -143,25 +135,18 @@ def test_states_and_bounds_are_said_in_chinese_too_and_what_nobody_knows_stays_a
     with app.test_request_context(), force_locale("zh"):
         said = localize("the proposal is rejected, decided by Mia; it cannot be archived now")
         assert "已拒绝" in said and "已归档" in said and "Mia" in said
-        assert [problem.text for problem in problems(refused(count=0, sure="perhaps"))] == [
-            "不能小于 1",
-            "必须是“是”或“否”",
-        ]
-        assert (
-            FormProblem.of("id: 100% of %(everything)s is <wrong>").text
-            == "100% of %(everything)s is <wrong>"
-        )
+        wrong = [problem.text for problem in problems(refused(count=0, sure="perhaps"))]
+        assert wrong == ["不能小于 1", "必须是“是”或“否”"]
+        unknown = "100% of %(everything)s is <wrong>"
+        assert FormProblem.of(f"id: {unknown}").text == unknown
 
 
-@pytest.mark.parametrize(
-    ("template", "text", "values"),
-    [
+def test_values_of_a_sentence() -> None:
+    for template, text, values in (
         ("%(name)s is taken", "'is taken' is taken", {"name": "'is taken'"}),
         ("%(a)s of %(b)s", "1 of 2 of 3", {"a": "1", "b": "2 of 3"}),
         ("it was %(state)s already", "it was  already", None),
         ("must not be blank", "must not be blank!", None),
         ("%(a)s and %(b)s", "x or y", None),
-    ],
-)
-def test_values_of_a_sentence(template: str, text: str, values: dict[str, str] | None) -> None:
-    assert values_of(template, text) == values
+    ):
+        assert values_of(template, text) == values

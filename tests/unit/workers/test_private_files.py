@@ -32,7 +32,7 @@ def test_a_folder_that_is_shared_is_left_as_it_is(tmp_path: Path, monkeypatch: p
     for folder, bits in ((shared, 0o1777), (own, 0o755)):
         folder.mkdir()
         folder.chmod(bits)
-    monkeypatch.setattr(Path, "home", lambda: own)
+    monkeypatch.setenv("HOME", str(own))
     private_home(shared)
     private_home(own)
     assert (mode(shared), mode(own)) == (0o1777, 0o755)

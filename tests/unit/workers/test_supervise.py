@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 import pytest
 
+from jiyi.polling import poll
 from workers.supervision import restarts, supervise
 from workers.supervision.supervise import Supervisor
 
@@ -21,9 +22,23 @@ PATIENCE_SECONDS = 60.0  # a slow machine under load; the ordinary case takes a 
 NOTE_PID = "import os, sys, time\nopen('pids', 'a').write(f'{os.getpid()} ')\n"
 
 
+Seconds = Callable[..., None]
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
+    """Sets seconds of a module, by their names."""
+
+    def set_to(module: ModuleType, **values: float) -> None:
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+
+    return set_to
+
+
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(restarts, "BACKOFF_FIRST_SECONDS", 0.01)
+def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: Seconds) -> None:
+    seconds(restarts, BACKOFF_FIRST_SECONDS=0.01)
     monkeypatch.chdir(tmp_path)
 
 
@@ -36,10 +51,7 @@ def started(program: str) -> Supervisor:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
+    assert poll(condition, bool, PATIENCE_SECONDS), "waited too long"
 
 
 def pids(count: int) -> list[int]:
@@ -57,11 +69,9 @@ def gone(pid: int) -> bool:
 
 
 def test_a_program_that_always_crashes_is_given_up_and_what_it_left_behind_is_ended() -> None:
-    program = (
-        NOTE_PID + "import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import time;"
-        " time.sleep(60)'])\n"
-    )
-    supervisor = started(program + "open('pids', 'a').write(f'{child.pid} '); sys.exit(3)")
+    program = NOTE_PID + "import subprocess\nsleep = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+    program += "open('pids', 'a').write(f'{subprocess.Popen(sleep).pid} '); sys.exit(3)"
+    supervisor = started(program)
     assert supervisor.wait() == 3
     noted = pids(2 * restarts.MAX_CRASHES)
     assert len(noted) == 2 * restarts.MAX_CRASHES
@@ -71,9 +81,9 @@ def test_a_program_that_always_crashes_is_given_up_and_what_it_left_behind_is_en
     assert "giving up" in output
 
 
-def test_a_clean_exit_is_no_crash_however_often_it_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may shut a worker down could end the service, by doing so seven times within a minute."""
-    monkeypatch.setattr(restarts, "BACKOFF_MOST_SECONDS", 0.01)
+def test_a_clean_exit_is_no_crash_however_often_it_happens(seconds: Seconds) -> None:
+    """Who may shut a worker down could end the service, by doing so seven times within a minute."""
+    seconds(restarts, BACKOFF_MOST_SECONDS=0.01)
     supervisor = started(NOTE_PID)
     pids(2 * restarts.MAX_CRASHES)
     assert not supervisor.ending
@@ -81,18 +91,16 @@ def test_a_clean_exit_is_no_crash_however_often_it_happens(monkeypatch: pytest.M
     assert supervisor.wait() == 0
 
 
-def test_pauses_between_restarts_grow_and_start_over_after_a_good_run(monkeypatch):
-    monkeypatch.setattr(restarts, "BACKOFF_FIRST_SECONDS", 0.5)
+def test_pauses_between_restarts_grow_and_start_over_after_a_good_run(seconds: Seconds) -> None:
+    seconds(restarts, BACKOFF_FIRST_SECONDS=0.5)
     policy = restarts.Restarts()
     pauses = [policy.pause(0, now - 1.0, now) for now in range(10)]
     assert pauses[:3] == [0.5, 1.0, 2.0]
     assert pauses[-1] == restarts.BACKOFF_MOST_SECONDS
     assert policy.pause(1, 100.0, 100.0 + restarts.GOOD_RUN_SECONDS) == restarts.BACKOFF_FIRST_SECONDS
-    assert [policy.pause(1, 300.0, 300.0 + n) is None for n in range(restarts.MAX_CRASHES)] == [False] * 4 + [
-        True
-    ]
-    monkeypatch.setattr(restarts, "BACKOFF_FIRST_SECONDS", 60.0)
-    monkeypatch.setattr(restarts, "BACKOFF_MOST_SECONDS", 60.0)
+    given_up = [policy.pause(1, 300.0, 300.0 + n) is None for n in range(restarts.MAX_CRASHES)]
+    assert given_up == [False] * 4 + [True]
+    seconds(restarts, BACKOFF_FIRST_SECONDS=60.0, BACKOFF_MOST_SECONDS=60.0)
     supervisor = started(NOTE_PID + "sys.exit(1)")
     until(lambda: "starting it again in 60 s" in Path("web.log").read_text())
     supervisor.stop()
@@ -110,8 +118,8 @@ def test_a_killed_program_is_started_again_and_the_signal_is_named() -> None:
     assert gone(second)
 
 
-def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(monkeypatch):
-    monkeypatch.setattr(supervise, "GRACE_SECONDS", 2.0)
+def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(seconds: Seconds) -> None:
+    seconds(supervise, GRACE_SECONDS=2.0)
     program = "import signal, sys, time\n"
     program += "def end(*_): time.sleep(0.2); print('tidied up', flush=True); sys.exit(7)\n"
     supervisor = started(program + "signal.signal(signal.SIGTERM, end)\n" + NOTE_PID + "time.sleep(60)")
@@ -119,9 +127,8 @@ def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(monkeyp
     supervisor.stop()
     assert supervisor.wait() == 0
     assert "tidied up" in Path("web.log").read_text()
-    stubborn = started(
-        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + NOTE_PID + "time.sleep(60)"
-    )
+    ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    stubborn = started(ignoring + NOTE_PID + "time.sleep(60)")
     child = pids(2)[1]
     stubborn.stop()
     assert stubborn.wait() == 0
@@ -131,10 +138,9 @@ def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(monkeyp
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the next start ends them")
 def test_programs_of_ours_end_with_a_supervisor_that_is_killed() -> None:
+    sleeping = f"import workers\n{NOTE_PID}time.sleep(60)"
     code = "import os, sys, time\nfrom workers.supervision.supervise import Supervisor\n"
-    code += (
-        f"program = [sys.executable, '-c', {'import workers' + chr(10) + NOTE_PID + 'time.sleep(60)'!r}]\n"
-    )
+    code += f"program = [sys.executable, '-c', {sleeping!r}]\n"
     code += "Supervisor({'web': program}, dict(os.environ)).start(); time.sleep(60)"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     supervisor = subprocess.Popen([sys.executable, "-c", code], env=environment)

@@ -6,7 +6,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from celery import Celery
@@ -64,22 +63,20 @@ def test_threads_of_workers_in_the_background_have_a_lower_priority() -> None:
     assert commands().keys() >= worker_setup.BACKGROUND  # workers that there are
 
 
-@pytest.fixture
-def levels() -> Iterator[None]:
-    before = {name: logging.getLogger(name).level for name in worker_setup.LISTING}
-    yield
-    for name, level in before.items():
-        logging.getLogger(name).setLevel(level)
-
-
-@pytest.mark.usefixtures("levels")
-@pytest.mark.parametrize(
-    ("worker", "listed"), [("retrieval@host", False), ("retrieval-1@host", False), ("upkeep@host", True)]
-)
-def test_workers_that_answer_tell_of_errors_only(worker: str, *, listed: bool) -> None:
-    for name in worker_setup.LISTING:
-        logging.getLogger(name).setLevel(logging.INFO)
-    worker_setup.quieten(sender=worker, instance=None, conf=None, options={})
-    for name in worker_setup.LISTING:
-        assert logging.getLogger(name).isEnabledFor(logging.INFO) is listed
-        assert logging.getLogger(name).isEnabledFor(logging.ERROR)
+def test_workers_that_answer_log_errors_only() -> None:
+    loggers = [logging.getLogger(name) for name in worker_setup.LISTING]
+    before = [logger.level for logger in loggers]
+    try:
+        for worker, listed in {
+            "retrieval@host": False,
+            "retrieval-1@host": False,
+            "upkeep@host": True,
+        }.items():
+            for logger in loggers:
+                logger.setLevel(logging.INFO)
+            worker_setup.quieten(sender=worker, instance=None, conf=None, options={})
+            assert {logger.isEnabledFor(logging.INFO) for logger in loggers} == {listed}
+            assert all(logger.isEnabledFor(logging.ERROR) for logger in loggers)
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
