@@ -11,11 +11,8 @@ def asked(*evidence, outdated=()):
 
 
 def test_the_chat_is_long_bilingual_in_order_of_time_and_mostly_about_small_things():
-    turns = [
-        turn
-        for session in json.loads(CHAT.read_text(encoding="utf-8"))["sessions"]
-        for turn in session["turns"]
-    ]
+    sessions = json.loads(CHAT.read_text(encoding="utf-8"))["sessions"]
+    turns = [turn for session in sessions for turn in session["turns"]]
     agent = read()
     assert len(agent.memories) == len(turns) >= 200
     assert len({memory.session_id for memory in agent.memories}) >= 4

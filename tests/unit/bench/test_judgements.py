@@ -26,20 +26,15 @@ def written(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
 def test_figures_are_over_all_rows_each_judged_by_its_writers_heads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(
-        tmp_path,
-        "facts_ada",
-        [{"text": "a", "before": None, "lasting": True}, {"text": "b", "before": None, "lasting": False}],
-    )
-    written(tmp_path, "facts_bo", [{"text": "c", "before": None, "lasting": True}])
+    rows = [{"text": text, "before": None, "lasting": text != "b"} for text in "abc"]
+    written(tmp_path, "facts_ada", rows[:2])
+    written(tmp_path, "facts_bo", rows[2:])
     judges = {"ada": Heads(model.load(), same), "bo": Heads(model.load(), same)}
     said = {id(judges["ada"]): [True, True], id(judges["bo"]): [False]}
-    monkeypatch.setitem(
-        judgements.JUDGEMENTS, "facts", (lambda judge, rows: said[id(judge)], judgements.facts)
-    )
-    assert judgements.run(tmp_path, judges.__getitem__) == {
-        "facts": {"precision": 0.5, "recall": 0.5, "accuracy": 0.333}
-    }
+    facts = (lambda judge, rows: said[id(judge)], judgements.facts)
+    monkeypatch.setitem(judgements.JUDGEMENTS, "facts", facts)
+    found = {"precision": 0.5, "recall": 0.5, "accuracy": 0.333}
+    assert judgements.run(tmp_path, judges.__getitem__) == {"facts": found}
 
 
 def test_marks_on_what_holds_are_counted_and_what_is_neutral_has_no_precision() -> None:
@@ -48,15 +43,11 @@ def test_marks_on_what_holds_are_counted_and_what_is_neutral_has_no_precision() 
         {"older": "I live in Leith", "newer": "x", "label": "replaces"},
         {"older": "I play chess", "newer": "x", "label": "ends"},
     ]
-    assert judgements.changes(rows, [True, True, False]) == {
-        "retire": {"precision": 0.5, "recall": 0.5},
-        "allergy_marked": 1,
-    }
-    rows = [{"expect": "positive"}, {"expect": "neutral"}, {"expect": "negative"}]
-    assert judgements.satisfaction(rows, ["neutral", "neutral", "negative"]) == {
-        "right": 0.667,
-        "precision": 1.0,
-    }
+    retire = {"precision": 0.5, "recall": 0.5}
+    assert judgements.changes(rows, [True, True, False]) == {"retire": retire, "allergy_marked": 1}
+    rows = [{"expect": mood} for mood in ("positive", "neutral", "negative")]
+    found = judgements.satisfaction(rows, ["neutral", "neutral", "negative"])
+    assert found == {"right": 0.667, "precision": 1.0}
 
 
 def test_a_folder_without_rows_or_without_a_writers_heads_is_an_error_that_says_so(tmp_path: Path) -> None:

@@ -16,25 +16,17 @@ from engine.providers.llm_prompts import messages
 from engine.providers.questions import FocalPoints, KnownFact, Memo, Poignancy, Question
 from jiyi.protocol.conversations import Message
 
+FIRST = 'I live in "Oslo": really (user): so.'
 SAID = [
-    Message(
-        role="user",
-        name="Jo (x)",
-        text='I live in "Oslo": really (user): so.',
-        at=datetime(2026, 5, 1, 12, tzinfo=UTC),
-    ),
+    Message(role="user", name="Jo (x)", text=FIRST, at=datetime(2026, 5, 1, 12, tzinfo=UTC)),
     Message(role="assistant", text="Nice."),
     Message(role="user", text="我住在杭州。\n导出又失败了"),
 ]
 
 
 def test_a_sample_takes_kinds_and_languages_in_turn() -> None:
-    lives = [
-        ("f", {"id": f"{kind}{language}{n}", "kind": kind, "language": language})
-        for n in (1, 2)
-        for kind in "ab"
-        for language in "xy"
-    ]
+    kinds = [(n, kind, language) for n in (1, 2) for kind in "ab" for language in "xy"]
+    lives = [("f", {"id": f"{kind}{lang}{n}", "kind": kind, "language": lang}) for n, kind, lang in kinds]
     ids = [life["id"] for _, life in sample(lives, 5)]
     assert ids == ["ax1", "bx1", "ay1", "by1", "ax2"]
     assert len(sample(lives, None)) == len(lives)

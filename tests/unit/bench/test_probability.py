@@ -46,7 +46,7 @@ def test_a_fit_finds_the_weights_keeps_their_signs_and_leaves_measures_out() -> 
     values = random.standard_normal((20_000, len(MEASURES)))
     true = np.array(
         [2.0, 1.0, -1.0, 0.5, 0.8, -1.0]
-    )  # more memories would make an answer likelier: not allowed
+    )  # the fifth: more memories would make an answer likelier
     right = random.random(len(values)) < 1 / (1 + np.exp(-(values @ true[:-1] + true[-1])))
     asked = Asked(values, right)
     found = fit([(asked, 1.0)])
@@ -60,35 +60,22 @@ def test_a_fit_finds_the_weights_keeps_their_signs_and_leaves_measures_out() -> 
 def test_a_file_is_judged_by_weights_that_saw_nothing_of_its_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = [
-        tmp_path / name
-        for name in (
-            "conv_fay_1.json",
-            "conv_fay_2.json",
-            "conv_gus_1.json",
-            "madial_zh_dev.json",
-            "madial_en_dev.json",
-        )
-    ]
+    names = "conv_fay_1 conv_fay_2 conv_gus_1 madial_zh_dev madial_en_dev"
+    paths = [tmp_path / f"{name}.json" for name in names.split()]
     for path in paths:
         path.write_text("[]", encoding="utf-8")
     asked = {path.name: Asked(np.zeros((1, len(MEASURES))), np.array([True])) for path in paths}
-    names = {id(one): name for name, one in asked.items()}
-    order = iter(paths)
+    order = iter(asked.values())
     fitted: list[set[str]] = []
 
     def note(parts: list[tuple[Asked, float]], *_: object) -> np.ndarray:
-        fitted.append({names[id(one)] for one, _ in parts})
+        fitted.append({name for name, own in asked.items() if any(one is own for one, _ in parts)})
         return np.zeros(len(MEASURES) + 1)
 
-    monkeypatch.setattr(probability, "ask", lambda *_: asked[next(order).name])
-    monkeypatch.setattr(probability, "Vectors", lambda *_: None)
-    monkeypatch.setattr(probability, "fit", note)
-    assert [(writer_of(path), set_of(path)) for path in paths[1:4]] == [
-        ("fay", "conv"),
-        ("gus", "conv"),
-        ("madial", "madial"),
-    ]
+    for name, instead in {"ask": lambda *_: next(order), "Vectors": lambda *_: None, "fit": note}.items():
+        monkeypatch.setattr(probability, name, instead)
+    sets_of = [(writer_of(path), set_of(path)) for path in paths[1:4]]
+    assert sets_of == [("fay", "conv"), ("gus", "conv"), ("madial", "madial")]
     found = probability.run(paths, None, ["fay", "gus", "madial"], None, Console(quiet=True))
     both = {"madial_zh_dev.json", "madial_en_dev.json"}
     assert fitted[0] == fitted[1] == {"conv_gus_1.json"} | both
@@ -111,10 +98,8 @@ def test_a_question_that_is_a_dialogue_is_ranked_as_one() -> None:
         {"role": "user", "content": "where shall I take it?"},
     ]
     question = Question("<Bo>: …", {"1"}, "single", messages=messages)
-    assert tune.asked_by(question) == [
-        "where shall I take it?",
-        "Bo: I bought a kayak\nwhere shall I take it?",
-    ]
+    latest = "where shall I take it?"
+    assert tune.asked_by(question) == [latest, f"Bo: I bought a kayak\n{latest}"]
     assert tune.asked_by(Question("who is it?", {"1"}, "single")) == ["who is it?", "who is it"]
     some = agent(20, [1])
     corpus = tune.corpus_of(some, ByText())

@@ -27,17 +27,9 @@ def test_goes_add_up_and_one_that_ended_early_hides_nothing() -> None:
     good = {**dict.fromkeys(SUMMED, 0), "faults": 80, "events": 9_000, "gave_up": []}
     wrong = {**good, "different": 2}
     early = {**dict.fromkeys(SUMMED, -1), "gave_up": ["a process"]}
-    told = in_all("\n".join(map(json.dumps, [good, wrong, early])) + "\n")
-    assert told == {
-        "goes": 3,
-        "faults": 160,
-        "events": 18_000,
-        "lost": 0,
-        "doubled": 0,
-        "different": 2,
-        "deaf": 0,
-        "gave_up": 1,
-    }
+    found = in_all("\n".join(map(json.dumps, [good, wrong, early])) + "\n")
+    counts = {"goes": 3, "faults": 160, "events": 18_000, "gave_up": 1}
+    assert found == {**counts, "lost": 0, "doubled": 0, "different": 2, "deaf": 0}
 
 
 def test_what_comes_last_is_all_that_a_reflection_starts_from() -> None:

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from functools import lru_cache
-from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+from tests.unit.docs.named_tests import CHECKOUT, found_in
+
 TEXT = (CHECKOUT / "SECURITY.md").read_text(encoding="utf-8")
-TABLE = TEXT.partition("## Threats")[2]
-ROWS = [
-    [cell.strip() for cell in line.strip("| \n").split(" | ")]
-    for line in TABLE.splitlines()
-    if line.startswith("| ")
-][1:]
+LINES = [line for line in TEXT.partition("## Threats")[2].splitlines() if line.startswith("| ")]
+ROWS = [[cell.strip() for cell in line.strip("| \n").split(" | ")] for line in LINES][1:]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
-
-
-@lru_cache(maxsize=64)
-def functions_of(path: str) -> set[str]:
-    """Names of the test functions of a module that are not skipped."""
-    tree = ast.parse((CHECKOUT / path).read_text(encoding="utf-8"))
-    return {
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef)
-        and not any("skip" in ast.unparse(decorator) for decorator in node.decorator_list)
-    }
 
 
 def test_there_is_a_table_of_threats_and_what_somebody_looks_for() -> None:
@@ -49,4 +31,4 @@ def test_every_threat_names_tests_that_there_are(row: list[str]) -> None:
     assert NAMED.sub("", tests).strip(", ") == "", f"{threat}: what is no test among the tests"
     for path, name in named:
         assert (CHECKOUT / path).is_file(), f"{threat}: there is no {path}"
-        assert name in functions_of(path), f"{threat}: {path} has no {name}"
+        assert name in found_in(path), f"{threat}: {path} has no {name}"

