@@ -42,41 +42,19 @@ SKIPPED = re.compile(
     r"__main__|jiyi\.cli|jiyi\.client|workers\.(app|intake|heartbeat|beat|bootstrap|demo|up)|web\.serve"
 )
 #: Packages whose functions of a text are all tried.
-OF_TEXTS = (
-    *(
-        "jiyi.text",
-        "engine.erasure",
-        "engine.memory",
-        "engine.reflection",
-        "engine.retrieval",
-        "jiyi.tiers",
-        "engine.rules",
-    ),
-    *(
-        "jiyi.protocol.events",
-        "engine.providers.llm_prompts",
-        "engine.providers.dialects",
-        "engine.providers.openai_compatible",
-        "engine.providers.replies",
-        "engine.providers.remote",
-        "engine.operations",
-        "web.show",
-        "engine.text.keywords",
-    ),
+OF_TEXTS = tuple(
+    "jiyi.text jiyi.tiers jiyi.protocol.events engine.erasure engine.memory engine.reflection engine.retrieval"
+    " engine.rules engine.operations engine.text.keywords engine.providers.llm_prompts"
+    " engine.providers.dialects engine.providers.openai_compatible engine.providers.replies"
+    " engine.providers.remote web.show".split()
 )
 #: Functions that take a name that the service itself chose, a file, or one word that others have cut out and
 #: measured.
-NO_TEXTS = {
-    "engine.rules.triples.read",
-    "engine.rules.triples.word_list",
-    "engine.providers.embedder_specs.thresholds_of",
-    "jiyi.text.words.word_tokens",
-    "jiyi.text.words.stem",
-    "jiyi.text.prompting.is_hidden",
-    "engine.times.past.weekday_of",
-    "engine.rules.topics.fitness_of",
-    "engine.operations.find",
-}
+NO_TEXTS = set(
+    "engine.rules.triples.read engine.rules.triples.word_list engine.rules.topics.fitness_of"
+    " engine.providers.embedder_specs.thresholds_of engine.times.past.weekday_of engine.operations.find"
+    " jiyi.text.words.word_tokens jiyi.text.words.stem jiyi.text.prompting.is_hidden".split()
+)
 
 
 def _statements(text: str) -> list[str]:
@@ -121,16 +99,13 @@ def _all_modules() -> list[ModuleType]:
             if not SKIPPED.search(info.name):
                 try:
                     found.append(importlib.import_module(info.name))
-                except (
-                    ModuleNotFoundError
-                ) as missing:  # an adapter whose framework is in none of the environments for development
-                    if not info.name.startswith("jiyi.integrations.") or str(missing.name).startswith(
-                        PACKAGES
-                    ):
+                except ModuleNotFoundError as missing:
+                    # An adapter whose framework is in none of the environments for development.
+                    ours = str(missing.name).startswith(PACKAGES)
+                    if ours or not info.name.startswith("jiyi.integrations."):
                         raise
-    on_usage(
-        None
-    )  # the tasks' modules have what is asked of LLMs counted in a database, which other tests do not have
+    # The tasks' modules have what is asked of LLMs counted in a database, which other tests do not have.
+    on_usage(None)
     return found
 
 
@@ -162,16 +137,15 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         if not module.__name__.startswith(OF_TEXTS):
             continue
         for name, value in vars(module).items():
-            function = (
-                inspect.unwrap(value) if callable(value) else value
-            )  # a cache would answer the second time
-            if inspect.isfunction(function) and function.__module__ == module.__name__:
-                needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-                if [str(p.annotation) for p in needed] in (
-                    ["str"],
-                    ["str | None"],
-                ) and f"{module.__name__}.{name}" not in NO_TEXTS:
-                    found[f"{module.__name__}.{name}"] = function
+            # A cache would answer the second time.
+            function = inspect.unwrap(value) if callable(value) else value
+            if not inspect.isfunction(function) or function.__module__ != module.__name__:
+                continue
+            needed = [
+                one for one in inspect.signature(function).parameters.values() if one.default is one.empty
+            ]
+            if [str(one.annotation) for one in needed] in (["str"], ["str | None"]):
+                found[f"{module.__name__}.{name}"] = function
     return found
 
 
@@ -189,7 +163,7 @@ OF_MESSAGES = (
 )
 SAMPLED = 10
 PATTERNS = _patterns()
-FUNCTIONS = {**_functions(), **WITH_MORE}
+FUNCTIONS = {name: one for name, one in _functions().items() if name not in NO_TEXTS} | WITH_MORE
 
 
 @pytest.mark.parametrize("name", sorted(PATTERNS))
@@ -231,9 +205,8 @@ def _check(
         short, long = adversarial.inputs(unit, characters)
         for name, function in functions.items():
             if (ratio := adversarial.slow(function, short, long)) is not None:
-                found.append(
-                    f"{name} of {unit!r} × {len(long):,}: {ratio:.1f} times as long as a quarter of it"
-                )
+                times = f"{ratio:.1f} times as long as a quarter of it"
+                found.append(f"{name} of {unit!r} × {len(long):,}: {times}")
     assert not found, found
 
 
@@ -242,26 +215,22 @@ def test_all_is_looked_at() -> None:
     definition.
     """
     walked = {module.__name__ for module in _all_modules()}
+    files = [
+        path for package in PACKAGES for path in (CHECKOUT / package).rglob("*.py") if "cli" not in path.parts
+    ]
+    has_pattern = re.compile(r"^_?[A-Z_]+ = re\.compile\(", re.MULTILINE)
     with_patterns = {
         ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
-        for package in PACKAGES
-        for path in (CHECKOUT / package).rglob("*.py")
-        if "cli" not in path.parts
-        and re.search(r"^_?[A-Z_]+ = re\.compile\(", path.read_text("utf-8"), re.MULTILINE)
+        for path in files
+        if has_pattern.search(path.read_text("utf-8"))
     }
     assert with_patterns
     assert with_patterns <= walked
     assert len(PATTERNS) > 60
-    assert {
-        "engine.erasure._ESCAPE",
-        "engine.rules.provider._NUMBER",
-        "engine.times.past._HINT",
-    } <= PATTERNS.keys()
-    assert {
-        "jiyi.text.words.normalise",
-        "jiyi.text.words.tokens",
-        "engine.erasure.unescaped",
-    } <= FUNCTIONS.keys()
+    patterns = {"engine.erasure._ESCAPE", "engine.rules.provider._NUMBER", "engine.times.past._HINT"}
+    assert patterns <= PATTERNS.keys()
+    functions = {"jiyi.text.words.normalise", "jiyi.text.words.tokens", "engine.erasure.unescaped"}
+    assert functions <= FUNCTIONS.keys()
 
 
 def test_the_measure_finds_a_square_and_lets_a_line_pass() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.providers.embedder_specs import load
-from tools import matrix, train
+from tools import matrix
 from tools.matrix import Examples, files_of, gradient, left_out, read, recall, sampled, trained, writer_of
 
 SIZE = 8
@@ -59,85 +60,49 @@ def test_training_begins_with_the_identity_repeats_itself_and_helps_unseen_agent
     assert 0 < recall(np.eye(SIZE), np.zeros(SIZE), known[0]) <= 1
 
 
-def test_each_writer_is_left_out_of_what_is_measured_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[set[str]] = []
-
-    def note(some: list[Examples], rounds: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        seen.append({one.writer for one in some})
-        return [(np.eye(SIZE), np.zeros(SIZE))] * (rounds + 1)
-
-    monkeypatch.setattr(matrix, "trained", note)
-    shares = left_out([examples(1, "a"), examples(2, "b"), examples(3, "a"), examples(4, "c")])
-    assert seen == [{"b", "c"}, {"a", "c"}, {"a", "b"}]
-    assert shares.shape == (matrix.MOST_ROUNDS + 1, 4)
+def test_each_writer_is_left_out_of_what_is_measured_on_it() -> None:
+    some = [examples(1, "a"), examples(2, "b"), examples(3, "a"), examples(4, "c")]
+    shares = left_out(some)
+    for place, one in enumerate(some):
+        others = trained([other for other in some if other.writer != one.writer], matrix.MOST_ROUNDS)
+        assert shares[:, place].tolist() == [recall(made, mean, one) for made, mean in others]
 
 
-def test_of_a_large_agent_all_evidence_and_some_others_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(matrix, "MOST_OTHERS", 3)
-    memories = [{"key": str(number), "text": "x", "at": "2026-01-01T00:00:00+00:00"} for number in range(20)]
-    file = tmp_path / "a.json"
-    questions = [{"text": "?", "evidence": ["4", "7"], "kind": "k"}]
-    file.write_text(
-        json.dumps([{"agent_id": "a", "memories": memories, "questions": questions}]), encoding="utf-8"
-    )
-    (agent,) = read(file)
+def written(path: Path, texts: Sequence[str]) -> None:
+    """An agent with a question to each of its first memories, up to four."""
+    at = "2026-01-01T00:00:00+00:00"
+    memories = [{"key": str(number), "text": text, "at": at} for number, text in enumerate(texts)]
+    questions = [
+        {"text": f"Who? {row['text']}", "evidence": [row["key"]], "kind": "k"} for row in memories[:4]
+    ]
+    agents = [{"agent_id": path.stem, "memories": memories, "questions": questions}]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(agents), encoding="utf-8")
+
+
+def test_of_a_large_agent_all_evidence_and_some_others_are_kept(tmp_path: Path) -> None:
+    written(tmp_path / "a.json", [f"memory {number}" for number in range(matrix.MOST_OTHERS + 50)])
+    (agent,) = read(tmp_path / "a.json")
     kept = list(sampled(agent).texts)
-    assert len(kept) == 5
-    assert {"4", "7"} <= set(kept)
+    assert len(kept) == matrix.MOST_OTHERS + 4
+    assert {"0", "1", "2", "3"} <= set(kept)
     assert kept == list(sampled(agent).texts)
 
 
-def test_a_matrix_without_each_writer_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("one/conv_ada_1", "one/conv_bo_1", "two/conv_ada_1"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / f"{name}.json").write_text("[]", encoding="utf-8")
-    files = files_of([tmp_path / "one", tmp_path / "two"])  # each name once
-    assert [(file.name, writer_of(file)) for file in files] == [
-        ("conv_ada_1.json", "ada"),
-        ("conv_bo_1.json", "bo"),
-    ]
-    monkeypatch.setattr(matrix, "read", lambda _: [matrix.Asked({}, [])])
-    monkeypatch.setattr(matrix, "examples_of", lambda writer, *_: examples(len(writer), writer))
-    out, each = tmp_path / "all.npz", tmp_path / "each"
-    monkeypatch.setattr("sys.argv", ["matrix", str(tmp_path / "one"), "--out", str(out), "--each", str(each)])
-    matrix.main()
-    assert sorted(path.name for path in each.iterdir()) == ["ada.npz", "bo.npz"]
-    assert load(each / "ada.npz").about["without"] == "ada"
-    assert load(out).matrix.shape == load(each / "bo.npz").matrix.shape == (SIZE, SIZE)
-
-
-def test_a_matrix_for_another_embedder_names_its_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_matrix_for_another_embedder_names_its_model_and_one_without_each_writer_can_be_kept(
+    tmp_path: Path,
 ) -> None:
     texts = ["Bo moved to Bergen.", "Ada keeps bees.", "Kit sold the boat.", "Lin sings."]
-    memories = [
-        {"key": str(number), "text": text, "at": "2026-01-01T00:00:00+00:00"}
-        for number, text in enumerate(texts)
-    ]
-    questions = [
-        {"text": f"Who? {text}", "evidence": [str(number)], "kind": "k"} for number, text in enumerate(texts)
-    ]
-    for writer in ("a", "b"):
-        agents = [{"agent_id": writer, "memories": memories, "questions": questions}]
-        (tmp_path / f"conv_{writer}_1.json").write_text(json.dumps(agents), encoding="utf-8")
-    out = tmp_path / "mine.npz"
-    monkeypatch.setattr(
-        "sys.argv",
-        [
-            "train",
-            "--matrix",
-            *map(str, tmp_path.glob("*.json")),
-            "--embedder",
-            "hashing:16",
-            "--out",
-            str(out),
-        ],
-    )
-    train.main()
-    made = load(out, "hashing-16")
+    for name in ("one/conv_ada_1", "one/conv_bo_1", "two/conv_ada_1"):
+        written(tmp_path / f"{name}.json", texts)
+    files = files_of([tmp_path / "one", tmp_path / "two"])  # each name once
+    writers = [(file.name, writer_of(file)) for file in files]
+    assert writers == [("conv_ada_1.json", "ada"), ("conv_bo_1.json", "bo")]
+    out, each = tmp_path / "mine.npz", tmp_path / "each"
+    matrix.main([*map(str, files), "--embedder", "hashing:16", "--out", str(out), "--each", str(each)])
+    assert sorted(path.name for path in each.iterdir()) == ["ada.npz", "bo.npz"]
+    made, without = load(out, "hashing-16"), load(each / "ada.npz", "hashing-16")
     assert (made.matrix.shape, made.about["embedder"]) == ((16, 16), "hashing-16")
-    monkeypatch.setattr("sys.argv", ["train", "--matrix", "--embedder", "hashing:16"])
+    assert (without.matrix.shape, without.about["without"]) == ((16, 16), "ada")
     with pytest.raises(SystemExit):  # it would write over the packaged one
-        train.main()
+        matrix.main(["--embedder", "hashing:16"])

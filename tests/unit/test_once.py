@@ -30,11 +30,11 @@ def test_what_a_thread_was_still_making_when_all_was_forgotten_is_not_kept() -> 
 
     @once
     def value() -> str:
-        value_made = next(values)
-        if value_made == "old":
+        made = next(values)
+        if made == "old":
             making.set()
             assert go_on.wait(10)
-        return value_made
+        return made
 
     with ThreadPoolExecutor(2) as threads:
         late = threads.submit(value)

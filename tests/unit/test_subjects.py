@@ -30,9 +30,8 @@ from tasks.framework.work import KINDS
 from web.api import OPERATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
-CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-    "contracts"
-]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 #: Packages of each subject, as import-linter protects them.
 PACKAGES = {
     contract["name"].rpartition(" ")[2]: contract["protected_modules"]
@@ -44,14 +43,10 @@ ALL = subjects.ALL.values()
 
 def of_subject(module: str) -> str | None:
     """The subject to whose packages a module belongs."""
-    return next(
-        (
-            name
-            for name, packages in PACKAGES.items()
-            if any(f"{module}.".startswith(f"{package}.") for package in packages)
-        ),
-        None,
-    )
+    for name, packages in PACKAGES.items():
+        if any(f"{module}.".startswith(f"{package}.") for package in packages):
+            return name
+    return None
 
 
 def test_the_list_the_setting_and_the_contracts_name_the_same_subjects() -> None:
@@ -77,33 +72,20 @@ def test_every_path_of_a_subject_is_known_and_no_other() -> None:
         assert owners == ([operation.tag] if operation.tag in subjects.ALL else []), operation.path
 
 
-@pytest.mark.parametrize(
-    ("value", "names"),
-    [
-        ("", set()),
-        ("none", set()),
-        ("stores, tiers", {"stores", "tiers"}),
-        (",".join(SUBJECTS), set(SUBJECTS)),
-    ],
-)
-def test_the_setting_names_those_that_are_on(
-    value: str, names: set[str], configure: Callable[..., Settings]
+def test_the_setting_names_those_that_are_on_and_an_unknown_one_is_named(
+    configure: Callable[..., Settings],
 ) -> None:
-    assert subject_names(configure(subjects=value).subjects) == names
-
-
-@pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        ("stores,grwth", "JIYI_SUBJECTS: unknown subject 'grwth': did you mean growth?"),
-        ("memory", "JIYI_SUBJECTS: unknown subject 'memory': known are growth, items, stores, tiers"),
-    ],
-)
-def test_an_unknown_subject_is_named_with_those_that_there_are(
-    value: str, sentence: str, configure: Callable[..., Settings]
-) -> None:
-    with pytest.raises(SettingsError, match=re.escape(sentence)):
-        configure(subjects=value)
+    everything = {",".join(SUBJECTS): set(SUBJECTS)}
+    for value, names in (
+        {"": set(), "none": set(), "stores, tiers": {"stores", "tiers"}} | everything
+    ).items():
+        assert subject_names(configure(subjects=value).subjects) == names
+    for value, sentence in {
+        "stores,grwth": "JIYI_SUBJECTS: unknown subject 'grwth': did you mean growth?",
+        "memory": "JIYI_SUBJECTS: unknown subject 'memory': known are growth, items, stores, tiers",
+    }.items():
+        with pytest.raises(SettingsError, match=re.escape(sentence)):
+            configure(subjects=value)
 
 
 #: What a process of the whole service has, as JSON; imports as its workers and its web do.
@@ -132,15 +114,14 @@ print(json.dumps({
 
 def look(names: str) -> dict[str, list[str]]:
     """What a fresh process has with these subjects on."""
-    environment = os.environ | {
-        "JIYI_SUBJECTS": names,
+    nowhere = {
         "JIYI_BROKER_URL": "redis://127.0.0.1:1",
         "JIYI_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/no",
     }
     done = subprocess.run(
         [sys.executable, "-c", LOOK],
         cwd=ROOT,
-        env=environment,
+        env=os.environ | nowhere | {"JIYI_SUBJECTS": names},
         capture_output=True,
         text=True,
         check=False,
@@ -154,9 +135,8 @@ def look(names: str) -> dict[str, list[str]]:
 def test_with_all_off_nothing_of_them_is_there() -> None:
     found = look("none")
     there = {module for module in found["modules"] if of_subject(module)}
-    assert {module.partition(".")[0] for module in there} <= {"engine", "models"}, (
-        "but what erases and re-embeds"
-    )
+    layers = {module.partition(".")[0] for module in there}
+    assert layers <= {"engine", "models"}, "but what erases and re-embeds"
     assert not [module for module in there if module.rpartition(".")[2].endswith("actions")]
     assert "growth" not in found["commands"] + found["queues"]
     for subject in ALL:
@@ -166,22 +146,20 @@ def test_with_all_off_nothing_of_them_is_there() -> None:
         assert not [name for name in found["actions"] if name.partition(".")[0] in subject.actions]
         assert not [path for path in found["paths"] if re.match(subject.paths, path)]
     assert {*found["actions"], *found["refused"]} == TABLE.keys()
-    assert {f"rpc.{name}" for name in found["refused"]} | {"retrieval.memory"} <= set(found["tasks"]), (
-        "who asks is answered"
-    )
+    answered = {f"rpc.{name}" for name in found["refused"]} | {"retrieval.memory"}
+    assert answered <= set(found["tasks"]), "a question is answered"
     assert "overview.page" in found["pages"]
 
 
 def test_one_alone_comes_with_all_that_is_its_own() -> None:
     found = look("stores")
     stores = subjects.ALL["stores"]
-    assert {of_subject(name) for name in found["modules"] if name.startswith(("tasks.", "web."))} == {
-        None,
-        "stores",
-    }
+    modules = [name for name in found["modules"] if name.startswith(("tasks.", "web."))]
+    assert {of_subject(name) for name in modules} == {None, "stores"}
     assert set(stores.jobs) <= set(found["beat"])
     assert set(stores.kinds) <= set(found["kinds"])
     assert "stores.index" in found["pages"]
-    assert {name for name in found["actions"] if name.startswith("stores.")} == {
-        name for name in TABLE if name.startswith("stores.")
-    }
+    actions, known = (
+        {name for name in names if name.startswith("stores.")} for names in (found["actions"], TABLE)
+    )
+    assert actions == known

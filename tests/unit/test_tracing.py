@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,19 +60,17 @@ def test_a_message_carries_the_context_of_what_sends_it_and_what_it_causes_is_be
         tracing.part("statement"),
     ):
         pass
-    send, process, statement = (named(spans, name) for name in ("send", "process", "statement"))
+    send, process, statement = [named(spans, name) for name in ("send", "process", "statement")]
     assert process.parent.span_id == send.context.span_id
     assert statement.parent.span_id == process.context.span_id
     assert {span.context.trace_id for span in (send, process, statement)} == {send.context.trace_id}
     assert process.attributes["messaging.system"] == "x"
 
 
-@pytest.mark.parametrize(
-    "header",
-    ["", "00-0-0-01", f"00-{0:032x}-{1:016x}-01", "x" * 10_000, 7, None, FIRST.upper().replace("0", "A")],
-)
-def test_a_header_that_is_no_traceparent_is_ignored(header: object, spans: InMemorySpanExporter) -> None:
-    assert tracing.received({"traceparent": header}) == ()
+def test_a_header_that_is_no_traceparent_is_ignored(spans: InMemorySpanExporter) -> None:
+    no_trace, upper = f"00-{0:032x}-{1:016x}-01", FIRST.upper().replace("0", "A")
+    for header in ("", "00-0-0-01", no_trace, "x" * 10_000, 7, None, upper):
+        assert tracing.received({"traceparent": header}) == ()
     with tracing.span("process", within=()):
         pass
     assert named(spans, "process").parent is None
@@ -90,7 +90,7 @@ def test_a_batch_of_several_traces_links_to_each_and_marks_what_came_of_it_in_ea
     assert all(mark.links[0].context.span_id == process.context.span_id for mark in marks)
 
 
-def test_a_batch_of_one_trace_is_a_part_of_it_and_what_it_owes_is_below_the_batch(
+def test_a_batch_of_one_trace_is_a_part_of_it_and_what_is_still_to_do_is_below_the_batch(
     spans: InMemorySpanExporter,
 ) -> None:
     with tracing.batch("process", {"a": FIRST}, "stored"):
@@ -112,7 +112,7 @@ def test_what_an_untraced_cause_sets_off_is_not_traced_and_a_part_alone_is_not(
     assert spans.get_finished_spans() == ()
 
 
-def test_a_failure_is_told_by_its_code_and_never_by_its_words(spans: InMemorySpanExporter) -> None:
+def test_a_failure_has_its_code_and_never_its_words(spans: InMemorySpanExporter) -> None:
     for number, error in enumerate((NoAnswer("about Klaus"), ValueError("about Klaus"))):
         with pytest.raises(type(error)), tracing.span(f"ask {number}"):
             raise error
@@ -121,18 +121,18 @@ def test_a_failure_is_told_by_its_code_and_never_by_its_words(spans: InMemorySpa
     assert not any("Klaus" in span.to_json() for span in spans.get_finished_spans())
 
 
-def test_what_takes_no_time_has_no_span_of_its_own_unless_it_fails(
-    spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_takes_no_time_has_no_span_of_its_own_unless_it_fails(spans: InMemorySpanExporter) -> None:
     with tracing.span("work"):
-        with tracing.leaf("quick", {}):
-            pass
         with pytest.raises(ValueError, match="Klaus"), tracing.leaf("refused", {}):
             raise ValueError("about Klaus")
-        monkeypatch.setattr(tracing, "LEAST_NS", 0)
         with tracing.leaf("slow", {"db.system.name": "valkey"}):
-            pass
-    assert [span.name for span in spans.get_finished_spans()] == ["refused", "slow", "work"]
+            time.sleep(2 * tracing.LEAST_NS / 1e9)
+        for _ in range(9):  # one of them may be slow on a busy machine
+            with tracing.leaf("quick", {}):
+                pass
+    names = Counter(span.name for span in spans.get_finished_spans())
+    assert names.pop("quick", 0) < 9
+    assert names == {"refused": 1, "slow": 1, "work": 1}
     assert named(spans, "slow").parent.span_id == named(spans, "work").context.span_id
     assert named(spans, "refused").attributes["error.type"] == "ValueError"
 
@@ -160,35 +160,29 @@ def test_calls_of_models_have_the_names_of_the_conventions_and_hold_no_text(
             "max_tokens": 99,
             "temperature": 0.0,
         }
+        usage = {"prompt_tokens": 7, "completion_tokens": 2}
         with tracing.span("work"):
             HashingEmbedder(8).passages(["about Klaus"])
             with calls.calling("chat", "deepseek", "deepseek-chat", request) as call:
-                call.answered(
-                    {
-                        "model": "deepseek-v3",
-                        "usage": {"prompt_tokens": 7, "completion_tokens": 2},
-                        "choices": ["Klaus"],
-                    }
-                )
+                call.answered({"model": "deepseek-v3", "usage": usage, "choices": ["Klaus"]})
     finally:
         calls.on_call(None)
     chat = named(spans, "chat deepseek-chat")
-    assert dict(chat.attributes) == {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "deepseek",
-        "gen_ai.request.model": "deepseek-chat",
-        "gen_ai.request.max_tokens": 99,
-        "gen_ai.request.temperature": 0.0,
-        "gen_ai.response.model": "deepseek-v3",
-        "gen_ai.usage.input_tokens": 7,
-        "gen_ai.usage.output_tokens": 2,
+    attributes = {
+        "operation.name": "chat",
+        "provider.name": "deepseek",
+        "request.model": "deepseek-chat",
+        "request.max_tokens": 99,
+        "request.temperature": 0.0,
+        "response.model": "deepseek-v3",
+        "usage.input_tokens": 7,
+        "usage.output_tokens": 2,
     }
+    assert dict(chat.attributes) == {f"gen_ai.{name}": value for name, value in attributes.items()}
     assert chat.kind is api.SpanKind.CLIENT
     assert named(spans, "embeddings hashing-8").attributes["gen_ai.operation.name"] == "embeddings"
-    assert [(call.operation, call.input_tokens, call.error) for call in heard] == [
-        ("embeddings", 0, ""),
-        ("chat", 7, ""),
-    ]
+    noted = [(call.operation, call.input_tokens, call.error) for call in heard]
+    assert noted == [("embeddings", 0, ""), ("chat", 7, "")]
     assert not any("Klaus" in span.to_json() for span in spans.get_finished_spans())
 
 
@@ -200,53 +194,39 @@ def test_statements_are_named_by_verb_and_table() -> None:
 
 def test_a_process_that_is_not_to_be_traced_loads_nothing_to_trace_with() -> None:
     """redis-py loads the package's metrics wherever it is installed."""
-    code = (
-        "import sys; from workers import tracing; tracing.install('web'); import jiyi.client.steps,"
-        " models.db.connection, web\nfrom jiyi.tracing import span, headers\nwith span('x'): assert headers()"
-        " == {}\nprint([name for name in sys.modules if name.startswith(('opentelemetry.sdk.trace',"
-        " 'opentelemetry.exporter'))])"
-    )
+    code = """
+import os, sys
+from workers import tracing
+address = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+for settings in ({}, {**address, "OTEL_SDK_DISABLED": "true"}, {**address, "OTEL_TRACES_EXPORTER": "none"}):
+    os.environ.update(settings)
+    tracing.install("web")
+    os.environ.pop("OTEL_SDK_DISABLED", None)
+import jiyi.client.steps, models.db.connection, web
+from jiyi.tracing import span, headers
+with span("x"):
+    assert headers() == {}
+print([name for name in sys.modules if name.startswith(("opentelemetry.sdk.trace", "opentelemetry.exporter"))])
+"""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    for more in (
-        {},
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
-        {"OTEL_TRACES_EXPORTER": "none"},
-    ):
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment | more, capture_output=True, text=True, check=True, timeout=200
-        )
-        assert done.stdout.strip() == "[]"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=200
+    )
+    assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "sentence"),
-    [
-        (
-            "OTEL_TRACES_EXPORTER",
-            "zipkin",
-            "OTEL_TRACES_EXPORTER: 'zipkin' is not known here; otlp, console or none",
-        ),
-        (
-            "OTEL_EXPORTER_OTLP_PROTOCOL",
-            "grpc",
-            "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not supported here; http/protobuf",
-        ),
-    ],
-)
-def test_what_cannot_be_is_said_in_one_sentence(
-    name: str, value: str, sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setenv(name, value)
-    with pytest.raises(SettingsError, match=f"^{sentence}"):
-        service.install("web")
-
-
-def test_a_missing_package_is_said_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    with pytest.raises(
-        SettingsError, match=r"^OTEL_EXPORTER_OTLP_ENDPOINT asks for traces.*pip install .*\[otel\]"
+    for name, value, known in (
+        ("OTEL_TRACES_EXPORTER", "zipkin", "is not known here; otlp, console or none"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "is not supported here; http/protobuf"),
     ):
+        with monkeypatch.context() as wrong:
+            wrong.setenv(name, value)
+            with pytest.raises(SettingsError, match=f"^{name}: '{value}' {known}"):
+                service.install("web")
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)  # not installed
+    sentence = r"^OTEL_EXPORTER_OTLP_ENDPOINT asks for traces.*pip install .*\[otel\]"
+    with pytest.raises(SettingsError, match=sentence):
         service.install("web")

@@ -55,19 +55,9 @@ def test_the_main_job_is_five_files_that_a_stranger_reads_in_ten_minutes() -> No
 def test_every_station_of_a_retrieval_is_called_in_one_place() -> None:
     """The search alone stands twice: before the embedder was waited for, and after."""
     line = (ROOT / "tasks/retrieval/retrieve.py").read_text(encoding="utf-8")
-    stations = [
-        "embed",
-        "index.select",
-        "focal_vectors",
-        "measure",
-        "ranking.rank_by",
-        "ordering.order",
-        "reranked",
-        "focal_answer",
-    ]
-    assert {
-        station: len(re.findall(rf"(?<![\w.]){re.escape(station)}\(", line)) for station in stations
-    } == dict.fromkeys(stations, 1)
+    stations = "embed index.select focal_vectors measure ranking.rank_by ordering.order reranked focal_answer"
+    calls = {name: len(re.findall(rf"(?<![\w.]){re.escape(name)}\(", line)) for name in stations.split()}
+    assert calls == dict.fromkeys(stations.split(), 1)
 
 
 def test_nothing_on_the_way_of_a_retrieval_climbs_back_to_its_line_and_what_all_subjects_store_with_imports_none_of_them() -> (

@@ -73,14 +73,32 @@ def distributions(*extras: str) -> Iterator[Distribution]:
     seen: set[str] = set()
     while wanted:
         requirement = wanted.pop()
-        if canonicalize_name(requirement.name) in seen or (
-            requirement.marker and not requirement.marker.evaluate({"extra": ""})
-        ):
-            continue
-        seen.add(canonicalize_name(requirement.name))
-        installed = distribution(requirement.name)
-        yield installed
-        wanted += [Requirement(text) for text in installed.requires or []]
+        name, marker = canonicalize_name(requirement.name), requirement.marker
+        if name not in seen and (marker is None or marker.evaluate({"extra": ""})):
+            seen.add(name)
+            installed = distribution(requirement.name)
+            yield installed
+            wanted += [Requirement(text) for text in installed.requires or []]
+
+
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+
+
+def copied(place: Path) -> Path:
+    """What the wheel is built from: what an earlier build left in the checkout must not be in it."""
+    shutil.copytree(ROOT / "jiyi", place / "jiyi", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, place)
+    return place
+
+
+def installed(place: Path, *what: str) -> Path:
+    """An interpreter of an environment that has this, and nothing else."""
+    venv.create(place / "env", with_pip=False)
+    interpreter = place / "env" / "bin" / "python"
+    command = [*PIP, "--python", str(interpreter), "install", "--no-deps", *what]
+    subprocess.run(command, check=True, timeout=280, env=alone())
+    return interpreter
 
 
 @pytest.fixture(scope="module")
@@ -89,28 +107,10 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ``broker`` lie beside it.
     """
     place = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    source = place / "source"  # a copy: what an earlier build left in the checkout must not be in it
-    shutil.copytree(ROOT / "jiyi", source / "jiyi", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    subprocess.run(
-        [*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)], check=True, timeout=280
-    )
+    wheels = ["wheel", "--no-deps", "--wheel-dir", str(place), str(copied(place / "source"))]
+    subprocess.run([*PIP, *wheels], check=True, timeout=280)
     (wheel,) = place.glob("jiyi-*.whl")
-    venv.create(place / "env", with_pip=False)
-    interpreter = place / "env" / "bin" / "python"
-    into = [
-        *pip,
-        "--python",
-        str(interpreter),
-        "install",
-        "--no-deps",
-        "--no-index",
-        "--ignore-installed",
-        str(wheel),
-    ]
-    subprocess.run(into, check=True, timeout=120, env=alone())
+    interpreter = installed(place, "--no-index", "--ignore-installed", str(wheel))
     link(distributions(), place / "base")
     link(distributions("broker"), place / "broker")
     (site,) = (place / "env").glob("lib/python*/site-packages")
@@ -130,29 +130,12 @@ def link(installed: Iterator[Distribution], folder: Path) -> None:
 @pytest.mark.timeout(400)
 def test_a_script_beside_a_checkout_called_jiyi_finds_the_package_in_it(tmp_path: Path) -> None:
     """Not the checkout itself, which would be an empty namespace of the same name."""
-    checkout = tmp_path / "jiyi"
-    shutil.copytree(ROOT / "jiyi", checkout / "jiyi", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, checkout)
-    venv.create(tmp_path / "env", with_pip=False)
-    interpreter = tmp_path / "env" / "bin" / "python"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "--quiet",
-        "--python",
-        str(interpreter),
-    ]
-    subprocess.run(
-        [*pip, "install", "--no-deps", *EDITABLE, str(checkout)], check=True, timeout=280, env=alone()
-    )
+    checkout = copied(tmp_path / "jiyi")
+    interpreter = installed(tmp_path, *EDITABLE, str(checkout))
     script = tmp_path / "script.py"
     script.write_text("import jiyi; print(jiyi.__file__)")
-    done = subprocess.run(
-        [interpreter, script], check=True, capture_output=True, text=True, timeout=60, env=alone()
-    )
+    command = [interpreter, script]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, env=alone())
     assert done.stdout.strip() == str(checkout / "jiyi" / "__init__.py")
 
 
@@ -164,13 +147,9 @@ def alone() -> dict[str, str]:
 def run(python: Path, code: str, *, broker: bool = False) -> str:
     if broker:
         code = f"import sys; sys.path.append({str(python.parents[2] / 'broker')!r})\n{code}"
+    command = [python, "-I", "-c", code]
     done = subprocess.run(
-        [python, "-I", "-c", code],
-        cwd=python.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
+        command, cwd=python.parent, capture_output=True, text=True, check=False, timeout=200
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -188,15 +167,10 @@ def test_every_module_but_those_of_an_extra_can_be_imported_and_none_of_the_serv
 def test_a_client_is_light_and_says_that_nobody_is_there_or_that_the_broker_needs_its_extra(
     python: Path,
 ) -> None:
-    assert (
-        run(python, ASK_NOBODY.format(f"url='http://127.0.0.1:1', key='jiyi_{'k' * 12}_{'s' * 43}'"))
-        == "broker_unavailable"
-    )
+    over_http = f"url='http://127.0.0.1:1', key='jiyi_{'k' * 12}_{'s' * 43}'"
+    assert run(python, ASK_NOBODY.format(over_http)) == "broker_unavailable"
     assert run(python, ASK_NOBODY.format(""), broker=True) == "broker_unavailable"
-    code = (
-        "from jiyi import Client, JiyiError\ntry:\n    Client('g')\nexcept JiyiError as error:\n   "
-        " print(error)"
-    )
+    code = "from jiyi import Client, JiyiError\ntry:\n    Client('g')\nexcept JiyiError as error:\n    print(error)"
     [wheel] = python.parents[2].glob("jiyi-*.whl")
     assert f"pip install '{wheel}[broker]'" in run(python, code)
 
@@ -209,9 +183,9 @@ def test_the_command_line_says_what_needs_the_checkout(python: Path) -> None:
         )
         return done.returncode, done.stdout, done.stderr
 
-    code, _, told = jiyi("up")
-    assert (code, told.count("\n")) == (1, 1)
-    assert "checkout" in told
+    code, _, said = jiyi("up")
+    assert (code, said.count("\n")) == (1, 1)
+    assert "checkout" in said
     code, helped, _ = jiyi("--help")
     assert code == 0
     assert "retrieve" in helped

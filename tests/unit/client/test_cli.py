@@ -147,12 +147,10 @@ def test_a_memory_cannot_command_the_terminal():
 
 @pytest.mark.parametrize(("status", "code"), [("no_candidates", 0), ("unknown_agent", 1)])
 def test_an_answer_without_memories_says_why_and_an_unknown_agent_is_a_failure(client, status, code):
-    client.retrieve.return_value = Answer(
-        status=status, groups=[FocalAnswer(query="x", status=status, message="because")]
-    )
+    group = FocalAnswer(query="x", status=status, message="because")
+    client.retrieve.return_value = Answer(status=status, groups=[group])
     result = run("retrieve", "a", "x")
-    assert result.exit_code == code
-    assert "because" in result.stdout
+    assert (result.exit_code, "because" in result.stdout) == (code, True)
     assert json.loads(run("retrieve", "a", "x", "--json").stdout)["status"] == status
 
 

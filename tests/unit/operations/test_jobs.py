@@ -26,20 +26,18 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OFF = {"jobs_off": ", ".join(JOBS.keys() - {"reconcile"})}
 
 
-@pytest.mark.parametrize(
-    ("schedule", "now", "slot", "text"),
-    [
-        (JobSchedule(30), NOON + timedelta(seconds=59), NOON + timedelta(seconds=30), "every 30 seconds"),
+def test_a_slot_is_the_last_tick_at_or_before_now():
+    seconds, minutes = timedelta(seconds=1), timedelta(minutes=1)
+    for schedule, now, slot, text in (
+        (JobSchedule(30), NOON + 59 * seconds, NOON + 30 * seconds, "every 30 seconds"),
         (JobSchedule(300), NOON, NOON, "every 5 minutes"),
-        (JobSchedule(HOUR), NOON + timedelta(minutes=59), NOON, "every hour"),
-        (JobSchedule(DAY, 3 * HOUR), NOON, NOON.replace(hour=3), "daily at 03:00 UTC"),
-        (JobSchedule(DAY, 13 * HOUR), NOON, NOON.replace(hour=13) - timedelta(days=1), "daily at 13:00 UTC"),
-        (JobSchedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6), "every 6 hours"),
-    ],
-)
-def test_a_slot_is_the_last_tick_at_or_before_now(schedule, now, slot, text):
-    assert schedule.slot(now) == slot
-    assert str(schedule) == text
+        (JobSchedule(HOUR), NOON + 59 * minutes, NOON, "every hour"),
+        (JobSchedule(DAY, 3 * HOUR), NOON, NOON - 540 * minutes, "daily at 03:00 UTC"),
+        (JobSchedule(DAY, 13 * HOUR), NOON, NOON - 23 * 60 * minutes, "daily at 13:00 UTC"),
+        (JobSchedule(6 * HOUR), NOON - seconds, NOON - 360 * minutes, "every 6 hours"),
+    ):
+        assert schedule.slot(now) == slot
+        assert str(schedule) == text
 
 
 @given(
@@ -79,11 +77,12 @@ def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(confi
     assert (on["backup"]["schedule"], on["archive"]["schedule"]) == (60, 60)
 
 
-@pytest.mark.parametrize("names", ["reconcile", "archive, sleep"])
-def test_what_cannot_be_switched_off_is_refused(configure: Callable[..., Settings], names: str) -> None:
-    sentence = r"^JIYI_JOBS_OFF: (reconcile|sleep) cannot be switched off; there are archive, backup"
-    with pytest.raises(SettingsError, match=sentence):
-        beat_schedule(configure(jobs_off=names))
+def test_what_cannot_be_switched_off_is_refused(configure: Callable[..., Settings]) -> None:
+    for names in ("reconcile", "archive, sleep"):
+        configure(jobs_off=names)
+        sentence = r"^JIYI_JOBS_OFF: (reconcile|sleep) cannot be switched off; there are archive, backup"
+        with pytest.raises(SettingsError, match=sentence):
+            beat_schedule(get_settings())
 
 
 EVERYBODY = [("g", f"{number:05}") for number in range(2 * jobs.AGENTS_PAGE + 1)]

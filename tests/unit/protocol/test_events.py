@@ -370,12 +370,12 @@ def test_decode_never_raises(body: bytes) -> None:
         assert_can_be_buried(text, reason)
 
 
-@pytest.mark.parametrize("missing", ["subject", "predicate", "object"])
-def test_retention_needs_the_whole_triple_it_compares(missing: str) -> None:
+def test_retention_needs_the_whole_triple_it_compares() -> None:
     triple = {"subject": "a", "predicate": "b", "object": "c"}
     assert wire.build(observed(**triple, retention=5)).payload.retention == 5
-    with pytest.raises(InvalidEvent, match="retention compares"):
-        wire.build(observed(**{**triple, missing: ""}, retention=5))
+    for missing in triple:
+        with pytest.raises(InvalidEvent, match="retention compares"):
+            wire.build(observed(**{**triple, missing: ""}, retention=5))
 
 
 @pytest.mark.parametrize("events", [1, 2])

@@ -6,7 +6,6 @@ import json
 from typing import Any
 from uuid import uuid4
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,35 +13,31 @@ from jiyi.protocol import event_bodies
 from jiyi.protocol.wire.json_checks import gives_each_once, keys_in, load, repeated_in, repeated_key
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ('{"a": 1, "a": 2}', "a"),
-        ('{"a": 1, "\\u0061": 2}', "a"),  # the same key, written otherwise
-        ('[1, {"b": {"c": [{"x": 1, "y": 2, "x": 1}]}}]', "x"),
-        ('{"书": 1, "书": 1}', "书"),
-        ('{"a": {"a": {"a": 1}}, "b": [{"a": 1}, {"a": 1}]}', None),
-        ('{"a": "\\"a\\": 1, \\"a\\": 2"}', None),
-        ("no JSON", None),
-        ("[" * 100_000, None),
-        ("[" * 900 + '{"a": 1, "a": 2}' + "]" * 900, "a"),
-    ],
-)
-def test_a_key_that_is_given_twice_is_found(text: str, key: str | None) -> None:
-    assert repeated_key(text) == key
-    assert repeated_key(text.encode()) == key
-    try:
-        value = load(text)
-    except (ValueError, RecursionError):
-        assert key is None
-    else:
-        assert repeated_in(value) == key
+def test_a_key_that_is_given_twice_is_found() -> None:
+    twice = '{"a": 1, "a": 2}'
+    for text, key in {
+        twice: "a",
+        '{"a": 1, "\\u0061": 2}': "a",  # the same key, written otherwise
+        '[1, {"b": {"c": [{"x": 1, "y": 2, "x": 1}]}}]': "x",
+        '{"书": 1, "书": 1}': "书",
+        '{"a": {"a": {"a": 1}}, "b": [{"a": 1}, {"a": 1}]}': None,
+        '{"a": "\\"a\\": 1, \\"a\\": 2"}': None,
+        "no JSON": None,
+        "[" * 100_000: None,
+        "[" * 900 + twice + "]" * 900: "a",
+    }.items():
+        assert repeated_key(text) == repeated_key(text.encode()) == key
+        try:
+            value = load(text)
+        except (ValueError, RecursionError):
+            assert key is None
+        else:
+            assert repeated_in(value) == key
 
 
 def event(**fields: object) -> str:
-    return json.dumps(
-        {"type": "memory.observed", "event_id": str(uuid4()), "group_id": "g", "agent_id": "a", **fields}
-    )
+    head = {"type": "memory.observed", "event_id": str(uuid4()), "group_id": "g", "agent_id": "a"}
+    return json.dumps({**head, **fields})
 
 
 def test_of_a_message_only_the_event_that_repeats_a_key_is_refused() -> None:
@@ -76,7 +71,7 @@ values = st.recursive(
 
 
 @given(values, st.sampled_from(["", " ", "\n\t"]))
-def test_who_is_told_that_each_key_is_given_once_is_told_the_truth(value: Any, gap: str) -> None:
+def test_what_is_said_to_give_each_key_once_does(value: Any, gap: str) -> None:
     text = written(value, gap).encode()
     if gives_each_once(text, keys_in(json.loads(text))):
         assert repeated_key(text) is None

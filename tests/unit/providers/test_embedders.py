@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,18 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.providers import embedders
 from engine.providers.embedders import MAX_CHARS, HashingEmbedder, LocalEmbedder, embedder
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.settings import Settings
-
-
-@pytest.fixture(autouse=True)
-def _fresh_embedder() -> Iterator[None]:
-    embedder.cache_clear()
-    yield
-    embedder.cache_clear()
-
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
 
@@ -49,29 +40,24 @@ def test_hashing_treats_queries_and_passages_alike_and_folds_width_and_case_in_e
     assert hashing.passages([]).shape == (0, 64)
 
 
-@pytest.mark.parametrize(
-    ("focal", "near", "far"),
-    [
+def test_hashing_puts_texts_that_share_words_closer() -> None:
+    hashing = HashingEmbedder(256)
+    for focal, near, far in (
         ("Klaus reads a book", "Klaus reads a long book", "the kettle is boiling"),
         ("林岚在书店喝茶", "林岚在渡口书店喝茶", "明天下雨不能出门"),
-    ],
-)
-def test_hashing_puts_texts_that_share_words_closer(focal: str, near: str, far: str) -> None:
-    hashing = HashingEmbedder(256)
-    assert hashing.query(focal) @ hashing.query(near) > hashing.query(focal) @ hashing.query(far) + 0.2
+    ):
+        assert hashing.query(focal) @ hashing.query(near) > hashing.query(focal) @ hashing.query(far) + 0.2
 
 
-def test_the_setting_chooses_the_embedder_once(configure: Callable[..., Settings]) -> None:
+def test_the_setting_chooses_the_embedder_once_and_the_local_one_with_its_adapter_is_the_default(
+    local: LocalEmbedder, configure: Callable[..., Settings]
+) -> None:
     configure(embedder="hashing:32")
     chosen = embedder()
     assert (chosen.model, chosen.dimensions) == ("hashing-32", 32)
     assert embedder() is chosen
-
-
-def test_the_local_one_with_its_adapter_is_the_default(
-    local: LocalEmbedder, configure: Callable[..., Settings]
-) -> None:
     configure(embedder=Settings.model_fields["embedder"].default)  # whatever other tests of this run have set
+    embedder.cache_clear()
     assert local.model == "multilingual-e5-small-q4"
     assert embedder().model == f"{local.model}+m2"
 
@@ -99,49 +85,38 @@ def test_local_vectors_have_one_length_and_questions_others_than_passages(local:
     assert local.passages([]).shape == (0, 384)
 
 
-def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Engine:
-        dim = 2
+class Engine:
+    """Of E5, as far as it is used: what it was asked, and whether a question waits for passages."""
 
-        def __init__(self) -> None:
-            self.at_once = self.most = 0
+    dim = 2
 
-        def passage(self, texts: Sequence[str]) -> list[list[float]]:
-            self.at_once += 1
-            self.most = max(self.most, self.at_once)
-            # While the passages are not done.
-            assert asking.submit(made.query, "tea").result(timeout=60).shape == (2,)
-            self.at_once -= 1
-            return [[1.0, 0.0] for _ in texts]
+    def __init__(self, made: LocalEmbedder, asking: ThreadPoolExecutor) -> None:
+        self.made, self.asking = made, asking
+        self.seen: list[str] = []
+        self.at_once = self.most = 0
 
-        def query(self, texts: Sequence[str]) -> list[list[float]]:
-            return [[0.0, 1.0] for _ in texts]
+    def passage(self, texts: Sequence[str]) -> list[list[float]]:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        self.seen += texts
+        assert self.asking.submit(self.made.query, "tea").result(timeout=60).shape == (2,)
+        self.at_once -= 1
+        return [[1.0, 0.0] for _ in texts]
 
-    engine = Engine()
-    monkeypatch.setattr(embedders, "engine", lambda: engine)
+    def query(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[0.0, 1.0] for _ in texts]
+
+
+@pytest.mark.usefixtures("local")
+def test_local_passages_come_cut_one_batch_at_a_time_and_questions_do_not_wait() -> None:
     made = LocalEmbedder()
+    batches = [["tea"], ["honey", "milk"], ["bread"], ["记忆" * 50_000]]  # uncut it takes half a minute
     with ThreadPoolExecutor(1) as asking, ThreadPoolExecutor(4) as storing:
-        batches = [["tea"], ["honey", "milk"], ["bread"], ["salt"]]
+        made.engine = engine = Engine(made, asking)  # type: ignore[assignment]
         shapes = [one.shape for one in storing.map(made.passages, batches)]
     assert shapes == [(1, 2), (2, 2), (1, 2), (1, 2)]
     assert engine.most == 1
-
-
-def test_local_a_hundred_thousand_characters_are_cut_before_the_model_sees_them(
-    local: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[str] = []
-
-    class Engine:
-        def passage(self, texts: list[str]) -> list[list[float]]:
-            seen.extend(texts)
-            return [[0.0] * 384 for _ in texts]
-
-    monkeypatch.setattr(local, "engine", Engine())
-    local.passages(["记忆" * 50_000])
-    assert [len(text) for text in seen] == [MAX_CHARS]  # uncut it takes the model half a minute
+    assert max(map(len, engine.seen)) == MAX_CHARS
 
 
 @pytest.mark.parametrize("focal", ["What does Klaus read?", "克劳斯在读什么？"])

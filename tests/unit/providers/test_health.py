@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -9,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.providers import breakers, embedder_specs, health, llms
-from jiyi.protocol.providers import BreakerState
+from engine.providers import health, llms
 from jiyi.settings import Settings
 from models.operations import health_checks
 from models.operations.worker_liveness import Canary
@@ -18,24 +18,8 @@ from models.operations.worker_liveness import Canary
 Configure = Callable[..., Settings]
 
 
-@pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = "OPENAI_API_KEY DEEPSEEK_API_KEY TAVILY_API_KEY".split()
-    for name in (embedder_specs.OTHER_PROVIDER, embedder_specs.OTHER_KEY, *keys):
-        monkeypatch.delenv(name, raising=False)
-
-
 def states(settings: Settings, embedder: str | None = None) -> dict[str, str]:
     return {one.name: one.state for one in health.providers(settings, embedder)}
-
-
-def known(monkeypatch: pytest.MonkeyPatch, **told: Any) -> None:
-    """What the breakers of all workers know."""
-    monkeypatch.setattr(
-        breakers,
-        "read_state",
-        lambda _name: BreakerState(**{"state": breakers.CLOSED, "failures": 0, **told}),
-    )
 
 
 def test_14_a_new_deployment_is_healthy_and_the_embedder_in_use_counts_not_the_one_that_is_set(
@@ -49,32 +33,33 @@ def test_14_what_is_missing_is_named(configure: Configure, monkeypatch: pytest.M
     settings = configure(embedder="openai", llm="deepseek:deepseek-chat", web_search="tavily")
     missing = dict.fromkeys(("embedder", "llm", "search"), "not_configured")
     assert states(settings) == {**missing, "reranker": "off"}
-    told = {one.name: one.detail for one in health.providers(settings)}
-    assert "OPENAI_API_KEY" in told["embedder"]
-    assert "DEEPSEEK_API_KEY" in told["llm"]
-    assert "TAVILY_API_KEY" in told["search"]
+    details = {one.name: one.detail for one in health.providers(settings)}
+    assert "OPENAI_API_KEY" in details["embedder"]
+    assert "DEEPSEEK_API_KEY" in details["llm"]
+    assert "TAVILY_API_KEY" in details["search"]
     assert states(configure(web_search="searxng"))["search"] == "not_configured"
     for wrong in ("nobody", "compatible:m", "deepseek"):
         assert states(configure(embedder=wrong))["embedder"] == "not_configured"
-    monkeypatch.setattr(health, "find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "fastembed", None)  # not installed
     (embedder, *_) = health.providers(configure(embedder="fastembed"))
     assert (embedder.state, "pip install fastembed" in embedder.detail) == ("not_configured", True)
 
 
 def vendors(configure: Configure) -> Settings:
+    nowhere = "http://127.0.0.1:9"
     return configure(
         embedder="openai",
         embedder_api_key="k",
         llm="openai:gpt-4o-mini",
         llm_api_key="k",
-        reranker="bge@http://127.0.0.1:9",
+        reranker=f"bge@{nowhere}",
         web_search="searxng",
-        web_search_base_url="http://127.0.0.1:9",
+        web_search_base_url=nowhere,
     )
 
 
 @pytest.mark.parametrize(
-    ("told", "state"),
+    ("fields", "state"),
     [
         ({}, "ok"),
         ({"state": "open"}, "failing"),
@@ -89,38 +74,32 @@ def vendors(configure: Configure) -> Settings:
     ],
 )
 def test_14_a_provider_whose_last_call_failed_is_failing_with_the_reason(
-    told: dict[str, Any], state: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], state: str, configure: Configure, known: Callable[..., None]
 ) -> None:
-    known(monkeypatch, **told, last_error="refuses the key")
+    known(**fields, last_error="refuses the key")
     found = health.providers(vendors(configure))
     assert {one.state for one in found} == {state}
     assert all(one.detail.endswith(": refuses the key") for one in found) or state != "failing"
 
 
-@pytest.mark.parametrize(
-    ("minutes", "told", "state"),
-    [
+def test_a_provider_that_is_slow_and_answers_is_not_away(
+    configure: Configure, known: Callable[..., None]
+) -> None:
+    now = datetime.now(UTC)
+    late = {"last_error": "did not answer within 1800 s", "last_error_at": now, "last_error_late": True}
+    rows: list[tuple[int | None, dict[str, Any], str]] = [
         (30, {}, "ok"),
         (30, {"last_error_late": False}, "failing"),
         (90, {}, "failing"),
         (None, {}, "failing"),
         (30, {"state": "open"}, "failing"),
-    ],
-)
-def test_a_provider_that_is_slow_and_answers_is_not_away(
-    minutes: int | None,
-    told: dict[str, Any],
-    state: str,
-    configure: Configure,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = datetime.now(UTC)
-    answered = None if minutes is None else now - timedelta(minutes=minutes)
-    late = {"last_error": "did not answer within 1800 s", "last_error_at": now, "last_error_late": True}
-    known(monkeypatch, **{**late, "failures": 1, "last_success_at": answered, **told})
-    found = next(one for one in health.providers(vendors(configure)) if one.name == "embedder")
-    assert found.state == state
-    assert "did not answer within 1800 s" in found.detail
+    ]
+    for minutes, fields, state in rows:
+        answered = None if minutes is None else now - timedelta(minutes=minutes)
+        known(**{**late, "failures": 1, "last_success_at": answered, **fields})
+        (found, *_) = health.providers(vendors(configure))
+        assert (found.name, found.state) == ("embedder", state)
+        assert "did not answer within 1800 s" in found.detail
 
 
 def test_work_and_health_have_more_time_with_a_longer_time_out_of_the_llm(configure: Configure) -> None:

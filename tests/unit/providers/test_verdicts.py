@@ -2,73 +2,50 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.conversations.notes import Notes
 from engine.conversations.trials import TRIALS, Careful
-from engine.providers import breakers, health, known, llms, verdicts
+from engine.providers import breakers, health, llms, verdicts
+from engine.providers import known as known_models
 from engine.providers.llm_prompts import Usage
 from engine.providers.questions import Keywords, Memo, Poignancy, Triple
 from engine.providers.verdicts import ABILITIES, NEEDS, verdict
 from jiyi.errors import BadReply, LeftToRules, LLMUnavailable
 from jiyi.protocol.conversations import Message
-from jiyi.protocol.providers import BreakerState
 from jiyi.settings import Settings
 from models.operations import health_checks
 from tests.llms import Answering
-from tests.misbehaving import Vendor, chat, forget_vendors, status, vendor
+from tests.misbehaving import Vendor, chat, status
 
+Use = Callable[..., Careful]
 STOLEN = Poignancy(agent_id="Mira", text="Pavel's bicycle was stolen")
 SAID = Notes(agent_id="Mira", messages=[Message(role="user", text="I keep bees.")])
 SAID_ZH = Notes(agent_id="Mira", language="zh", messages=[Message(role="user", text="我养了两箱蜜蜂。")])
-
-
-@pytest.fixture
-def server() -> Iterator[Vendor]:
-    with vendor() as running:
-        running.otherwise = Answering()
-        forget_vendors()
-        yield running
-        forget_vendors()
-
-
-@pytest.fixture
-def use(
-    server: Vendor, used: list[Usage], configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Careful]]:
-    """The LLM as work asks it."""
-
-    def make(spec: str = "compatible:m", **settings: Any) -> Careful:
-        given = {"llm_base_url": server.base_url, "llm_trial_days": 30, **settings}
-        configure(llm=spec, redis_url="", **given)
-        llms.llm.cache_clear()
-        return Careful(llms.llm())
-
-    monkeypatch.setattr("engine.providers.guarded.BACKOFF", lambda _: 0.01)
-    yield make
-    llms.llm.cache_clear()
+TEA, HELLO = Keywords(agent_id="M", text="tea"), Memo(agent_id="M", utterances=[("M", "Hello")])
 
 
 @pytest.fixture
 def model(server: Vendor) -> Answering:
-    assert isinstance(server.otherwise, Answering)
-    return server.otherwise
+    server.otherwise = answering = Answering()
+    return answering
 
 
 @pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Let so many seconds pass."""
-    real = time.time
+def use(server: Vendor, model: Answering, used: list[Usage], configure: Callable[..., Settings]) -> Use:
+    """The LLM as work asks it."""
 
-    def pass_by(seconds: float) -> None:
-        monkeypatch.setattr(time, "time", lambda: real() + seconds)
+    def make(spec: str = "compatible:m", **settings: Any) -> Careful:
+        configure(llm=spec, **{"llm_base_url": server.base_url, "llm_trial_days": 30, **settings})
+        llms.llm.cache_clear()
+        return Careful(llms.llm())
 
-    return pass_by
+    return make
 
 
 def test_every_prompt_has_its_needs_and_every_ability_its_trial() -> None:
@@ -77,9 +54,7 @@ def test_every_prompt_has_its_needs_and_every_ability_its_trial() -> None:
     assert set(TRIALS) == set(ABILITIES) == set(verdicts.TRIED_WITH)
 
 
-def test_a_new_model_is_asked_once_what_a_question_needs(
-    use: Callable[..., Careful], model: Answering
-) -> None:
+def test_a_new_model_is_asked_once_what_a_question_needs(use: Use, model: Answering) -> None:
     assert use().ask(STOLEN).poignancy == 1
     assert model.asked == {"poignancy": 3}  # two events, and the question itself
     use().ask(STOLEN)  # in another process
@@ -93,37 +68,17 @@ def test_a_new_model_is_asked_once_what_a_question_needs(
 @pytest.mark.parametrize(
     ("wrong", "questions", "others", "reason"),
     [
-        (
-            "importance",
-            [STOLEN],
-            [SAID, Keywords(agent_id="Mira", text="tea")],
-            "gives a death 3 and the brushing of teeth 3",
-        ),
-        (
-            "triple",
-            [Triple(agent_id="M", text="x"), Keywords(agent_id="M", text="tea")],
-            [STOLEN],
-            "statement / is / Klaus",
-        ),
+        ("importance", [STOLEN], [SAID, TEA], "gives a death 3 and the brushing of teeth 3"),
+        ("triple", [Triple(agent_id="M", text="x"), TEA], [STOLEN], "statement / is / Klaus"),
         ("nothing", [SAID, SAID_ZH], [STOLEN], "of a sum it notes 'The user asked for a product.'"),
         ("chinese", [SAID_ZH], [SAID, STOLEN], "it notes 'The user is a nurse.'"),
-        (
-            "injection",
-            [SAID, Memo(agent_id="M", utterances=[("M", "Hello")])],
-            [STOLEN],
-            "what a page orders it to note",
-        ),
+        ("injection", [SAID, HELLO], [STOLEN], "what a page orders it to note"),
         ("endings", [SAID, SAID_ZH], [STOLEN], "she is no nurse any more"),
         ("others", [SAID], [STOLEN], "'The user has a dog called Rex.' is over"),
     ],
 )
 def test_what_a_model_cannot_do_is_left_to_the_rules_and_not_asked_again(
-    use: Callable[..., Careful],
-    model: Answering,
-    wrong: str,
-    questions: list[Any],
-    others: list[Any],
-    reason: str,
+    use: Use, model: Answering, wrong: str, questions: list[Any], others: list[Any], reason: str
 ) -> None:
     model.wrong = {wrong}
     llm = use()
@@ -140,23 +95,19 @@ def test_what_a_model_cannot_do_is_left_to_the_rules_and_not_asked_again(
         llm.ask(question)
 
 
-def test_health_names_what_rules_answer(
-    use: Callable[..., Careful], model: Answering, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_health_names_what_rules_answer(use: Use, model: Answering, known: Callable[..., None]) -> None:
     model.wrong = {"importance", "chinese"}
     for question in (STOLEN, SAID_ZH):
         with pytest.raises(LeftToRules):
             use().ask(question)
-    monkeypatch.setattr(breakers, "read_state", lambda _name: BreakerState(state=breakers.CLOSED, failures=0))
+    known()
     found = next(one for one in health.providers(verdicts.get_settings()) if one.name == "llm")
     assert found.state == "limited"
     assert "rules answer poignancy, triple (zh), " in found.detail
     assert health_checks.provider(found).state == "attention"
 
 
-def test_a_server_that_is_away_has_not_failed(
-    use: Callable[..., Careful], server: Vendor, model: Answering
-) -> None:
+def test_a_server_that_is_away_has_not_failed(use: Use, server: Vendor, model: Answering) -> None:
     server.otherwise = status(503)
     with pytest.raises(LLMUnavailable):
         use().ask(STOLEN)
@@ -166,7 +117,7 @@ def test_a_server_that_is_away_has_not_failed(
 
 
 def test_a_filter_that_keeps_injections_out_does_what_is_wanted(
-    use: Callable[..., Careful], server: Vendor, model: Answering
+    use: Use, server: Vendor, model: Answering
 ) -> None:
     server.otherwise = lambda request: (
         status(400, "content_filter")(request)
@@ -178,14 +129,8 @@ def test_a_filter_that_keeps_injections_out_does_what_is_wanted(
 
 @pytest.mark.parametrize("change", ["address", "model", "prompt", "days", "hand"])
 def test_another_model_is_asked_again(
-    use: Callable[..., Careful],
-    server: Vendor,
-    change: str,
-    later: Callable[[float], None],
-    monkeypatch: pytest.MonkeyPatch,
+    use: Use, server: Vendor, model: Answering, change: str, later: Callable[[float], None], tmp_path: Path
 ) -> None:
-    model = server.otherwise
-    assert isinstance(model, Answering)
     model.wrong = {"importance"}
     llm = use()
     with pytest.raises(LeftToRules):
@@ -198,22 +143,25 @@ def test_another_model_is_asked_again(
         case "model":
             settings["spec"] = "compatible:another"
         case "prompt":
-            monkeypatch.setattr(verdicts, "_version", lambda _ability: "poignancy@ours")
+            settings["home"] = tmp_path / "other"
+            (tmp_path / "other" / "prompts").mkdir(parents=True)
+            own = "---\nname: poignancy\nversion: ours\n---\nHow heavy?\n"
+            (tmp_path / "other" / "prompts" / "poignancy.en.md").write_text(own, "utf-8")
         case "days":
             later(30 * 86_400 + 1)
         case "hand":
-            known.forget(llms.llm().endpoint)  # type: ignore[attr-defined]
+            known_models.forget(llms.llm().endpoint)  # type: ignore[attr-defined]
     assert use(**settings).ask(STOLEN).poignancy == 1
 
 
-def test_models_are_not_asked_where_nobody_wants_it(use: Callable[..., Careful], model: Answering) -> None:
+def test_models_are_not_asked_where_nobody_wants_it(use: Use, model: Answering) -> None:
     model.wrong = set(ABILITIES)
     assert use(llm_trial_days=0).ask(STOLEN).poignancy == 3
     assert model.asked == {"poignancy": 1}
 
 
 def test_after_a_row_of_unusable_answers_rules_have_a_prompt_for_an_hour(
-    use: Callable[..., Careful], server: Vendor, model: Answering, later: Callable[[float], None]
+    use: Use, server: Vendor, model: Answering, later: Callable[[float], None]
 ) -> None:
     llm = use(llm_trial_days=0)
     server.otherwise = lambda request: (
@@ -232,7 +180,7 @@ def test_after_a_row_of_unusable_answers_rules_have_a_prompt_for_an_hour(
         llm.ask(SAID)
     with pytest.raises(LeftToRules):
         llm.ask(SAID)
-    later(2 * verdicts.PAUSE_SECONDS + 2)
+    later(verdicts.PAUSE_SECONDS + 1)
     server.otherwise = model
     assert llm.ask(SAID).memories
     server.otherwise = chat("no JSON")
@@ -241,7 +189,7 @@ def test_after_a_row_of_unusable_answers_rules_have_a_prompt_for_an_hour(
             llm.ask(SAID)
 
 
-def test_what_a_filter_refuses_says_nothing_of_a_prompt(use: Callable[..., Careful], server: Vendor) -> None:
+def test_what_a_filter_refuses_says_nothing_of_a_prompt(use: Use, server: Vendor) -> None:
     server.otherwise = status(400, "content_filter")
     llm = use(llm_trial_days=0)
     for _ in range(verdicts.MOST_IN_A_ROW + 1):
@@ -250,7 +198,7 @@ def test_what_a_filter_refuses_says_nothing_of_a_prompt(use: Callable[..., Caref
 
 
 def test_what_becomes_of_answers_is_counted(
-    use: Callable[..., Careful], server: Vendor, model: Answering, used: list[Usage]
+    use: Use, server: Vendor, model: Answering, used: list[Usage]
 ) -> None:
     llm, tea = use(llm_trial_days=0), Keywords(agent_id="Mira", text="Pavel drinks green tea", group_id="g")
     server.script(chat("no JSON"), chat('{"keywords": ["tea", "moon", "sun"]}'))
@@ -258,10 +206,7 @@ def test_what_becomes_of_answers_is_counted(
     server.script(chat('{"keywords": ["moon"]}'))
     with pytest.raises(BadReply, match="none of them stands in the text"):
         llm.ask(tea)
-    summed = {
-        name: sum(getattr(one, name) for one in used)
-        for name in ("questions", "unusable", "repaired", "dropped", "calls")
-    }
-    assert summed == {"questions": 2, "unusable": 1, "repaired": 1, "dropped": 2, "calls": 3}
+    counts = {"questions": 2, "unusable": 1, "repaired": 1, "dropped": 2, "calls": 3}
+    assert {name: sum(getattr(one, name) for one in used) for name in counts} == counts
     assert {(one.prompt, one.model, one.group_id) for one in used} == {("keywords@2", "compatible:m", "g")}
     assert used[0].seconds > 0
