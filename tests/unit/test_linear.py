@@ -132,7 +132,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 
 def _functions() -> dict[str, Callable[[str], Any]]:
     """Functions of one text, and nothing else that they need."""
-    found = {}
+    found: dict[str, Callable[[str], Any]] = {}
     for module in _all_modules():
         if not module.__name__.startswith(OF_TEXTS):
             continue

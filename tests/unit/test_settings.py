@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_the_environment_comes_before_the_file_and_the_file_before_the_default(
 
 @pytest.mark.parametrize("name", ["database_url", "broker_url", "redis_url"])
 def test_14_an_address_comes_from_us_a_running_copy_or_another_programs_variable_else_it_is_asked_for(
-    name: str, configure: Configure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    name: Any, configure: Configure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     variable = f"JIYI_{name.upper()}"
     with pytest.raises(SettingsError) as caught:

@@ -65,7 +65,7 @@ def test_nothing_on_the_way_of_a_retrieval_climbs_back_to_its_line_and_what_all_
 ):
     known = imports(modules(ROOT, LAYERS))
     assert [stop for stop in way("a retrieval") if LINE in known[stop]] == []
-    counts = {"models.operations.meters"}  # what is counted, whoever counts
+    counts = {"models.operations.meters"}  # what is counted by all
     for module in ("models.memory.inbox", "models.memory.event_types", "models.queue.stream"):
         mine = {name for name in known[module] if name.startswith("models.")}
         assert {name for name in mine if name.split(".")[1] in SUBJECTS} <= counts, module

@@ -134,7 +134,7 @@ def test_a_script_beside_a_checkout_called_jiyi_finds_the_package_in_it(tmp_path
     interpreter = installed(tmp_path, *EDITABLE, str(checkout))
     script = tmp_path / "script.py"
     script.write_text("import jiyi; print(jiyi.__file__)")
-    command = [interpreter, script]
+    command = [str(interpreter), str(script)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, env=alone())
     assert done.stdout.strip() == str(checkout / "jiyi" / "__init__.py")
 
@@ -147,7 +147,7 @@ def alone() -> dict[str, str]:
 def run(python: Path, code: str, *, broker: bool = False) -> str:
     if broker:
         code = f"import sys; sys.path.append({str(python.parents[2] / 'broker')!r})\n{code}"
-    command = [python, "-I", "-c", code]
+    command = [str(python), "-I", "-c", code]
     done = subprocess.run(
         command, cwd=python.parent, capture_output=True, text=True, check=False, timeout=200
     )

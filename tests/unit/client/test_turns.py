@@ -43,7 +43,7 @@ def test_threads_get_their_turns_in_the_order_in_which_they_came() -> None:
         assert waiting(turns) == 0
 
 
-def test_a_thread_without_a_turn_is_told_that_nothing_was_sent_and_waits_no_longer() -> None:
+def test_a_thread_without_a_turn_hears_that_nothing_was_sent_and_waits_no_longer() -> None:
     turns = CallSlots(1)
     with (
         turns.one("first", 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -63,7 +64,7 @@ def test_a_queue_is_as_well_as_its_readers(workers, sung, state):
         (None, None, None, "unknown"),
     ],
 )
-def test_the_intake_is_judged_alike(living, waiting, oldest, state):
+def test_the_intake_is_as_well_as_its_readers(living, waiting, oldest, state):
     assert checks.intake_reader("memory.intake", living, waiting, oldest).state == state
 
 
@@ -78,8 +79,8 @@ def test_a_stopped_worker_is_shown_with_the_age_of_its_oldest_message() -> None:
 def test_a_worker_that_an_operator_stopped_is_shown_as_such_however_long_ago_its_process_ended() -> None:
     others = worker(1, *(queue for queue in task_queues() if queue != QUEUE))
     for mode, silent, ended in (("stopped", 120.0, True), ("stopped", 1.0, False), ("paused", 1.0, False)):
-        wished = {"wished_by": "user:mia", "wished_at": 1_767_240_000.0}
-        said = WorkerReport(mode=cast("WorkerMode", mode), ended=ended, **wished)
+        wish = replace(WorkerReport(), wished_by="user:mia", wished_at=1_767_240_000.0)
+        said = replace(wish, mode=cast("WorkerMode", mode), ended=ended)
         held = Worker("here:2", "embedding@here", (QUEUE,), silent, said)
         check = checks.workers(SourceReading([held, others], ""), {}, {QUEUE: 130.0})
         detail = f"{mode} by mia (2026-01-01 04:00 UTC): embedding. Resume it on the page of workers"

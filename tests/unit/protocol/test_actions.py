@@ -63,10 +63,10 @@ def test_the_fields_of_every_request_are_known_before_the_first_is_made() -> Non
         "from models.actions import ACTIONS; print([n for n, a in ACTIONS.items() if not"
         " a.request.__pydantic_fields_complete__])"
     )
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
     )
-    assert told.stdout.strip() == "[]"
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_function_has_the_request_and_the_result_of_its_row() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.settings import WEIGHTS, AgentDefaults, Settings
+from jiyi.settings import WEIGHTS, AgentDefaults, Mode, Settings
 
 OWN = {
     "mode": "stanford",
@@ -54,13 +54,14 @@ def test_each_setting_falls_back_by_itself(name: str, deployment: Settings) -> N
 
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_15_a_negative_weight_counts_in_the_originals_mode_only(name: str, deployment: Settings) -> None:
-    for mode, asked, expected in (
+    rows: list[tuple[Mode | None, Mode | None, object]] = [
         (None, None, DEPLOYMENT[name]),
         (None, "recent", DEPLOYMENT[name]),
         (None, "stanford", -1),
         ("stanford", None, -1),
         ("stanford", "recent", DEPLOYMENT[name]),
-    ):
+    ]
+    for mode, asked, expected in rows:
         own = AgentSettings.model_validate({name: -1.0} | ({"mode": mode} if mode else {}))
         assert getattr(own.over(deployment, asked), name) == expected
 

@@ -1,5 +1,5 @@
-"""One name for one thing at every door: no request uses another word for what has a name already, and every
-list has one shape.
+"""One name for one thing in every interface: no request uses another word for what has a name already, and
+every list has one shape.
 """
 
 from __future__ import annotations

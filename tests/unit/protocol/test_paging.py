@@ -24,12 +24,15 @@ class Row(BaseModel):
 ROWS = [Row(number=number) for number in range(3)]
 
 
-def test_the_next_page_goes_on_from_the_place_where_the_page_before_ended() -> None:
-    places: list[tuple[TypeAdapter[Any], Any]] = [(BY_NAME, "klaus"), (BY_ID, ID), (BY_NUMBER, 7)]
-    for form, place in [*places, (BY_TIME, (THEN, ID))]:
-        first = page(ROWS, 2, lambda last, place=place: place if last.number == 1 else None)
-        assert [row.number for row in first.rows] == [0, 1]
-        assert Paged(cursor=first.next).place(form) == place
+@pytest.mark.parametrize(
+    ("form", "place"), [(BY_NAME, "klaus"), (BY_ID, ID), (BY_NUMBER, 7), (BY_TIME, (THEN, ID))]
+)
+def test_the_next_page_goes_on_from_the_place_where_the_page_before_ended(
+    form: TypeAdapter[Any], place: Any
+) -> None:
+    first = page(ROWS, 2, lambda last: place if last.number == 1 else None)
+    assert [row.number for row in first.rows] == [0, 1]
+    assert Paged(cursor=first.next).place(form) == place
 
 
 def test_the_last_page_has_no_cursor_and_the_first_none_either() -> None:

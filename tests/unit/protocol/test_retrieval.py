@@ -139,8 +139,7 @@ def test_a_body_has_one_text_or_several_or_a_dialogue() -> None:
     for texts in ({}, one | dialogue, several | dialogue, one | several):
         with pytest.raises(ValidationError, match="quer"):
             RetrieveBody.model_validate({"agent_id": "klaus", **texts})
-    empty = {"query": None, "queries": []}
-    body = RetrieveBody.model_validate({"agent_id": "klaus", **empty, **dialogue})
+    body = RetrieveBody.model_validate({"agent_id": "klaus", "query": None, "queries": [], **dialogue})
     assert (body.queries, body.texts) == ([], ["tea?"])
 
 

@@ -21,5 +21,6 @@ def test_each_server_has_its_own_word_for_it() -> None:
         assert context_in({"data": [row]}, "the only one, by another name") == expected
         assert context_in({"data": [row, {"id": "other", "max_model_len": 512}]}, "other") == 512
         assert context_in({"data": [row, {"id": "other"}]}, "none of them") == 0
-    for nothing in (None, [], "models", {"data": "m"}, {"data": [3]}, {"models": []}):
+    no_lists: list[Any] = [None, [], "models", {"data": "m"}, {"data": [3]}, {"models": []}]
+    for nothing in no_lists:
         assert context_in(nothing, "m") == 0

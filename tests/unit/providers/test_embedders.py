@@ -26,7 +26,7 @@ def test_hashing_gives_a_vector_of_length_1_for_any_text(text: str, dimensions: 
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
 
 
-def test_hashing_treats_queries_and_passages_alike_and_folds_width_and_case_in_every_process() -> None:
+def test_hashing_has_one_vector_for_query_and_passage_and_folds_width_and_case_in_every_process() -> None:
     # crc32, not hash(): worked out once, and not to change, because stored vectors depend on it.
     third = -((1 / 3) ** 0.5)
     assert HashingEmbedder(8).query("记忆 tea").tolist() == pytest.approx(
@@ -112,7 +112,7 @@ def test_local_passages_come_cut_one_batch_at_a_time_and_questions_do_not_wait()
     made = LocalEmbedder()
     batches = [["tea"], ["honey", "milk"], ["bread"], ["记忆" * 50_000]]  # uncut it takes half a minute
     with ThreadPoolExecutor(1) as asking, ThreadPoolExecutor(4) as storing:
-        made.engine = engine = Engine(made, asking)  # type: ignore[assignment]
+        made.engine = engine = Engine(made, asking)
         shapes = [one.shape for one in storing.map(made.passages, batches)]
     assert shapes == [(1, 2), (2, 2), (1, 2), (1, 2)]
     assert engine.most == 1

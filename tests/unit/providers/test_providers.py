@@ -187,7 +187,7 @@ def test_every_failure_ends_as_one_sentence_that_names_the_fix(
     assert KEY not in str(caught.value) + caplog.text + repr(endpoint(server))
 
 
-def test_a_vendors_words_can_be_stored_and_of_its_address_only_the_address_is_told(
+def test_a_vendors_words_can_be_stored_and_of_its_address_only_the_address_is_shown(
     server: bad.Vendor,
 ) -> None:
     server.script(bad.status(400, "no\x00 way\ud800 \x1b[2J, 不行"))

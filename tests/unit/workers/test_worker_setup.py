@@ -50,13 +50,13 @@ def test_a_broker_that_is_away_is_tried_again_soon_and_never_after_long_pauses(m
 
 
 def test_threads_of_workers_in_the_background_have_a_lower_priority() -> None:
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", PROGRAM, "embedding@host", "retrieval-1@host"],
         check=True,
         capture_output=True,
         text=True,
     )
-    for line, nicer in zip(told.stdout.splitlines(), (worker_setup.NICENESS, 0), strict=True):
+    for line, nicer in zip(done.stdout.splitlines(), (worker_setup.NICENESS, 0), strict=True):
         of_process, *of_session = map(int, line.split())
         assert of_process == min(19, os.nice(0) + nicer)
         assert all(priority == nicer for priority in of_session)
