@@ -79,6 +79,8 @@ _FIRST_CHINESE_NAME = re.compile(
     rf"\W{{0,9}}(?:但是?|不过|那)?([小老阿][{CJK}]|[{CJK}](?:姐|哥|总|叔|姨|爷|婶|师傅|老师|医生|经理|主任|教练))"
 )
 _OWN = re.compile(r"\b(?:i|i'm|im|i've|i'd|my|we|our)\b|[我咱俺]", re.IGNORECASE)
+#: Names that are no people's: "in Porto", "from New York".
+_PLACES = re.compile(r"\b(?:in|into|to|from|at|near|around) ((?:[A-Z][\w'’-]{1,40} ?){1,3})")
 #: What a clause begins with: "even the boss", 连老板.
 _HEAD = re.compile(
     rf"\W{{0,9}}(?:(?:and|but|so|even|the)\s{{1,9}}){{0,2}}(?:[a-z'’-]+|[连那就]?[{CJK}]{{1,3}})",
@@ -133,7 +135,8 @@ class MessagePart:
     def attribute(self) -> Attribute | None:
         """What it says of whom; without its pronoun of who speaks, unless the sentence names somebody."""
         attribute = attribute_of(self.clause.said)
-        if attribute is not None or self.clause.lead or self.relations or self.people:
+        places = {name for names in _PLACES.findall(self.context) for name in names.split()}
+        if attribute is not None or self.clause.lead or self.relations or self.people - places:
             return attribute
         own = with_pronoun(self.clause.text, self.context)
         return own and own[1]

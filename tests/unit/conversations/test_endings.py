@@ -38,6 +38,16 @@ def test_what_is_named_replaced_or_corrected_ends_and_nothing_else(
     assert all((over or "") in part for part in found)
 
 
+def test_news_of_the_home_leaves_the_job_of_the_same_sentence(judges: Heads) -> None:
+    for older in ("I live in Porto and work as a nurse.", "I work as a nurse and live in Porto."):
+        ends = find_endings(
+            [TimedMessage(older, session="a")],
+            TimedMessage("I moved to Lisbon last week.", session="b"),
+            judges,
+        )
+        assert [older[slice(*one.span)] for one in ends] in (["I live in Porto"], ["live in Porto"])
+
+
 def test_a_correction_is_of_another_spelling_of_a_name_of_its_own_number_and_of_nothing_else(
     judges: Heads,
 ) -> None:
