@@ -24,7 +24,6 @@ from sqlalchemy import (
     Connection,
     Double,
     ForeignKey,
-    Index,
     Text,
     UniqueConstraint,
     and_,
@@ -37,14 +36,14 @@ from sqlalchemy import (
     text,
     type_coerce,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
 from jiyi.protocol.items import Item, ItemReference, ItemWrite, ListNamespaces, SearchItems
 from jiyi.protocol.wire.vectors import Float32
-from models.db.base import NOW, Base, Timestamp
+from models.db.base import NOW, Base, partial_index
 from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.memory.agents import make_groups
 from models.operations.embedding_models import TextWithoutVector, enqueues_vectors
@@ -56,19 +55,19 @@ class ItemRow(Base):
     __tablename__ = "items"
     __table_args__ = (
         UniqueConstraint("group_id", "namespace", "key", name="items_group_id_namespace_key_key"),
-        Index("items_expires_at_idx", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
+        partial_index("items_expires_at_idx", "expires_at IS NOT NULL", "expires_at"),
     )
 
     item_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(ForeignKey("groups.group_id", ondelete="CASCADE"))
-    namespace: Mapped[list[str]] = mapped_column(ARRAY(Text))
-    key: Mapped[str] = mapped_column(Text)
-    value: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    namespace: Mapped[list[str]]
+    key: Mapped[str]
+    value: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: Minutes after the last access at which it is gone; NULL: it stays.
     ttl_minutes: Mapped[float | None]
-    expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    expires_at: Mapped[datetime | None]
 
 
 class ItemTextRow(Base):
@@ -81,10 +80,10 @@ class ItemTextRow(Base):
 
     item_id: Mapped[UUID] = mapped_column(ForeignKey("items.item_id", ondelete="CASCADE"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    content: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
+    content: Mapped[str]
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
-    embedding_model: Mapped[str | None] = mapped_column(Text)
+    embedding_model: Mapped[str | None]
 
 
 _I = ItemRow
