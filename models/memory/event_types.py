@@ -27,10 +27,9 @@ class EventType:
 
     #: The memory that it becomes, if it becomes one.
     memory: Callable[[Any], MemoryObserved] | None = None
-    #: A row of a table of its subject, as COPY wants it (:class:`models.db.rows.Copy`), and the columns.
+    #: A row of a table of its subject, by column, as COPY wants it (:class:`models.db.rows.Copy`).
     table: type[Base] | None = None
-    columns: tuple[str, ...] = ()
-    row: Callable[[Any], tuple[Any, ...]] | None = None
+    row: Callable[[Any], Mapping[str, Any]] | None = None
     #: A kind of work, whose subject is the event.
     work_kind: str | None = None
     #: Whether it is of an agent, which is made and locked; else only its group is made.

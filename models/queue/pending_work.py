@@ -58,6 +58,19 @@ def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, st
         wake_after(connection, kind)
 
 
+def enqueue_at(
+    connection: Connection, kind: str, subject: tuple[UUID, str], due: datetime, *, sooner: bool = False
+) -> None:
+    """Enqueue ``kind`` for a (subject_id, group_id), due then; if it is pending, move it (only ``sooner``).
+
+    Work in hand is left unchanged.
+    """
+    parameters = {"kind": kind, "subject": subject[0], "group": subject[1], "due": due}
+    connection.execute(_ENQUEUE_AT, parameters)
+    connection.execute(_MOVE, parameters | {"sooner": sooner})
+    wake_at_after(connection, kind, due)
+
+
 def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -> list[Claim]:
     """Up to ``limit`` due subjects, each counted as one more attempt; to be committed before the work begins.
 
@@ -237,6 +250,19 @@ _UNLOCK_KIND = text("SELECT pg_advisory_unlock(hashtextextended('jiyi.work.' || 
 _ENQUEUE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id, trace)
     VALUES (:kind, :subject_id, :group_id, :trace) ON CONFLICT DO NOTHING
+""")
+_ENQUEUE_AT = text("""
+    INSERT INTO pending_work (kind, subject_id, group_id, due_at)
+    VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
+""")
+# What is in hand has attempts; a row that somebody has locked is about to be in hand, or to be settled.
+_MOVE = text("""
+    UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
+        SELECT kind, subject_id, group_id FROM pending_work
+        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0
+          AND (due_at > :due OR NOT :sooner)
+        FOR UPDATE SKIP LOCKED
+    )
 """)
 #: A claim goes by the index (kind, group_id, due_at), whatever the statistics say: they may be of before a
 #: flood, and a plan that sorts would read all of it. Until the end of the transaction, which the claim has
