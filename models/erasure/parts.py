@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import Connection, Select
@@ -16,9 +16,17 @@ from engine import subjects
 from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure
 
-#: A table that is searched for names: its name, key, texts, condition on the rows' group, and statement for
-#: the rows that are found.
-Scrubbed = tuple[str, str, str, str, str]
+
+class Scrubbed(NamedTuple):
+    """A table that is searched for names; what it says of ``change`` happens to the rows that are found."""
+
+    table: str
+    key: str
+    texts: str
+    #: A statement without its condition; empty: they are deleted.
+    change: str = ""
+    #: The rows of the group.
+    whose: str = "group_id = :group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

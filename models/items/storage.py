@@ -106,21 +106,9 @@ _ORDERED: dict[str, Callable[..., ColumnElement[bool]]] = {
     "$lt": operator.lt,
     "$lte": operator.le,
 }
-SCRUBBED: tuple[Scrubbed, ...] = (
-    (
-        "items",
-        "item_id::text",
-        "array_to_string(namespace, chr(1)), key, value::text",
-        "group_id = :group",
-        "DELETE FROM items",
-    ),
-    (
-        "item_texts",
-        "item_id::text || '/' || number::text",
-        "content",
-        "group_id = :group",
-        "DELETE FROM item_texts",
-    ),
+SCRUBBED = (
+    Scrubbed("items", "item_id::text", "array_to_string(namespace, chr(1)), key, value::text"),
+    Scrubbed("item_texts", "item_id::text || '/' || number::text", "content"),
 )
 
 

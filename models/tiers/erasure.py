@@ -20,21 +20,13 @@ from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.tiers import working
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
-SCRUBBED: tuple[Scrubbed, ...] = (
-    (
+SCRUBBED = (
+    Scrubbed(
         "digest_items",
         "digest_id::text || '/' || number::text",
         "topic, summary, array_to_string(keywords, ' ')",
-        "group_id = :group",
-        "DELETE FROM digest_items",
     ),
-    (
-        "knowledge_history",
-        "history_id::text",
-        "reason",
-        "group_id = :group",
-        "UPDATE knowledge_history SET reason = ''",
-    ),
+    Scrubbed("knowledge_history", "history_id::text", "reason", "UPDATE knowledge_history SET reason = ''"),
 )
 #: Rows read at once.
 PAGE = 5_000
