@@ -43,15 +43,14 @@ _TEXT_OID = 25
 
 
 def columns(
-    row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any] | None
+    row: type[BaseModel] | Sequence[str], *tables: type[Base], **computed: SQLColumnExpression[Any] | None
 ) -> list[ColumnElement[Any]]:
     """What to select for ``row``: by field ``computed``, else the first table's column of that name.
 
     A field computed as None is not read. Raises LookupError if a field is neither.
     """
-    by_name = {
-        name: computed[name] if name in computed else _column(name, tables) for name in row.model_fields
-    }
+    fields = row.model_fields if isinstance(row, type) else row
+    by_name = {name: computed[name] if name in computed else _column(name, tables) for name in fields}
     return [column.label(name) for name, column in by_name.items() if column is not None]
 
 

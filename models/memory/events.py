@@ -8,7 +8,20 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, Select, Text, and_, case, cast, func, literal, select, text
+from sqlalchemy import (
+    Connection,
+    Row,
+    RowMapping,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+    select,
+    text,
+)
 
 from jiyi.protocol.base import BY_POSITION
 from jiyi.protocol.event_bodies import content, digest
@@ -37,24 +50,6 @@ STATE = case(
 )
 
 
-class ListedEvent(BaseModel):
-    """An event of the list that the admin shows."""
-
-    event_id: UUID
-    position: int
-    type: str
-    agent_id: str
-    session_id: str | None
-    occurred_at: datetime
-    received_at: datetime
-    outcome: str
-    node_id: UUID | None
-    #: The beginning of what it says, else of its payload.
-    summary: str
-    node_type: str
-    state: str
-
-
 class EventRecord(BaseModel):
     """An event as it came, with what became of it."""
 
@@ -76,50 +71,12 @@ class EventRecord(BaseModel):
     node_exists: bool
 
 
-class ExportedEvent(BaseModel):
-    """An event of an export, with its place in the order of arrival and the vector of its memory."""
-
-    position: int
-    event_id: UUID
-    type: str
-    version: int
-    occurred_at: datetime
-    group_id: str
-    agent_id: str
-    session_id: str | None
-    correlation_id: str | None
-    payload: dict[str, Any]
-    #: pgvector's, if vectors are asked for.
-    embedding: Any
-    embedding_model: str | None
-
-
-class OwedWork(BaseModel):
-    """Work that is pending for a memory."""
-
-    kind: str
-    due_at: datetime
-    attempts: int
-    last_error: str | None
-    created_at: datetime
-
-
-class LetterBrief(BaseModel):
-    """A dead letter about a memory or an event."""
-
-    letter_id: UUID
-    kind: str
-    reason: str
-    state: str
-    created_at: datetime
-
-
 class Became(NamedTuple):
-    """What became of an event."""
+    """What became of an event: work that is pending for its memory, and dead letters about either."""
 
     event: EventRecord | None
-    pending: list[OwedWork]
-    letters: list[LetterBrief]
+    pending: Sequence[Row[Any]]
+    letters: Sequence[Row[Any]]
 
 
 def states(
@@ -189,19 +146,19 @@ def events(
     before: int | None,
     after: int | None,
     limit: int,
-) -> list[ListedEvent]:
+) -> Sequence[Row[Any]]:
     """Stored events, the latest to arrive first, with a ``position`` between the two."""
-    selection = _select(ListedEvent).where(StoredEventRow.group_id == group_id)
+    selection = _select(_LISTED).where(StoredEventRow.group_id == group_id)
     if agent_id is not None:
         selection = selection.where(StoredEventRow.agent_id == agent_id)
     if before is not None:
         selection = selection.where(StoredEventRow.position < before)
     if after is not None:
         selection = selection.where(StoredEventRow.position > after)
-    return fetch(connection, ListedEvent, selection.order_by(StoredEventRow.position.desc()).limit(limit))
+    return connection.execute(selection.order_by(StoredEventRow.position.desc()).limit(limit)).all()
 
 
-def exported(connection: Connection, group_id: str, request: ExportQuery) -> list[ExportedEvent]:
+def exported(connection: Connection, group_id: str, request: ExportQuery) -> Sequence[RowMapping]:
     """Stored events in order of arrival, with what their memories have been given since."""
     parameters = {
         "group": group_id,
@@ -209,31 +166,21 @@ def exported(connection: Connection, group_id: str, request: ExportQuery) -> lis
         "user": request.user_id,
         "after": request.place(BY_POSITION),
         "vectors": request.with_vectors,
+        "limit": request.limit + 1,
     }
-    parameters["limit"] = request.limit + 1
     if request.node_ids is None:
-        return fetch(connection, ExportedEvent, _EXPORTED, **parameters)
-    return fetch(connection, ExportedEvent, _EXPORTED_OF, **parameters, nodes=request.node_ids)
-
-
-def pending_work(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWork]:
-    """The pending work of a memory, or of a conversation's end."""
-    return fetch(connection, OwedWork, _PENDING_WORK, group=group_id, id=subject_id, kinds=list(KINDS))
-
-
-def letters(connection: Connection, group_id: str, subject_id: UUID) -> list[LetterBrief]:
-    return fetch(connection, LetterBrief, _LETTERS, group=group_id, id=subject_id, limit=MAX_LETTERS)
+        return connection.execute(_EXPORTED, parameters).mappings().all()
+    return connection.execute(_EXPORTED_OF, {**parameters, "nodes": request.node_ids}).mappings().all()
 
 
 def became(connection: Connection, group_id: str, event_id: UUID) -> Became:
     """The event of this id, and what is still to be done for it or could not be."""
-    record = event(connection, EventRecord, group_id, event_id)
-    return Became(
-        record, pending_work(connection, group_id, event_id), letters(connection, group_id, event_id)
-    )
+    record, this = event(connection, EventRecord, group_id, event_id), {"group": group_id, "id": event_id}
+    pending = connection.execute(_PENDING_WORK, {**this, "kinds": list(KINDS)}).all()
+    return Became(record, pending, connection.execute(_LETTERS, {**this, "limit": MAX_LETTERS}).all())
 
 
-def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
+def _select(row: type[BaseModel] | Sequence[str]) -> Select[tuple[Any, ...]]:
     payload = StoredEventRow.payload
     texts = [payload[name].astext for name in ("description", "text", "output", "input")]
     summary = func.left(func.coalesce(*texts, func.nullif(cast(payload, Text), "{}"), ""), MAX_PAYLOAD_CHARS)
@@ -250,6 +197,11 @@ def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
     )
 
 
+#: Of a list; ``summary``: the beginning of what it says, else of its payload.
+_LISTED = (
+    *("event_id", "position", "type", "agent_id", "session_id", "occurred_at", "received_at", "outcome"),
+    *("node_id", "summary", "node_type", "state"),
+)
 _DEAD = text("""
     SELECT DISTINCT ON (subject_id) subject_id AS event_id, 'dead' AS state, CAST(NULL AS uuid) AS node_id,
     reason FROM dead_letters

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, select, text, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, func, select, text, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from jiyi.protocol.base import BY_NUMBER, BY_TIME, Paged, Rows
@@ -41,15 +40,6 @@ MAX_LISTED_CHARS = 4_000
 #: Where a page ends, so that rows which arrive do not move the next one: the number of its last memory in an
 #: agent, when it happened and its id in a group.
 Place = tuple[Any, ...] | int
-
-
-class ArchivedCount(BaseModel):
-    """How many archived memories an agent has, and why."""
-
-    agent_id: str
-    archived: int
-    expired: int
-    faded: int
 
 
 def node(connection: Connection, group_id: str, node_id: UUID) -> Memory | None:
@@ -209,9 +199,9 @@ def archived(
     )
 
 
-def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
+def archived_counts(connection: Connection, group_id: str, limit: int) -> Sequence[Row[Any]]:
     """Agents with archived memories: how many, and why. Most first."""
-    return fetch(connection, ArchivedCount, _ARCHIVED_COUNTS, group=group_id, limit=limit)
+    return connection.execute(_ARCHIVED_COUNTS, {"group": group_id, "limit": limit}).all()
 
 
 def _agent(group_id: str, agent_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
