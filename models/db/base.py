@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Double, ForeignKeyConstraint, Index, MetaData, Text, Uuid, text
-from sqlalchemy.dialects.postgresql import BYTEA, JSONB, TIMESTAMP
+from sqlalchemy import Double, ForeignKeyConstraint, Index, MetaData, Text, Uuid, text
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TIMESTAMP
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import UserDefinedType
 

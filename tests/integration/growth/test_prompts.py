@@ -20,7 +20,7 @@ from jiyi.text.prompting import PREFACE
 from models.appointments import heartbeat_actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth import identity_actions, prompts
+from models.growth import identity, prompts
 from models.growth.artifacts import pending_hint, votes_on
 from models.growth.proposal_actions import decide_proposal
 from tasks.conversations import injection
@@ -127,7 +127,7 @@ def test_approved_files_open_the_prompt_and_a_new_version_makes_it_anew(group: s
     experienced(group, times=1)
     approve(group, propose(group, "You are Mia's helper.\n你很耐心。"))
     approve(group, propose(group, "Answer in one sentence.", "AGENTS"))
-    act(group, identity_actions.update_user, notes="Her kiln is blue.")
+    act(group, identity.update_user, notes="Her kiln is blue.")
     told = ask(group)
     assert told.stable.startswith(
         "<SOUL>\nYou are Mia's helper.\n你很耐心。\n</SOUL>\n\n<AGENTS>\nAnswer in one"
