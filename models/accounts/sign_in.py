@@ -164,7 +164,6 @@ def note_visit(user_id: UUID) -> None:
 
 
 def _count(name: str, address: str) -> LoginAttempt:
-    """One more guess, before the password is looked at."""
     try:
         return count_guess(name, address)
     except redis.RedisError as error:

@@ -111,7 +111,6 @@ def config_of(row: Row[Any]) -> HeartbeatConfig:
 
 
 def state_of(row: Row[Any], now: datetime, open_alerts: int = 0) -> HeartbeatState:
-    """A heartbeat as the API returns it."""
     return HeartbeatState(
         agent_id=row.agent_id,
         config=config_of(row),
@@ -168,7 +167,6 @@ def history(connection: Connection, name: AgentName, limit: int) -> list[JsonObj
 
 
 def facts(connection: Connection, row: Row[Any], now: datetime) -> HeartbeatFacts:
-    """What the agent has to look after."""
     whose = {"group": row.group_id, "agent": row.agent_id, "key": row.agent_key}
     limits = {"unseen": now - UNSEEN_AFTER, "now": now, "pains": PAINS}
     counts = connection.execute(_FACTS, whose | limits).one()
@@ -189,7 +187,6 @@ def _clock(moment: time) -> str:
 
 
 def _of(table: Any, name: AgentName) -> tuple[ColumnElement[bool], ...]:
-    """Its rows of an agent."""
     return table.group_id == name[0], table.agent_id == name[1]
 
 

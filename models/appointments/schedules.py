@@ -146,7 +146,6 @@ def move(
     description: str,
     next_run_at: datetime,
 ) -> None:
-    """Give it another time."""
     values = {"state": "active", "natural_description": description, "next_run_at": next_run_at}
     _set(connection, group_id, schedule_id, **asdict(timing), **values, owed_for=None)
 
@@ -163,7 +162,6 @@ def retime(
 
 
 def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) -> None:
-    """Say in other words what is to be done."""
     _set(connection, group_id, schedule_id, task_description=task)
 
 

@@ -62,7 +62,6 @@ def at_address(uri: str, **others: Any) -> MemoryFilter:
 
 
 def count_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
-    """How many memories the agent has, of whatever kind."""
     count = select(func.count()).select_from(_N).where(_N.group_id == group_id, _N.agent_id == agent_id)
     return int(connection.execute(count).scalar_one())
 

@@ -122,7 +122,6 @@ def keep_extracted(
     source: ExtractionSource,
     now: datetime,
 ) -> StoreResult:
-    """Store an experience extracted from turns, as :func:`keep` does."""
     turns = sorted(set(experience.turns))
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
     return keep(
@@ -214,7 +213,6 @@ def rename(
 
 
 def user_of(connection: Connection, name: AgentName, node_id: UUID) -> str | None:
-    """The user of the agent whom a memory comes from."""
     user_id: str | None = connection.execute(_USER, bind_name(name) | {"id": node_id}).scalar_one_or_none()
     return user_id
 

@@ -49,14 +49,12 @@ def after_injection(function: AfterInjection) -> AfterInjection:
 
 
 def extracted(connection: Connection, extraction: ExtractionCounts) -> None:
-    """Enqueue all that follows from an extraction."""
     subjects.need_all()
     for function in _EXTRACTION:
         function(connection, extraction)
 
 
 def injected(connection: Connection, name: AgentName, memories: int, experiences: int) -> None:
-    """Note all that follows from an injection."""
     subjects.need_all()
     for function in _INJECTION:
         function(connection, name, memories, experiences)

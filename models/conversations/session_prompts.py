@@ -65,7 +65,6 @@ def prompt_source(function: PromptSource) -> PromptSource:
 
 
 def grown_of(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> Grown:
-    """What all other subjects add."""
     subjects.need_all()
     sources = [source(connection, name, user_id, language) for source in _SOURCES]
     return Grown(

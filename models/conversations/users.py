@@ -25,13 +25,11 @@ def users(connection: Connection, group_id: str, part: str, after: str, limit: i
 
 
 def agents_of(connection: Connection, group_id: str, user_id: str) -> list[str]:
-    """The agents that remember something of a user."""
     rows = connection.execute(_AGENTS, {"group": group_id, "user": user_id})
     return list(rows.scalars())
 
 
 def users_of(connection: Connection, name: AgentName, limit: int) -> list[str]:
-    """The users of an agent, in the order of their names."""
     return list(connection.execute(_OF_AGENT, {**bind_name(name), "limit": limit}).scalars())
 
 

@@ -72,5 +72,4 @@ def of_memory() -> ForeignKeyConstraint:
 
 
 def partial_index(name: str | None, where: str, *columns: Any, unique: bool = False) -> Index:
-    """An index of the rows that fulfil a condition."""
     return Index(name, *columns, unique=unique, postgresql_where=text(where))

@@ -72,7 +72,6 @@ def fetch(connection: Connection, row: type[R], statement: Executable, **paramet
 
 
 def fetch_one(connection: Connection, row: type[R], statement: Executable, **parameters: Any) -> R | None:
-    """The only row of the statement, or None."""
     values = connection.execute(statement, parameters).mappings().one_or_none()
     return None if values is None else row.model_construct(**values)
 
@@ -133,12 +132,10 @@ class Copy:
 
 
 def packed_json(encoded: bytes) -> bytes:
-    """JSON as a value of a jsonb column."""
     return _JSONB_VERSION + encoded
 
 
 def packed_texts(texts: Sequence[str]) -> bytes:
-    """Texts as a value of a text[] column."""
     if not texts:
         return _EMPTY_ARRAY_HEADER.pack(0, 0, _TEXT_OID)
     parts = [_ARRAY_HEADER.pack(1, 0, _TEXT_OID, len(texts), 1)]
@@ -149,12 +146,10 @@ def packed_texts(texts: Sequence[str]) -> bytes:
 
 
 def packed_time(moment: datetime) -> bytes:
-    """A moment with a time zone as a value of a timestamptz column."""
     return _TIME.pack((moment - _EPOCH) // _MICROSECOND)
 
 
 def packed_vector(values: Float32) -> bytes:
-    """Numbers as a value of a vector column."""
     return _VECTOR_HEADER.pack(len(values), 0) + values.astype(">f4").tobytes()
 
 

@@ -31,8 +31,6 @@ class Scrubbed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasurePart:
-    """What one subject adds."""
-
     scrubbed: tuple[Scrubbed, ...] = ()
     #: Tables that are vacuumed when rows of them went.
     vacuumed: tuple[str, ...] = ()
@@ -65,7 +63,6 @@ _REGISTERED: list[ErasurePart] = []
 
 
 def register(part: ErasurePart) -> None:
-    """Add what a subject adds."""
     _REGISTERED.append(part)
 
 

@@ -78,7 +78,6 @@ class ErasureProgress:
 
     @property
     def names(self) -> list[str]:
-        """The person's."""
         return self.request.names if self.request is not None and self.kind == "person" else []
 
     @property
@@ -96,13 +95,11 @@ class ErasureProgress:
         return Whom(self.names, self.agents)
 
     def count(self, part: str, **numbers: int) -> None:
-        """Add to the report's numbers."""
         counts = self.place.setdefault("counts", {}).setdefault(part, {})
         for name, number in numbers.items():
             counts[name] = counts.get(name, 0) + number
 
     def advance(self) -> None:
-        """Go on with the next step."""
         self.step = STEPS[STEPS.index(self.step) + 1]
 
     def restart(self) -> None:
@@ -164,7 +161,6 @@ def begin(connection: Connection, erasure_id: UUID) -> ErasureProgress | None:
 
 
 def save(connection: Connection, progress: ErasureProgress) -> None:
-    """Note how far it is."""
     place = {"state": progress.state, "step": progress.step, "place": progress.place}
     connection.execute(_SAVE, {"id": progress.erasure_id, **place})
 

@@ -95,7 +95,6 @@ class Proof:
 
 
 def tables(connection: Connection) -> dict[str, list[Column]]:
-    """Every table of the schema with its columns."""
     return _by_table(driver(connection).execute(_CATALOGUE))
 
 

@@ -62,7 +62,6 @@ def file_version(connection: Connection, name: AgentName, file: File, number: in
 
 
 def current_files(connection: Connection, name: AgentName) -> dict[File, IdentityFile]:
-    """The current versions of the four files."""
     written = {row.file: row for row in fetch(connection, IdentityFile, _ALL_LATEST, **bind_name(name))}
     return {file: written.get(file) or IdentityFile(file=file, version=0, content="") for file in FILES}
 

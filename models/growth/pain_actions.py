@@ -155,7 +155,6 @@ def _pending(context: Context, pain: PainPoint, proposal_id: UUID | None) -> Sol
 
 
 def _withdraw(context: Context, pain: PainPoint) -> None:
-    """No proposal waits any more."""
     for proposal in pains.proposals_of(context.connection, context.group_id, pain.pain_id):
         if proposal.status == "pending":
             name = (context.group_id, pain.agent_id)

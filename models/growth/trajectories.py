@@ -111,8 +111,6 @@ MAX_STEPS = 2_000
 
 
 class TrajectorySession(NamedTuple):
-    """Whose steps they are."""
-
     group_id: str
     agent_id: str
     session_id: str

@@ -275,7 +275,6 @@ class TimelineSpan(BaseModel):
 
 
 def agent_row(connection: Connection, group_id: str, agent_id: str) -> AgentState | None:
-    """One agent, or None."""
     selection = select(*columns(AgentState, Agent, profile=None)).where(
         Agent.group_id == group_id, Agent.agent_id == agent_id
     )

@@ -67,7 +67,6 @@ _FOLLOW_UPS: list[FollowUp] = []
 
 
 def register_event(event: type, becomes: EventType) -> None:
-    """Say what events of a type become."""
     _TYPES[event] = becomes
 
 

@@ -54,8 +54,6 @@ STATE = case(
 
 
 class EventRecord(BaseModel):
-    """An event as it came, with what became of it."""
-
     event_id: UUID
     type: str
     version: int

@@ -30,8 +30,6 @@ _PERSON: ColumnElement[str | None] = func.coalesce(
 
 
 class Joined(BaseModel):
-    """A memory's joints."""
-
     node_id: UUID
     kind: Kind | None
     #: What it rests on.

@@ -145,7 +145,6 @@ def contents(path: Path) -> int:
 
 
 def revision(path: Path) -> str | None:
-    """The schema's revision in a backup."""
     options = ["--data-only", "--table=alembic_version", "--file=-"]
     script = run([program("pg_restore"), *options, path], os.environ)
     match = re.search(r"^COPY \S*alembic_version .*\n(\w+)\n", script, re.MULTILINE)
@@ -207,8 +206,6 @@ def first_stored(connection: psycopg.Connection) -> datetime | None:
 
 
 class BackupError(JiyiError):
-    """A backup cannot be made, read or restored; says why."""
-
     code = "backup"
 
 

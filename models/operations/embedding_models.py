@@ -48,8 +48,6 @@ _N, _V = MemoryNode, NextVector
 
 @dataclass(frozen=True, slots=True)
 class ActiveModel:
-    """The active model."""
-
     model: str
     spec: str
     since: datetime

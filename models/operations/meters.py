@@ -140,7 +140,6 @@ def lasting(sums: Mapping[str, float], examples: Mapping[str, str]) -> None:
 
 
 def examples() -> dict[str, str]:
-    """The last examples, by name."""
     examples = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.METERS_EXAMPLES))
     return {name.decode(): example.decode() for name, example in examples.items()}
 
@@ -181,7 +180,6 @@ def was_idle() -> bool:
 
 
 def began() -> None:
-    """This thread begins to run something."""
     _run.failed = _run.idle = False
 
 
@@ -268,7 +266,6 @@ class Series(TypedDict):
 
 
 def place_of(seconds: float) -> int:
-    """The class of a duration."""
     return bisect_left(BOUNDS_MS, seconds * 1_000)
 
 

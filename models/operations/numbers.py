@@ -79,12 +79,10 @@ def open_letters(connection: Connection, group_id: str | None = None) -> int:
 
 
 def last_runs(connection: Connection) -> dict[str, Tick]:
-    """The last run of each scheduled job, if there is one."""
     return ticks.last(connection, list(JOBS))
 
 
 def job_states(connection: Connection, settings: Settings, now: datetime) -> list[JobState]:
-    """Every scheduled job with its last run and its next one."""
     last = last_runs(connection)
     return [_job_state(job, last.get(name), settings, now) for name, job in JOBS.items()]
 

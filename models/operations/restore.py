@@ -69,7 +69,6 @@ def restore(path: Path, *, force: bool = False) -> dict[str, int]:
 
 
 def row_counts(connection: psycopg.Connection) -> dict[str, int]:
-    """The number of rows of each table."""
     counts = {}
     for table in _tables(connection, "public"):
         row = connection.execute(

@@ -212,7 +212,6 @@ def bring_forward(connection: Connection, longest_seconds: float, limit: int) ->
 
 
 def due_counts(connection: Connection) -> dict[str, int]:
-    """Overdue rows by kind."""
     return {row.kind: row.due for row in connection.execute(_DUE)}
 
 

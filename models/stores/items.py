@@ -39,8 +39,6 @@ _I = StoreItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """What is to be stored."""
-
     content_summary: str
     metadata: dict[str, Any]
     input_snapshot: Snapshot | None = None
@@ -100,7 +98,6 @@ def insert(
 
 
 def count(connection: Connection, store: StoreRecord) -> int:
-    """How many items the store has."""
     return int(connection.execute(COUNT, of_store(store)).scalar_one())
 
 

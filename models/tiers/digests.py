@@ -28,8 +28,6 @@ GROUPS_A_PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class ClusterSummary:
-    """A cluster, and what it comes to."""
-
     cluster: Cluster
     topic: str
     summary: str

@@ -46,7 +46,6 @@ def note_named(connection: Connection, erasure_id: UUID, group_id: str, names: N
 
 
 def named(connection: Connection, group_id: str, names: Names) -> dict[str, list[UUID]]:
-    """Ids of what names the person, by table."""
     return {
         table: [key for key, content in _texts(connection, table, group_id) if names.found_in(content)]
         for table in _TEXTS

@@ -105,7 +105,6 @@ class QuarantinedOutput(BaseModel):
 
 
 def rules() -> IngressRules:
-    """The filters as the deployment has set them."""
     return IngressRules(check_consistency=get_settings().agent_defaults.check_outputs == "llm")
 
 
