@@ -218,7 +218,7 @@ def once(events: Sequence[Event], field_names: Sequence[Collection[str]], second
     if not seconds:
         return events
     return from_database(
-        lambda connection: events.with_ids(connection, events, field_names, seconds, datetime.now(UTC))
+        lambda connection: stored.with_ids(connection, events, field_names, seconds, datetime.now(UTC))
     )
 
 
