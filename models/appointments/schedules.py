@@ -131,10 +131,10 @@ def change(
     connection: Connection, group_id: str, schedule_id: UUID, state: str, next_run_at: datetime | None
 ) -> None:
     """Pause it, or let it run again from a time on."""
-    _set(connection, group_id, schedule_id, state=state, next_run_at=next_run_at, owed_for=None)
+    set_fields(connection, group_id, schedule_id, state=state, next_run_at=next_run_at, owed_for=None)
 
 
-def _set(connection: Connection, group_id: str, schedule_id: UUID, **values: Any) -> None:
+def set_fields(connection: Connection, group_id: str, schedule_id: UUID, **values: Any) -> None:
     connection.execute(update(ScheduleRow).where(*_which(group_id, schedule_id)).values(**values))
 
 
@@ -147,22 +147,7 @@ def move(
     next_run_at: datetime,
 ) -> None:
     values = {"state": "active", "natural_description": description, "next_run_at": next_run_at}
-    _set(connection, group_id, schedule_id, **asdict(timing), **values, owed_for=None)
-
-
-def retime(
-    connection: Connection,
-    group_id: str,
-    schedule_id: UUID,
-    timing: ScheduleTiming,
-    next_run_at: datetime | None,
-) -> None:
-    """Keep its time in another time zone, and its state."""
-    _set(connection, group_id, schedule_id, tz=timing.tz, next_run_at=next_run_at, owed_for=None)
-
-
-def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) -> None:
-    _set(connection, group_id, schedule_id, task_description=task)
+    set_fields(connection, group_id, schedule_id, **asdict(timing), **values, owed_for=None)
 
 
 def open_of(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[ScheduleState]:

@@ -177,17 +177,6 @@ _SUGGESTIONS = text("""
 """)
 
 
-def take_snapshot(connection: Connection, name: AgentName, called: str, author: str) -> SnapshotState:
-    """Record the current versions. Call it under the agent's lock."""
-    now = {file: current.version for file, current in current_files(connection, name).items()}
-    snapshot_id: UUID = uuid7()
-    own = {"snapshot_id": snapshot_id, "group_id": name[0], "agent_id": name[1]}
-    connection.execute(insert(_S).values(**own, name=called, versions=now, author=author))
-    snapshot = find_snapshot(connection, name, snapshot_id)
-    assert snapshot is not None  # it was just stored
-    return snapshot
-
-
 def find_snapshot(connection: Connection, name: AgentName, snapshot_id: UUID) -> SnapshotState | None:
     snapshot = fetch_one(connection, SnapshotState, _ONE_SNAPSHOT, group=name[0], id=snapshot_id)
     return snapshot if snapshot is not None and snapshot.agent_id == name[1] else None
@@ -216,11 +205,6 @@ def follow_profile(connection: Connection, name: AgentName) -> IdentityFile:
     """Write what the profile says now, with what people added. Call it under the agent's lock."""
     notes = notes_of(current_file(connection, name, "USER").content)
     return _write_user(connection, name, notes, "the profile has changed", BY_PROFILE)
-
-
-def note_user(connection: Connection, name: AgentName, notes: str, author: str) -> IdentityFile:
-    """Replace what people added. Call it under the agent's lock."""
-    return _write_user(connection, name, notes, "notes", author)
 
 
 def _write_user(
@@ -311,7 +295,7 @@ def update_user(context: Context, request: UpdateUser) -> IdentityFile:
     follows the profile.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
-    written = note_user(context.connection, name, request.notes, context.actor.name)
+    written = _write_user(context.connection, name, request.notes, "notes", context.actor.name)
     context.audit(request.agent_id, file="USER", version=written.version)
     return written
 
@@ -323,8 +307,14 @@ def snapshot(context: Context, request: TakeSnapshot) -> SnapshotState:
     Records the current version of each, to go back to it with identity.rollback.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
-    state = take_snapshot(context.connection, name, request.name, context.actor.name)
-    context.audit(request.agent_id, snapshot_id=state.snapshot_id)
+    now = {file: current.version for file, current in current_files(context.connection, name).items()}
+    snapshot_id = uuid7()
+    own = {"snapshot_id": snapshot_id, "group_id": name[0], "agent_id": name[1]}
+    says = {"name": request.name, "versions": now, "author": context.actor.name}
+    context.connection.execute(insert(_S).values(**own, **says))
+    context.audit(request.agent_id, snapshot_id=snapshot_id)
+    state = find_snapshot(context.connection, name, snapshot_id)
+    assert state is not None  # it was just stored
     return state
 
 

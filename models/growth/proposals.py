@@ -184,18 +184,14 @@ def decide(
     choice = CHOICES[verb]
     if verb not in possible(proposal):
         by_whom = "" if proposal.decided_by is None else f", decided by {proposal.decided_by}"
-        raise Conflict(
-            f"id: the proposal is {_state_of(proposal)}{by_whom}; it cannot be {choice.outcome} now"
-        )
+        enabled = isinstance(proposal, SkillProposal) and proposal.enabled
+        state = "enabled" if enabled else proposal.status
+        raise Conflict(f"id: the proposal is {state}{by_whom}; it cannot be {choice.outcome} now")
     decision = Decision(connection, name, proposal, choice, by, at or datetime.now(UTC), turns)
     _FOLLOWS[proposal.kind](decision)
     changed = {"status": choice.to or proposal.status, "enabled": choice.enabled, "became": decision.became}
     connection.execute(_DECIDE, {"group": name[0], "id": proposal.id, "by": by, "note": note, **changed})
     return decision
-
-
-def _state_of(proposal: Proposal) -> str:
-    return "enabled" if isinstance(proposal, SkillProposal) and proposal.enabled else proposal.status
 
 
 _DECIDE = text("""

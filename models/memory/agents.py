@@ -248,19 +248,10 @@ def reflected(
 
 def _select_locked(connection: Connection, names: Sequence[AgentName]) -> dict[AgentName, AgentRow]:
     groups, agents = [group_id for group_id, _ in names], [agent_id for _, agent_id in names]
+    rows = connection.execute(_SELECT_LOCKED, {"groups": groups, "agents": agents}).mappings()
     return {
-        (row.group_id, row.agent_id): AgentRow(
-            row.group_id,
-            row.agent_id,
-            row.agent_key,
-            AgentSettings(**row.settings),
-            row.node_count,
-            dict(row.type_counts),
-            row.importance_trigger_curr,
-            row.importance_ele_n,
-            row.large_from,
-        )
-        for row in connection.execute(_SELECT_LOCKED, {"groups": groups, "agents": agents})
+        (row["group_id"], row["agent_id"]): AgentRow(**{**row, "settings": AgentSettings(**row["settings"])})
+        for row in rows
     }
 
 

@@ -194,11 +194,8 @@ def left(connection: Connection, move: Reembedding) -> int:
 
 def to_embed(connection: Connection, move: Reembedding, limit: int, after: UUID = FIRST) -> list[TextToEmbed]:
     """Nodes without the new model's vector, by id; ``reuse`` has it for the same text."""
-    rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit})
-    return [
-        TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id)
-        for row in rows
-    ]
+    rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit}).mappings()
+    return [TextToEmbed(**row) for row in rows]
 
 
 def stored(connection: Connection, model: str, node_ids: Sequence[UUID]) -> dict[UUID, Float32]:

@@ -109,18 +109,13 @@ def record_usage(used: Usage) -> None:
     try:
         # Threads that ask have no scope of their own; what was asked for no group is the whole service's.
         with for_groups(used.group_id) if used.group_id else whole_service(), unit_of_work() as connection:
-            add_usage(connection, used)
+            today = func.timezone("UTC", func.now()).cast(Date)
+            more = insert(_U).values(day=today, **asdict(used))
+            counted = {name: _U.__table__.c[name] + more.excluded[name] for name in COUNTED}
+            key = list(_U.__table__.primary_key)
+            connection.execute(more.on_conflict_do_update(index_elements=key, set_=counted))
     except SQLAlchemyError as error:
         log.warning("usage of %s by %s was not counted: %s", used.prompt, used.model, error)
-
-
-def add_usage(connection: Connection, used: Usage) -> None:
-    today = func.timezone("UTC", func.now()).cast(Date)
-    more = insert(_U).values(day=today, **asdict(used))
-    counted = {name: _U.__table__.c[name] + more.excluded[name] for name in COUNTED}
-    connection.execute(
-        more.on_conflict_do_update(index_elements=["group_id", "day", "prompt", "model"], set_=counted)
-    )
 
 
 def usage_since(connection: Connection, group_id: str, first_day: date) -> list[LLMUsage]:

@@ -20,6 +20,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Double,
+    Row,
     Text,
     bindparam,
     case,
@@ -170,20 +171,11 @@ class KnowledgeFilters:
     demoted: Demoted = "without"
 
 
-class PieceRow(BaseModel):
-    """A piece of knowledge in a list; its text may be cut."""
-
-    knowledge_id: UUID
-    agent_id: str | None
-    session_id: str | None
-    kind: Kind
-    embedding_model: str | None
-    promoted_at: datetime
-    demoted_at: datetime | None
-    replaced_by: UUID | None
-    #: Characters of the whole text.
-    chars: int
-    content: str
+#: Of a piece in a list; ``chars``: characters of the whole text, which may be cut.
+_LISTED = (
+    *("knowledge_id", "agent_id", "session_id", "kind", "embedding_model", "promoted_at", "demoted_at"),
+    *("replaced_by", "chars", "content"),
+)
 
 
 class PieceDetail(BaseModel):
@@ -215,14 +207,13 @@ class PieceDetail(BaseModel):
 
 def pieces(
     connection: Connection, group_id: str, filters: KnowledgeFilters, before: Place | None, limit: int
-) -> list[PieceRow]:
+) -> Sequence[Row[Any]]:
     """Pieces of knowledge, those promoted last first."""
     statement = select(*_columns(MAX_LISTED_CHARS)).where(_K.group_id == group_id, *_conditions(filters))
     if before is not None:
         statement = statement.where(tuple_(_K.promoted_at, _K.knowledge_id) < before)
-    return fetch(
-        connection, PieceRow, statement.order_by(_K.promoted_at.desc(), _K.knowledge_id.desc()).limit(limit)
-    )
+    latest = statement.order_by(_K.promoted_at.desc(), _K.knowledge_id.desc()).limit(limit)
+    return connection.execute(latest).all()
 
 
 def agents_with_knowledge(connection: Connection, group_id: str) -> list[str]:
@@ -232,14 +223,14 @@ def agents_with_knowledge(connection: Connection, group_id: str) -> list[str]:
     return [str(agent_id) for agent_id in agents]
 
 
-def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[PieceRow]:
+def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> Sequence[Row[Any]]:
     """The pieces made of an entry of quarantine: current ones first, in the order of the pieces."""
     statement = select(*_columns()).where(
         _K.group_id == group_id, _K.source_metadata["entry_ids"].has_key(str(entry_id))
     )
     number = _K.source_metadata["piece"].as_integer().nulls_last()
     order = (_K.demoted_at.is_not(None), _K.promoted_at, number, _K.knowledge_id)
-    return fetch(connection, PieceRow, statement.order_by(*order).limit(MAX_PIECES))
+    return connection.execute(statement.order_by(*order).limit(MAX_PIECES)).all()
 
 
 def find(connection: Connection, group_id: str, ids: Iterable[UUID]) -> dict[UUID, PieceDetail]:
@@ -292,7 +283,7 @@ def ids_in(texts: Any) -> list[UUID]:
 
 def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:
     content = _K.content if chars is None else func.left(_K.content, chars)
-    return columns(PieceRow, _K, chars=func.length(_K.content), content=content)
+    return columns(_LISTED, _K, chars=func.length(_K.content), content=content)
 
 
 def _conditions(filters: KnowledgeFilters) -> Iterator[ColumnElement[bool]]:
