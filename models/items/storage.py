@@ -259,12 +259,6 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
         connection.execute(_FILL, rows)
 
 
-@enqueues_vectors(EMBED_VALUES)
-def enqueue_embeddings(connection: Connection, model: str) -> int:
-    """Make vectors pending for every item without those of this model. In the scope of the whole service."""
-    return connection.execute(_ENQUEUE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
-
-
 def _conditions(group_id: str, request: SearchItems) -> Iterator[ColumnElement[bool]]:
     yield _I.group_id == group_id
     yield NOT_EXPIRED
@@ -346,12 +340,10 @@ _FILL = text("""
     UPDATE item_texts SET embedding = :vector, embedding_model = :model
     WHERE item_id = :id AND number = :number AND content = :content
 """)
-_ENQUEUE_ALL = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id)
-    SELECT DISTINCT :kind, item_id, group_id FROM item_texts WHERE embedding_model IS DISTINCT
-    FROM CAST(:model AS text)
-    ON CONFLICT DO NOTHING
-""")
+enqueues_vectors(
+    EMBED_VALUES,
+    "SELECT DISTINCT item_id, group_id FROM item_texts WHERE embedding_model IS DISTINCT FROM :model",
+)
 
 
 register(ErasurePart(scrubbed=SCRUBBED))

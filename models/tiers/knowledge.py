@@ -128,12 +128,6 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
         connection.execute(_FILL, rows)
 
 
-@enqueues_vectors(EMBED_KNOWLEDGE)
-def enqueue_all(connection: Connection, model: str) -> int:
-    """Enqueue a vector for each piece without one of this model, after a move to it; in the whole service."""
-    return connection.execute(_ENQUEUE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
-
-
 def _current(group_id: str, question: MemoryQuestion) -> Iterator[ColumnElement[bool]]:
     """What the question may be answered from: the whole group's, and its own agent's."""
     yield _K.group_id == group_id
@@ -424,9 +418,8 @@ _FILL = text("""
     UPDATE knowledge SET embedding = :vector, embedding_model = :model WHERE knowledge_id = :id
     AND content = :content
 """)
-_ENQUEUE_ALL = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id)
-    SELECT :kind, knowledge_id, group_id FROM knowledge
-    WHERE demoted_at IS NULL AND embedding_model IS DISTINCT FROM CAST(:model AS text)
-    ON CONFLICT DO NOTHING
-""")
+enqueues_vectors(
+    EMBED_KNOWLEDGE,
+    "SELECT knowledge_id, group_id FROM knowledge"
+    " WHERE demoted_at IS NULL AND embedding_model IS DISTINCT FROM :model",
+)
