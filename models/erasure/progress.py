@@ -15,7 +15,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
-from sqlalchemy import Connection, Select, Text, bindparam, literal, select, text
+from sqlalchemy import Connection, Select, Text, bindparam, insert, literal, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
@@ -112,8 +112,8 @@ def enqueue(
 ) -> ErasureState:
     """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
-    row = {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor}
-    connection.execute(_INSERT, row)
+    row = {"erasure_id": erasure_id, "group_id": group_id, "kind": kind, "what": what, "requested_by": actor}
+    connection.execute(insert(ErasureRow).values(row))
     pending_work.enqueue(connection, ERASE, [(erasure_id, group_id)])
     who: dict[str, Any] = {"group_id": group_id, "actor": actor, "action": "erasure.request", "target": kind}
     details: dict[str, Any] = {"erasure": erasure_id, **_without_names(what)}
@@ -277,10 +277,6 @@ def _is_reportable(entry: ErasureLogEntry) -> bool:
     return not get_settings().secret_key or marks <= {mark_of(name_key())}
 
 
-_INSERT = text("""
-    INSERT INTO erasures (erasure_id, group_id, kind, what, requested_by)
-    VALUES (:id, :group, :kind, :what, :actor)
-""").bindparams(bindparam("what", type_=JSONB))
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.erasure.' || :group, 0))")
 _PENDING = text("""
     SELECT erasure_id FROM erasures

@@ -30,6 +30,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     func,
+    insert,
     literal,
     or_,
     select,
@@ -131,10 +132,10 @@ def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> li
         connection.execute(_DROP_TEXTS, {"id": item_id, "group": group_id})
         if item.texts:
             texts = [
-                {"id": item_id, "group": group_id, "number": number, "content": content}
+                {"item_id": item_id, "group_id": group_id, "number": number, "content": content}
                 for number, content in enumerate(item.texts)
             ]
-            connection.execute(_ADD_TEXT, texts)
+            connection.execute(insert(ItemTextRow), texts)
             pending_ids.append(item_id)
     return pending_ids
 
@@ -292,9 +293,6 @@ _PUT = text("""
     RETURNING item_id
 """).bindparams(bindparam("value", type_=JSONB))
 _DROP_TEXTS = text("DELETE FROM item_texts WHERE item_id = :id AND group_id = :group")
-_ADD_TEXT = text(
-    "INSERT INTO item_texts (item_id, number, group_id, content) VALUES (:id, :number, :group, :content)"
-)
 _DELETE = text("""
     WITH gone AS (
         DELETE FROM items WHERE group_id = :group AND namespace = CAST(:namespace AS text[])

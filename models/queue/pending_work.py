@@ -10,14 +10,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, func, select, text, tuple_
+from sqlalchemy import Connection, Row, func, insert, select, text, tuple_
 from uuid6 import uuid7
 
 from jiyi import tracing
 from jiyi.protocol.operations import PendingRow, WorkOwed
 from models.db.connection import session_engine
 from models.db.rows import columns, equal_if_given, fetch
-from models.queue.tables import PendingWork
+from models.queue.tables import DeadLetterRow, PendingWork
 from models.queue.wakeups import wake_after, wake_at_after
 
 #: Texts kept of an error: enough to see the cause, bounded because providers put whole pages into theirs.
@@ -189,7 +189,9 @@ def dead_letter_exhausted(
     }
     rows = connection.execute(_EXHAUSTED, parameters).mappings().all()
     if rows:
-        connection.execute(_DEAD_LETTER, [{**row, "letter_id": uuid7(), "kind": kind} for row in rows])
+        connection.execute(
+            insert(DeadLetterRow), [{**row, "letter_id": uuid7(), "kind": kind} for row in rows]
+        )
     return dict(Counter(row["group_id"] for row in rows))
 
 
@@ -197,7 +199,7 @@ def give_up(connection: Connection, kind: str, subject_id: UUID, group_id: str, 
     """Add a dead letter of work that is not pending; a replay does once more what was done instead."""
     letter = {"letter_id": uuid7(), "kind": kind, "subject_id": subject_id, "group_id": group_id}
     why = {"reason": reason[:MAX_ERROR_CHARS], "traceback": None, "attempts": 1}
-    connection.execute(_DEAD_LETTER, {**letter, **why})
+    connection.execute(insert(DeadLetterRow).values(**letter, **why))
 
 
 def retry(connection: Connection, kind: str, group_id: str | None, subject_ids: Sequence[UUID]) -> int:
@@ -360,10 +362,6 @@ _EXHAUSTED = text("""
     RETURNING subject_id, group_id, attempts,
         coalesce(last_error, 'the worker died during each attempt') AS reason, CAST(:traceback AS text) AS
         traceback
-""")
-_DEAD_LETTER = text("""
-    INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, traceback, attempts)
-    VALUES (:letter_id, :kind, :subject_id, :group_id, :reason, :traceback, :attempts)
 """)
 # Also of what a worker has in hand: then two work on it, and the effect of one counts.
 _RETRY = text("""
