@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,7 +14,6 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from engine import subjects
 from engine.erasure import Names
-from jiyi.protocol.erasure import Erasure
 
 
 class Scrubbed(NamedTuple):
@@ -53,10 +52,8 @@ class ErasurePart:
     clear_valkey: Callable[[str], dict[str, int]] = lambda *_: {}
     #: Drops what this process remembers of texts.
     forget: Callable[[], None] = lambda: None
-    #: Ids that would go, besides memories and events, by what a preview calls them.
-    preview: Callable[[Connection, str, Erasure, Sequence[str], set[UUID]], dict[str, set[UUID]]] = (
-        lambda *_: {}
-    )
+    #: Ids of rows that a preview counts besides memories and events, by what it calls them.
+    previewed: Mapping[str, InstrumentedAttribute[UUID]] = field(default_factory=dict)
 
 
 _REGISTERED: list[ErasurePart] = []
