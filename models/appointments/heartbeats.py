@@ -51,7 +51,7 @@ from jiyi.text.words import language_of
 from jiyi.zones import zone_of
 from models.appointments.tables import Alert, HeartbeatRow, HeartbeatTick
 from models.db.connection import CLOCK_AHEAD
-from models.db.rows import columns, fetch, records
+from models.db.rows import behind, columns, equal_if_given, fetch, records
 from models.growth.identity import current_file
 from models.memory.agents import AgentName
 from models.memory.tables import Agent
@@ -276,16 +276,12 @@ def alert_page(
 ) -> list[AlertState]:
     """Those delivered and not acknowledged, or all, the newest first; for a channel those for all, too."""
     query = select(*columns(AlertState, Alert, id=Alert.alert_id, timestamp=Alert.created_at))
-    query = query.where(Alert.group_id == group_id).order_by(Alert.alert_id.desc()).limit(limit)
-    if agent_id is not None:
-        query = query.where(Alert.agent_id == agent_id)
+    query = query.where(Alert.group_id == group_id, *equal_if_given((Alert.agent_id, agent_id)))
     if channel is not None:
         query = query.where(Alert.channel.in_((channel, "all")))
     if not everything:
         query = query.where(Alert.acknowledged_at.is_(None), Alert.delivered_at.is_not(None))
-    if after is not None:
-        query = query.where(Alert.alert_id < after)
-    return fetch(connection, AlertState, query)
+    return fetch(connection, AlertState, behind(query, after, Alert.alert_id).limit(limit))
 
 
 def acknowledge(connection: Connection, group_id: str, alert_ids: Sequence[UUID], now: datetime) -> int:

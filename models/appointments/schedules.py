@@ -16,7 +16,7 @@ from jiyi.protocol.appointments import ScheduleState, Target, next_runs
 from jiyi.protocol.base import JsonObject
 from models.appointments.tables import ScheduleRow, ScheduleRun
 from models.db.connection import CLOCK_AHEAD
-from models.db.rows import columns, fetch, fetch_one, records
+from models.db.rows import behind, columns, equal_if_given, fetch, fetch_one, records
 from models.memory.agents import AgentName
 
 #: Schedules that one agent may have, those that are over left out.
@@ -78,18 +78,11 @@ def schedule_page(
     limit: int,
 ) -> list[ScheduleState]:
     """The newest first; with a user those visible to that user."""
-    query = (
-        _SHOWN.where(ScheduleRow.group_id == group_id).order_by(ScheduleRow.schedule_id.desc()).limit(limit)
-    )
+    which = equal_if_given((ScheduleRow.agent_id, agent_id), (ScheduleRow.state, state))
+    query = _SHOWN.where(ScheduleRow.group_id == group_id, *which)
     if user_id is not None:
         query = query.where(_visible_to(user_id))
-    if agent_id is not None:
-        query = query.where(ScheduleRow.agent_id == agent_id)
-    if state is not None:
-        query = query.where(ScheduleRow.state == state)
-    if after is not None:
-        query = query.where(ScheduleRow.schedule_id < after)
-    return fetch(connection, ScheduleState, query)
+    return fetch(connection, ScheduleState, behind(query, after, ScheduleRow.schedule_id).limit(limit))
 
 
 def _visible_to(user_id: str | None) -> ColumnElement[bool]:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.string import BytesBinaryDumper
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
+from sqlalchemy import ColumnElement, Connection, Executable, Select, SQLColumnExpression, tuple_
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.orm import InstrumentedAttribute
@@ -85,6 +85,13 @@ def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
     """A page of a list that was read with one row too many, and the place where it ends if there are more."""
     following = encode_cursor(place(rows[limit - 1])) if len(rows) > limit else None
     return Rows.model_construct(rows=rows[:limit], next=following)
+
+
+def behind(statement: Select[Any], place: object, *order: SQLColumnExpression[Any]) -> Select[Any]:
+    """The rows in this order, the highest first, from behind a place on (None: from the first on)."""
+    if place is not None:
+        statement = statement.where((tuple_(*order) if len(order) > 1 else order[0]) < place)
+    return statement.order_by(*(column.desc() for column in order))
 
 
 def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[Any]:

@@ -25,7 +25,7 @@ from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState, Kind
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import get_settings
 from models.accounts import audit
-from models.db.rows import columns, fetch, fetch_one
+from models.db.rows import behind, columns, fetch, fetch_one
 from models.erasure.tables import ErasureRow
 from models.folders import make_private
 from models.operations import backups
@@ -207,8 +207,7 @@ def one(connection: Connection, group_id: str, erasure_id: UUID) -> ErasureState
 
 def page(connection: Connection, group_id: str, before: UUID | None, limit: int) -> list[ErasureState]:
     """Newest first, those before an id."""
-    statement = _of(group_id) if before is None else _of(group_id).where(ErasureRow.erasure_id < before)
-    return fetch(connection, ErasureState, statement.order_by(ErasureRow.erasure_id.desc()).limit(limit))
+    return fetch(connection, ErasureState, behind(_of(group_id), before, ErasureRow.erasure_id).limit(limit))
 
 
 def _of(group_id: str) -> Select[tuple[Any, ...]]:

@@ -37,7 +37,7 @@ from jiyi.protocol.proposals import FileProposal
 from jiyi.text.budget import estimate_tokens
 from models.conversations import injections
 from models.db.actions import Context, action
-from models.db.rows import columns, fetch, fetch_one, page
+from models.db.rows import behind, columns, fetch, fetch_one, page
 from models.growth import proposals, work
 from models.growth.proposals import Decision, follows
 from models.growth.tables import IdentitySnapshot, IdentityVersion
@@ -70,8 +70,8 @@ def file_history(
     connection: Connection, name: AgentName, file: File, before: int | None, limit: int
 ) -> list[IdentityFile]:
     """Versions without their texts, the newest first."""
-    statement = _HISTORY if before is None else _HISTORY.where(_V.version < before)
-    return fetch(connection, IdentityFile, statement.limit(limit), **_of(name, file))
+    versions = behind(_HISTORY, before, _V.version).limit(limit)
+    return fetch(connection, IdentityFile, versions, **_of(name, file))
 
 
 def write_version(
@@ -111,7 +111,7 @@ _LATEST = _SHOWN.where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
 _ALL_LATEST = _SHOWN.where(*_OF_FILE[:2]).order_by(_V.file, _V.version.desc()).ext(distinct_on(_V.file))
 _VERSION = _SHOWN.where(*_OF_FILE, _V.version == bindparam("version"))
 _BRIEFS = columns(IdentityFile, _V, content=None, characters=func.char_length(_V.content))
-_HISTORY = select(*_BRIEFS).where(*_OF_FILE).order_by(_V.version.desc())
+_HISTORY = select(*_BRIEFS).where(*_OF_FILE)
 _PRUNE = delete(_V).where(*_OF_FILE, _V.version <= bindparam("oldest"))
 
 
@@ -187,9 +187,7 @@ def snapshot_page(
 ) -> list[SnapshotState]:
     """The agent's, the latest first."""
     statement = _SHOWN_SNAPSHOT.where(_S.group_id == name[0], _S.agent_id == name[1])
-    if before is not None:
-        statement = statement.where(_S.snapshot_id < before)
-    return fetch(connection, SnapshotState, statement.order_by(_S.snapshot_id.desc()).limit(limit))
+    return fetch(connection, SnapshotState, behind(statement, before, _S.snapshot_id).limit(limit))
 
 
 _S = IdentitySnapshot

@@ -30,7 +30,7 @@ from jiyi.protocol.event_bodies import content, content_of, digest
 from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
 from jiyi.protocol.memory import ExportQuery
-from models.db.rows import columns, fetch, fetch_one
+from models.db.rows import behind, columns, equal_if_given, fetch, fetch_one
 from models.memory.tables import MemoryNode, StoredEventRow
 from models.queue.dead_letters import ID_REUSED
 
@@ -149,14 +149,11 @@ def events(
     limit: int,
 ) -> Sequence[Row[Any]]:
     """Stored events, the latest to arrive first, with a ``position`` between the two."""
-    selection = _select(_LISTED).where(StoredEventRow.group_id == group_id)
-    if agent_id is not None:
-        selection = selection.where(StoredEventRow.agent_id == agent_id)
-    if before is not None:
-        selection = selection.where(StoredEventRow.position < before)
+    row = StoredEventRow
+    selection = _select(_LISTED).where(row.group_id == group_id, *equal_if_given((row.agent_id, agent_id)))
     if after is not None:
-        selection = selection.where(StoredEventRow.position > after)
-    return connection.execute(selection.order_by(StoredEventRow.position.desc()).limit(limit)).all()
+        selection = selection.where(row.position > after)
+    return connection.execute(behind(selection, before, row.position).limit(limit)).all()
 
 
 def exported(connection: Connection, group_id: str, request: ExportQuery) -> Sequence[RowMapping]:

@@ -15,7 +15,7 @@ from jiyi.protocol.base import BY_NUMBER, BY_TIME, Paged, Rows
 from jiyi.protocol.memory import Memory, MemoryBrief, Related, evidence_of
 from jiyi.protocol.recall import Archived, ListMemories
 from jiyi.text.words import last_segment, tokens
-from models.db.rows import columns, equal_if_given, fetch, ilike_pattern
+from models.db.rows import behind, columns, equal_if_given, fetch, ilike_pattern
 from models.db.rows import page as rows_page
 from models.db.scope import current
 from models.memory.filters import FilterValues, clause
@@ -192,11 +192,8 @@ def archived(
     node = MemoryNode
     conditions = equal_if_given((node.agent_id, agent_id), (node.archived_reason, reason))
     selection = memories(group_id, MAX_ARCHIVED_CHARS).where(node.archived_at.is_not(None), *conditions)
-    if before is not None:
-        selection = selection.where(tuple_(node.archived_at, node.node_id) < before)
-    return fetch_memories(
-        connection, group_id, selection.order_by(node.archived_at.desc(), node.node_id.desc()).limit(limit)
-    )
+    latest = behind(selection, before, node.archived_at, node.node_id).limit(limit)
+    return fetch_memories(connection, group_id, latest)
 
 
 def archived_counts(connection: Connection, group_id: str, limit: int) -> Sequence[Row[Any]]:

@@ -29,7 +29,6 @@ from sqlalchemy import (
     or_,
     select,
     text,
-    tuple_,
     type_coerce,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, insert
@@ -42,7 +41,7 @@ from jiyi.protocol.knowledge import Change, KnowledgeDetail, PromoteBody
 from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
-from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, has_words
+from models.db.rows import MAX_LISTED_CHARS, behind, columns, equal_if_given, fetch, has_words
 from models.operations.embedding_models import TextWithoutVector, enqueues_vectors
 from models.tiers.quarantine_reads import EntryDetail, Place
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
@@ -204,9 +203,7 @@ def pieces(
 ) -> Sequence[Row[Any]]:
     """Pieces of knowledge, those promoted last first."""
     statement = select(*_columns(MAX_LISTED_CHARS)).where(_K.group_id == group_id, *_conditions(filters))
-    if before is not None:
-        statement = statement.where(tuple_(_K.promoted_at, _K.knowledge_id) < before)
-    latest = statement.order_by(_K.promoted_at.desc(), _K.knowledge_id.desc()).limit(limit)
+    latest = behind(statement, before, _K.promoted_at, _K.knowledge_id).limit(limit)
     return connection.execute(latest).all()
 
 

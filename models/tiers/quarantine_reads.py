@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, and_, case, desc, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, and_, case, desc, func, select
 
 from jiyi.protocol.events import MAX_OUTPUT_CHARS
 from jiyi.protocol.tier_questions import Kind
-from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, has_words
+from models.db.rows import MAX_LISTED_CHARS, behind, columns, equal_if_given, fetch, has_words
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Where a page ends: rows that come meanwhile do not move what follows.
@@ -119,9 +119,8 @@ def entries(
     statement = select(*_columns(EntryPreview, MAX_LISTED_CHARS)).where(
         *_in_sight(group_id), *_conditions(filters)
     )
-    if before is not None:
-        statement = statement.where(tuple_(_Q.created_at, _Q.entry_id) < before)
-    return fetch(connection, EntryPreview, statement.order_by(*_NEWEST_FIRST).limit(limit))
+    newest = behind(statement, before, _Q.created_at, _Q.entry_id).limit(limit)
+    return fetch(connection, EntryPreview, newest)
 
 
 def some_entries(
