@@ -45,13 +45,12 @@ from jiyi.protocol.appointments import (
     Urgency,
 )
 from jiyi.protocol.appointments import QuietHours as Quiet
-from jiyi.protocol.base import JsonObject
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from jiyi.zones import zone_of
 from models.appointments.tables import Alert, HeartbeatRow, HeartbeatTick
 from models.db.connection import CLOCK_AHEAD
-from models.db.rows import behind, columns, equal_if_given, fetch, records
+from models.db.rows import Record, behind, columns, equal_if_given, fetch, records
 from models.growth.identity import current_file
 from models.memory.agents import AgentName
 from models.memory.tables import Agent
@@ -160,7 +159,7 @@ def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> boo
     return connection.execute(select(HeartbeatTick.due_at).where(*which)).one_or_none() is not None
 
 
-def history(connection: Connection, name: AgentName, limit: int) -> list[JsonObject]:
+def history(connection: Connection, name: AgentName, limit: int) -> list[Record]:
     """The latest ticks first, each with the number of its alerts."""
     query = select(*columns(TickState, HeartbeatTick)).where(*_of(HeartbeatTick, name))
     return records(connection, query.order_by(HeartbeatTick.due_at.desc()).limit(limit))

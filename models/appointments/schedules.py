@@ -13,10 +13,9 @@ from uuid6 import uuid7
 
 from engine.appointments.schedule import Firing, ParsedSchedule, ScheduleTiming
 from jiyi.protocol.appointments import ScheduleState, Target, next_runs
-from jiyi.protocol.base import JsonObject
 from models.appointments.tables import ScheduleRow, ScheduleRun
 from models.db.connection import CLOCK_AHEAD
-from models.db.rows import behind, columns, equal_if_given, fetch, fetch_one, records
+from models.db.rows import Record, behind, columns, equal_if_given, fetch, fetch_one, records
 from models.memory.agents import AgentName
 
 #: Schedules that one agent may have, those that are over left out.
@@ -155,7 +154,7 @@ def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
     return connection.execute(delete(ScheduleRow).where(*_which(group_id, schedule_id))).rowcount > 0
 
 
-def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[JsonObject]:
+def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[Record]:
     """The latest first; ``skipped``: it was noticed too late to catch up."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id == schedule_id)
     run = ScheduleRun

@@ -24,6 +24,7 @@ from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import DEFAULT_ORIGIN
 from jiyi.text.budget import cut_to_tokens
 from models.conversations.tables import JudgedTurn
+from models.db.rows import Record, records
 from models.memory.agents import AgentName
 from models.memory.filters import clause
 from models.memory.inbox import store
@@ -139,9 +140,9 @@ def save_summary(connection: Connection, node_id: UUID, overview: str, abstract:
     connection.execute(_SAVE_SUMMARY, {"id": node_id, "overview": overview, "abstract": abstract})
 
 
-def agents(connection: Connection, group_id: str, after: str, limit: int) -> Sequence[Row[Any]]:
+def agents(connection: Connection, group_id: str, after: str, limit: int) -> list[Record]:
     """The group's agents by name, with the numbers of their current memories of conversations by kind."""
-    return connection.execute(_AGENTS, {"group": group_id, "after": after, "limit": limit}).all()
+    return records(connection, _AGENTS, group=group_id, after=after, limit=limit)
 
 
 def remembered(

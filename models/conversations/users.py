@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jiyi.protocol.memory import Memory
+from models.db.rows import Record, records
 from models.memory.agents import AgentName, bind_name
 from models.memory.reads import fetch_memories, memories
 from models.memory.tables import MemoryNode
@@ -15,13 +13,12 @@ from models.memory.tables import MemoryNode
 _N = MemoryNode
 
 
-def users(connection: Connection, group_id: str, part: str, after: str, limit: int) -> Sequence[Row[Any]]:
+def users(connection: Connection, group_id: str, part: str, after: str, limit: int) -> list[Record]:
     """The group's users in the order of their names; ``part``: those whose names have it.
 
     Each with the number of agents they talk with, of current memories without turns, of open reminders.
     """
-    parameters = {"group": group_id, "part": part.lower(), "after": after, "limit": limit}
-    return connection.execute(_USERS, parameters).all()
+    return records(connection, _USERS, group=group_id, part=part.lower(), after=after, limit=limit)
 
 
 def agents_of(connection: Connection, group_id: str, user_id: str) -> list[str]:
@@ -33,14 +30,14 @@ def users_of(connection: Connection, name: AgentName, limit: int) -> list[str]:
     return list(connection.execute(_OF_AGENT, {**bind_name(name), "limit": limit}).scalars())
 
 
-def sessions_of(connection: Connection, group_id: str, user_id: str, limit: int) -> Sequence[Row[Any]]:
+def sessions_of(connection: Connection, group_id: str, user_id: str, limit: int) -> list[Record]:
     """A user's conversations, the latest first."""
-    return connection.execute(_SESSIONS, {"group": group_id, "user": user_id, "limit": limit}).all()
+    return records(connection, _SESSIONS, group=group_id, user=user_id, limit=limit)
 
 
-def reminders_of(connection: Connection, group_id: str, user_id: str, limit: int) -> Sequence[Row[Any]]:
+def reminders_of(connection: Connection, group_id: str, user_id: str, limit: int) -> list[Record]:
     """A user's active appointments, the soonest first."""
-    return connection.execute(_REMINDERS, {"group": group_id, "user": user_id, "limit": limit}).all()
+    return records(connection, _REMINDERS, group=group_id, user=user_id, limit=limit)
 
 
 def statements_of(

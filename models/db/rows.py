@@ -23,7 +23,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.orm import InstrumentedAttribute
 
-from jiyi.protocol.base import JsonObject, Rows, encode_cursor
+from jiyi.protocol.base import Rows, encode_cursor
 from jiyi.protocol.wire.vectors import Float32
 from models.db.base import Base
 from models.db.scope import as_owner_within, current
@@ -76,9 +76,17 @@ def fetch_one(connection: Connection, row: type[R], statement: Executable, **par
     return None if values is None else row.model_construct(**values)
 
 
-def records(connection: Connection, statement: Executable, **parameters: Any) -> list[JsonObject]:
-    """The rows of the statement by their columns' names: what only a page shows needs no class."""
-    return [dict(row) for row in connection.execute(statement, parameters).mappings()]
+class Record(dict[str, Any]):
+    """A row by its columns' names, which are its attributes, too: what only a page shows needs no class."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        raise AttributeError(name)
+
+
+def records(connection: Connection, statement: Executable, **parameters: Any) -> list[Record]:
+    return [Record(row) for row in connection.execute(statement, parameters).mappings()]
 
 
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:

@@ -11,11 +11,11 @@ from uuid6 import uuid7
 from jiyi.chat.steps import hint
 from jiyi.errors import NotFound
 from jiyi.protocol.artifacts import GiveFeedback, GivenFeedback, Hint, PatternsQuery, PatternState, Vote
-from jiyi.protocol.base import AgentForUser, JsonObject, Rows
+from jiyi.protocol.base import AgentForUser, Rows
 from jiyi.protocol.identity import Tally, TallyQuery
 from jiyi.protocol.proposals import SkillProposal
 from models.db.actions import Context, action
-from models.db.rows import records
+from models.db.rows import Record, records
 from models.growth import evolution, work
 from models.growth.proposals import Decision, follows
 from models.growth.tables import TrustRow, VoteRow
@@ -39,14 +39,12 @@ def pattern_of(connection: Connection, group_id: str, skill: SkillProposal) -> P
     return None
 
 
-def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[JsonObject]:
+def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[Record]:
     """Votes on an artifact, newest first: id, artifact_id, signal, sentiment, comment, given_by, given_at."""
     return records(connection, _VOTES, group=group_id, id=artifact_id, limit=limit)
 
 
-def trust_of_group(
-    connection: Connection, group_id: str, agent_id: str | None, limit: int
-) -> list[JsonObject]:
+def trust_of_group(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[Record]:
     """How far the group's artifacts are trusted, most votes first; ``total`` leaves neutral ones out."""
     return records(connection, _TRUST, group=group_id, agent=agent_id, limit=limit)
 

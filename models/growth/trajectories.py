@@ -12,9 +12,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from uuid6 import uuid7
 
 from engine.growth.trajectories import Trajectory, TrajectoryStep
-from jiyi.protocol.base import JsonObject
 from jiyi.protocol.events import SessionEnded, StepRecorded
-from models.db.rows import packed_time, records
+from models.db.rows import Record, packed_time, records
 from models.growth.tables import TrajectoryEvent, TrajectoryRow
 from models.memory.agents import AgentName
 from models.memory.event_types import EventType, StoredBatch, after_events, register_event
@@ -169,13 +168,13 @@ _COMPRESSED = text(
 )
 
 
-def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[JsonObject]:
+def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[Record]:
     """An agent's trajectories, newest first."""
     statement = _SHOWN.where(_T.group_id == group_id, _T.agent_id == agent_id)
     return records(connection, statement.order_by(_T.trajectory_id.desc()).limit(limit))
 
 
-def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[JsonObject]:
+def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[Record]:
     """Those of the trajectories that are there, newest first."""
     return records(connection, _SOME, group=group_id, ids=list(ids))
 

@@ -9,20 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import (
-    Connection,
-    Row,
-    RowMapping,
-    Select,
-    Text,
-    and_,
-    case,
-    cast,
-    func,
-    literal,
-    select,
-    text,
-)
+from sqlalchemy import Connection, RowMapping, Select, Text, and_, case, cast, func, literal, select, text
 from uuid6 import uuid7
 
 from jiyi.protocol.base import BY_POSITION
@@ -30,7 +17,7 @@ from jiyi.protocol.event_bodies import content, content_of, digest
 from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
 from jiyi.protocol.memory import ExportQuery
-from models.db.rows import behind, columns, equal_if_given, fetch, fetch_one
+from models.db.rows import Record, behind, columns, equal_if_given, fetch, fetch_one, records
 from models.memory.tables import MemoryNode, StoredEventRow
 from models.queue.dead_letters import ID_REUSED
 
@@ -76,8 +63,8 @@ class Became(NamedTuple):
     """What became of an event: work that is pending for its memory, and dead letters about either."""
 
     event: EventRecord | None
-    pending: Sequence[Row[Any]]
-    letters: Sequence[Row[Any]]
+    pending: list[Record]
+    letters: list[Record]
 
 
 def states(
@@ -147,13 +134,13 @@ def events(
     before: int | None,
     after: int | None,
     limit: int,
-) -> Sequence[Row[Any]]:
+) -> list[Record]:
     """Stored events, the latest to arrive first, with a ``position`` between the two."""
     row = StoredEventRow
     selection = _select(_LISTED).where(row.group_id == group_id, *equal_if_given((row.agent_id, agent_id)))
     if after is not None:
         selection = selection.where(row.position > after)
-    return connection.execute(behind(selection, before, row.position).limit(limit)).all()
+    return records(connection, behind(selection, before, row.position).limit(limit))
 
 
 def exported(connection: Connection, group_id: str, request: ExportQuery) -> Sequence[RowMapping]:
@@ -173,9 +160,12 @@ def exported(connection: Connection, group_id: str, request: ExportQuery) -> Seq
 
 def became(connection: Connection, group_id: str, event_id: UUID) -> Became:
     """The event of this id, and what is still to be done for it or could not be."""
-    record, this = event(connection, EventRecord, group_id, event_id), {"group": group_id, "id": event_id}
-    pending = connection.execute(_PENDING_WORK, {**this, "kinds": list(KINDS)}).all()
-    return Became(record, pending, connection.execute(_LETTERS, {**this, "limit": MAX_LETTERS}).all())
+    this: dict[str, Any] = {"group": group_id, "id": event_id}
+    return Became(
+        event(connection, EventRecord, group_id, event_id),
+        records(connection, _PENDING_WORK, **this, kinds=list(KINDS)),
+        records(connection, _LETTERS, **this, limit=MAX_LETTERS),
+    )
 
 
 def _select(row: type[BaseModel] | Sequence[str]) -> Select[tuple[Any, ...]]:

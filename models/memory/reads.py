@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, func, select, text, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, select, text, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from jiyi.protocol.base import BY_NUMBER, BY_TIME, Paged, Rows
 from jiyi.protocol.memory import Memory, MemoryBrief, Related, evidence_of
 from jiyi.protocol.recall import Archived, ListMemories
 from jiyi.text.words import last_segment, tokens
-from models.db.rows import behind, columns, equal_if_given, fetch, ilike_pattern
+from models.db.rows import Record, behind, columns, equal_if_given, fetch, ilike_pattern, records
 from models.db.rows import page as rows_page
 from models.db.scope import current
 from models.memory.filters import FilterValues, clause
@@ -196,9 +196,9 @@ def archived(
     return fetch_memories(connection, group_id, latest)
 
 
-def archived_counts(connection: Connection, group_id: str, limit: int) -> Sequence[Row[Any]]:
+def archived_counts(connection: Connection, group_id: str, limit: int) -> list[Record]:
     """Agents with archived memories: how many, and why. Most first."""
-    return connection.execute(_ARCHIVED_COUNTS, {"group": group_id, "limit": limit}).all()
+    return records(connection, _ARCHIVED_COUNTS, group=group_id, limit=limit)
 
 
 def _agent(group_id: str, agent_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

@@ -25,7 +25,7 @@ from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
-from models.db.rows import fetch, records
+from models.db.rows import Record, fetch, records
 from models.db.scope import for_groups, whole_service
 from models.db.valkey import valkey
 from models.operations import tables
@@ -123,9 +123,7 @@ def usage_since(connection: Connection, group_id: str, first_day: date) -> list[
     return fetch(connection, LLMUsage, _SINCE, group=group_id, day=first_day)
 
 
-def usage_by(
-    connection: Connection, group_id: str | None, first_day: date, by: UsageKey
-) -> list[dict[str, Any]]:
+def usage_by(connection: Connection, group_id: str | None, first_day: date, by: UsageKey) -> list[Record]:
     """Usage from a day (UTC) on, of a group or of all in sight, by ``by``: newest month, or highest cost,
     first.
     """

@@ -20,7 +20,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Double,
-    Row,
     Text,
     bindparam,
     case,
@@ -41,7 +40,16 @@ from jiyi.protocol.knowledge import Change, KnowledgeDetail, PromoteBody
 from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
-from models.db.rows import MAX_LISTED_CHARS, behind, columns, equal_if_given, fetch, has_words
+from models.db.rows import (
+    MAX_LISTED_CHARS,
+    Record,
+    behind,
+    columns,
+    equal_if_given,
+    fetch,
+    has_words,
+    records,
+)
 from models.operations.embedding_models import TextWithoutVector, enqueues_vectors
 from models.tiers.quarantine_reads import EntryDetail, Place
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
@@ -200,11 +208,11 @@ class PieceDetail(BaseModel):
 
 def pieces(
     connection: Connection, group_id: str, filters: KnowledgeFilters, before: Place | None, limit: int
-) -> Sequence[Row[Any]]:
+) -> list[Record]:
     """Pieces of knowledge, those promoted last first."""
     statement = select(*_columns(MAX_LISTED_CHARS)).where(_K.group_id == group_id, *_conditions(filters))
     latest = behind(statement, before, _K.promoted_at, _K.knowledge_id).limit(limit)
-    return connection.execute(latest).all()
+    return records(connection, latest)
 
 
 def agents_with_knowledge(connection: Connection, group_id: str) -> list[str]:
@@ -214,14 +222,14 @@ def agents_with_knowledge(connection: Connection, group_id: str) -> list[str]:
     return [str(agent_id) for agent_id in agents]
 
 
-def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> Sequence[Row[Any]]:
+def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[Record]:
     """The pieces made of an entry of quarantine: current ones first, in the order of the pieces."""
     statement = select(*_columns()).where(
         _K.group_id == group_id, _K.source_metadata["entry_ids"].has_key(str(entry_id))
     )
     number = _K.source_metadata["piece"].as_integer().nulls_last()
     order = (_K.demoted_at.is_not(None), _K.promoted_at, number, _K.knowledge_id)
-    return connection.execute(statement.order_by(*order).limit(MAX_PIECES)).all()
+    return records(connection, statement.order_by(*order).limit(MAX_PIECES))
 
 
 def find(connection: Connection, group_id: str, ids: Iterable[UUID]) -> dict[UUID, PieceDetail]:
