@@ -51,13 +51,12 @@ if is_on("growth"):
         evolution,
         identity,
         pain_actions,
-        prompts,
         proposal_actions,
         self_review,
         trajectories,
     )
 
-    HANDLERS += [trajectories, evolution, self_review, prompts]
+    HANDLERS += [trajectories, evolution, self_review]
     ACTIONS += [proposal_actions, artifacts, trajectories, identity, pain_actions, self_review]
     ACTIONS += [schedule_actions, heartbeat_actions]
 if is_on("stores"):

@@ -95,7 +95,7 @@ def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
     return Rows.model_construct(rows=rows[:limit], next=following)
 
 
-def behind(statement: Select[Any], place: object, *order: SQLColumnExpression[Any]) -> Select[Any]:
+def behind(statement: Select[Any], place: Any, *order: SQLColumnExpression[Any]) -> Select[Any]:
     """The rows in this order, the highest first, from behind a place on (None: from the first on)."""
     if place is not None:
         statement = statement.where((tuple_(*order) if len(order) > 1 else order[0]) < place)

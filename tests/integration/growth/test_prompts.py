@@ -20,8 +20,8 @@ from jiyi.text.prompting import PREFACE
 from models.appointments import heartbeat_actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth import identity, prompts
-from models.growth.artifacts import pending_hint, votes_on
+from models.growth import identity
+from models.growth.artifacts import enabled_skills, pending_hint, votes_on
 from models.growth.proposal_actions import decide_proposal
 from tasks.conversations import injection
 from tests.integration.growth.growing import AGENT, STEPS, artifacts, chain, end, experienced, run, save, step
@@ -98,7 +98,7 @@ def test_a_skill_in_chinese_fits_a_message_in_chinese(group: str) -> None:
         group, pain="打印机第二个纸盒卡纸", solution_steps=["打开纸盒", "慢慢抽出纸张", "合上纸盒"]
     )
     ask(group, "打印机又卡纸了怎么办？")
-    with patch.object(prompts, "enabled_skills", wraps=prompts.enabled_skills) as read:
+    with patch("models.growth.artifacts.enabled_skills", wraps=enabled_skills) as read:
         again = ask(group, "打印机又卡纸了怎么办？")
     assert ([used.id for used in again.skills], read.call_count) == ([skill_id], 1)
 
