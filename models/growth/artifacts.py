@@ -1,5 +1,5 @@
-"""Skills and workflows (``pipeline``): their patterns, what follows when people decide on them, votes; and what
-grew, in prompts: approved identity files, the index of enabled skills, and skills that fit.
+"""Skills and workflows (``pipeline``): their patterns, what follows when people decide on them, votes; and
+what grew, in prompts: approved identity files, the index of enabled skills, and skills that fit.
 """
 
 from __future__ import annotations
