@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import Field
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -179,21 +179,10 @@ _LISTED = (
 )
 
 
-class PieceDetail(BaseModel):
+class PieceDetail(KnowledgeDetail):
     """All that is kept of a piece but its vector; ``embedded`` is the model that made that."""
 
-    knowledge_id: UUID
-    group_id: str
-    agent_id: str | None
-    session_id: str | None
-    kind: Kind
-    content: str
-    metadata: dict[str, Any]
-    created_at: datetime
-    promoted_at: datetime
-    demoted_at: datetime | None
-    replaced_by: UUID | None
-    embedded: str | None
+    history: list[Change] = Field(default=[])
 
     @property
     def entry_ids(self) -> list[UUID]:
@@ -234,7 +223,7 @@ def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[Rec
 
 def find(connection: Connection, group_id: str, ids: Iterable[UUID]) -> dict[UUID, PieceDetail]:
     """Those of the pieces that the group has, current or demoted, by id."""
-    statement = select(*columns(PieceDetail, _K, embedded=_K.embedding_model))
+    statement = select(*columns(PieceDetail, _K, embedded=_K.embedding_model, history=None))
     rows = fetch(connection, PieceDetail, statement.where(_K.group_id == group_id, _K.knowledge_id.in_(ids)))
     return {row.knowledge_id: row for row in rows}
 
@@ -250,7 +239,7 @@ def find_one(connection: Connection, group_id: str, knowledge_id: UUID) -> Piece
 def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail:
     """A piece, current or demoted, with its history. Raises :class:`NotFound`."""
     piece = find_one(connection, group_id, knowledge_id)
-    return KnowledgeDetail(**dict(piece), history=history(connection, group_id, knowledge_id))
+    return piece.model_copy(update={"history": history(connection, group_id, knowledge_id)})
 
 
 def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
