@@ -78,16 +78,11 @@ class EntryPreview(BaseModel):
             return None
 
 
-class EntryWithOrigin(EntryPreview):
-    """An entry with all that came with it."""
+class EntryDetail(EntryPreview):
+    """All that is kept of an entry but its vector."""
 
     metadata: dict[str, Any]
     provenance: dict[str, Any]
-
-
-class EntryDetail(EntryWithOrigin):
-    """All that is kept of an entry but its vector."""
-
     embedding_model: str | None
 
 
@@ -132,12 +127,12 @@ def some_entries(
     return [rows[entry_id] for entry_id in dict.fromkeys(ids) if entry_id in rows]
 
 
-def working(connection: Connection, group_id: str, limit: int) -> list[EntryWithOrigin]:
+def working(connection: Connection, group_id: str, limit: int) -> list[EntryDetail]:
     """What is in working memory as the database knows it, newest first."""
-    statement = select(*_columns(EntryWithOrigin, MAX_OUTPUT_CHARS)).where(
+    statement = select(*_columns(EntryDetail, MAX_OUTPUT_CHARS)).where(
         *_in_sight(group_id), _IS_WORKING, _Q.rejected_reason.is_(None)
     )
-    return fetch(connection, EntryWithOrigin, statement.order_by(*_NEWEST_FIRST).limit(limit))
+    return fetch(connection, EntryDetail, statement.order_by(*_NEWEST_FIRST).limit(limit))
 
 
 def spoke_last(connection: Connection, group_id: str, who: Who, limit: int) -> list[str]:
