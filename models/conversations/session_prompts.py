@@ -13,7 +13,6 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine import subjects
 from engine.conversations.injection import HEADINGS, PROFILE
 from engine.conversations.stable import (
     STABLE_SHARE,
@@ -32,6 +31,7 @@ from models.conversations import injections
 from models.conversations.tables import SessionPrompt
 from models.db.connection import unit_of_work
 from models.memory.agents import AgentName, bind_name
+from models.memory.event_types import Hooks
 from models.operations import numbers
 
 #: The kind of memories that a session's prompt begins with; what a fact begins with that is one.
@@ -53,20 +53,12 @@ class Grown:
     fitting: Callable[[str], list[Section]] = lambda _query: []
 
 
-#: Reads what a subject adds, for a user (None: the agent's one user), in a language.
-PromptSource = Callable[[Connection, AgentName, str | None, Language], Grown]
-_SOURCES: list[PromptSource] = []
-
-
-def prompt_source(function: PromptSource) -> PromptSource:
-    """Have what a function reads put into prompts."""
-    _SOURCES.append(function)
-    return function
+#: Read what a subject adds, for a user (None: the agent's one user), in a language.
+prompt_source: Hooks[Callable[[Connection, AgentName, str | None, Language], Grown]] = Hooks()
 
 
 def grown_of(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> Grown:
-    subjects.need_all()
-    sources = [source(connection, name, user_id, language) for source in _SOURCES]
+    sources = [source(connection, name, user_id, language) for source in prompt_source]
     return Grown(
         [section for source in sources for section in source.stable],
         lambda query: [section for source in sources for section in source.fitting(query)],
