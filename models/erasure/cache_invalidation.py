@@ -1,6 +1,7 @@
 """Orders in Valkey to all workers to drop what they remember of what is erased, and clearing Valkey.
 
-Workers look for orders with each heartbeat. Orders name agents: they are withdrawn once answered.
+Workers look for orders with each heartbeat. Orders name agents: they are withdrawn once answered. What was
+deleted stays in Valkey's append-only files until they are rewritten.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Reads of events: their states, lists, the export. The one place that determines an event's state."""
+"""Reads of events: their states, lists, the export; and ids for events that come without one.
+
+The one place that determines an event's state.
+"""
 
 from __future__ import annotations
 
@@ -256,14 +259,12 @@ def with_ids(
     seconds: int,
     now: datetime,
 ) -> list[Event]:
-    """The events, those without a sender's ``event_id`` with the one that what they say has now.
+    """Give events of one group ids where their senders cannot keep one, such as LLMs: what says the same within
+    so many seconds is the same event. ``field_names``: fields of the envelope that the sender gave, by event.
 
-    Args:
-        connection: in the scope of the events' group.
-        events: of one group.
-        field_names: the fields of the envelope that the sender gave, event by event.
-        seconds: how long what says the same is the same.
-        now: what time it is.
+    An id is made of what the event says and of when: time is cut into slots of those seconds, and an event
+    takes the id of its own slot, or of the slot before if that is stored. So several processes make the same
+    id.
     """
     slot = int(now.timestamp()) // seconds
     ids = {
