@@ -259,8 +259,8 @@ def with_ids(
     seconds: int,
     now: datetime,
 ) -> list[Event]:
-    """Give events of one group ids where their senders cannot keep one, such as LLMs: what says the same within
-    so many seconds is the same event. ``field_names``: fields of the envelope that the sender gave, by event.
+    """Give events of one group ids where their senders cannot keep one, such as LLMs: what says the same
+    within so many seconds is the same event. ``field_names``: fields that the sender gave, event by event.
 
     An id is made of what the event says and of when: time is cut into slots of those seconds, and an event
     takes the id of its own slot, or of the slot before if that is stored. So several processes make the same
