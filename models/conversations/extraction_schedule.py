@@ -32,15 +32,13 @@ register_event(TurnRecorded, EventType(memory=memory_of))
 @after_events
 def enqueue_extraction(batch: StoredBatch) -> None:
     """Enqueue extraction for the agents that have new turns, or whose sessions have ended."""
-    spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
+    turns = batch.of_type(TurnRecorded)
+    spoke = {(event.group_id, event.agent_id) for event in turns}
     # An order to forget is carried out at once.
-    over = [*batch.of_type(SessionEnded), *filter(_orders, batch.of_type(TurnRecorded))]
+    orders = [turn for turn in turns if turn.payload.role == "user" and forgets(turn.payload.text)]
+    over = [*batch.of_type(SessionEnded), *orders]
     ended = {(event.group_id, event.agent_id) for event in over}
     enqueue(batch.connection, spoke, ended)
-
-
-def _orders(event: TurnRecorded) -> bool:
-    return event.payload.role == "user" and bool(forgets(event.payload.text))
 
 
 def enqueue(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> None:

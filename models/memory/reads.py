@@ -141,7 +141,10 @@ def resting_on(
 ) -> list[MemoryBrief]:
     """Memories of the agent that name this one as evidence, newest first."""
     selection = select(*columns(MemoryBrief, MemoryNode)).where(
-        *_agent(group_id, agent_id), MemoryNode.type != "chat", MemoryNode.filling.contains([str(node_id)])
+        MemoryNode.group_id == group_id,
+        MemoryNode.agent_id == agent_id,
+        MemoryNode.type != "chat",
+        MemoryNode.filling.contains([str(node_id)]),
     )
     return fetch(connection, MemoryBrief, selection.order_by(MemoryNode.node_count.desc()).limit(limit))
 
@@ -199,10 +202,6 @@ def archived(
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[Record]:
     """Agents with archived memories: how many, and why. Most first."""
     return records(connection, _ARCHIVED_COUNTS, group=group_id, limit=limit)
-
-
-def _agent(group_id: str, agent_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    return MemoryNode.group_id == group_id, MemoryNode.agent_id == agent_id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
