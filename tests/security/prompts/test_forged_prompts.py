@@ -634,6 +634,8 @@ NOT_FOR_PROMPTS = {
             "models.conversations.extractions",
             "models.conversations.injections",
             "models.conversations.standing",
+            "models.conversations.traces",
+            "models.erasure.traces",
             "jiyi.settings",
             "engine.operations",
         ),
