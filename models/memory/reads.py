@@ -287,7 +287,7 @@ def kind_counts(connection: Connection, group_id: str, memory_filter: MemoryFilt
         .group_by(kind)
         .order_by(count.desc(), kind)
     )
-    return dict(rows.tuples().all())
+    return dict(rows.all())
 
 
 def of_request(request: ListMemories) -> MemoryFilter:
