@@ -75,7 +75,9 @@ def profile_with_evidence(
     lines: dict[tuple[str, str], Memory | None] = {}
     known = list(statements)
     for profile in profiles:
-        for field, values in profile.model_dump(exclude_none=True).items() if profile else ():
+        for field, values in (
+            profile.model_dump(exclude={"updated_at"}, exclude_none=True).items() if profile else ()
+        ):
             for value in values if isinstance(values, list) else [values]:
                 said = (memory for memory in known if value.casefold() in memory.description.casefold())
                 lines[field, value] = next(said, None)
