@@ -8,7 +8,7 @@ from __future__ import annotations
 from engine.subjects import is_on, wired
 from models.accounts import actions as accounts
 from models.conversations import actions as conversations
-from models.conversations import experience_actions, experiences, extraction_schedule
+from models.conversations import experiences, extraction_schedule
 from models.erasure import actions as erasure
 from models.erasure import refusal
 from models.growth import erasure as growth_erasure
@@ -33,7 +33,7 @@ HANDLERS = [refusal, extraction_schedule, reflections, enlargement, experiences]
 ACTIONS = [
     accounts,
     conversations,
-    experience_actions,
+    experiences,
     erasure,
     archive,
     memory_questions,
@@ -49,16 +49,15 @@ if is_on("growth"):
     from models.growth import (
         artifacts,
         evolution,
-        identity_actions,
+        identity,
         pain_actions,
-        prompts,
         proposal_actions,
         self_review,
         trajectories,
     )
 
-    HANDLERS += [trajectories, evolution, self_review, prompts]
-    ACTIONS += [proposal_actions, artifacts, trajectories, identity_actions, pain_actions, self_review]
+    HANDLERS += [trajectories, evolution, self_review]
+    ACTIONS += [proposal_actions, artifacts, trajectories, identity, pain_actions, self_review]
     ACTIONS += [schedule_actions, heartbeat_actions]
 if is_on("stores"):
     from models.stores import actions as stores

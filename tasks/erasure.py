@@ -26,7 +26,7 @@ from models.db import scope
 from models.db.actions import Actor
 from models.db.connection import session_engine, unit_of_work
 from models.db.scope import whole_service
-from models.erasure import actions, append_only, cache_invalidation, deletion, matching, refusal, traces
+from models.erasure import actions, cache_invalidation, deletion, matching, refusal, traces
 from models.erasure import cache_invalidation as orders
 from models.erasure.parts import parts
 from models.erasure.progress import (
@@ -324,7 +324,7 @@ def _proof(progress: ErasureProgress) -> float | None:
 
 
 def _append_only_files(progress: ErasureProgress) -> float | None:
-    rewritten = append_only.rewrite(progress.place.setdefault("rewriting", []), ANSWER_SECONDS)
+    rewritten = cache_invalidation.rewrite(progress.place.setdefault("rewriting", []), ANSWER_SECONDS)
     if rewritten is None:
         _save(progress)
         return ASK_AGAIN

@@ -18,7 +18,6 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.erasure import progress
 from models.operations import backups
-from models.operations import restore as restoring
 from models.operations.backups import BackupError
 from workers import ephemeral
 from workers.embedded.stack import Stack, StackError
@@ -75,10 +74,10 @@ def restore(path: Path, *, force: bool) -> JsonObject:
             f"{path} was made by a later version of Jiyi (revision {made_by}): restore it with that one"
         )
     with database(may_be_new=True):
-        rows = restoring.restore(path, force=force)
+        rows = backups.restore(path, force=force)
         upgrade()
         again = _erase_again(path)
-    data = {table: count for table, count in rows.items() if count and table not in restoring.NO_DATA}
+    data = {table: count for table, count in rows.items() if count and table not in backups.NO_DATA}
     counts = ", ".join(f"{count:,} {table}" for table, count in data.items())
     text = f"restored from {path}: {counts or 'no data'}{_erasures_text(again)}"
     return {"file": str(path), "rows": rows, "erasures": again, "text": text}

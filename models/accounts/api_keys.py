@@ -87,7 +87,6 @@ def listed(connection: Connection, group_id: str | None = None) -> list[Key]:
 
 
 def one(connection: Connection, key_id: str) -> Key:
-    """An existing key, as :func:`listed` returns it."""
     return fetch(connection, Key, _SHOWN.where(_K.key_id == key_id))[0]
 
 
@@ -244,7 +243,6 @@ class LookupCache(Generic[K, V]):
         return len(self.entries)
 
     def get(self, key: K) -> V | None:
-        """The value of one key."""
         return self.get_many([key]).get(key)
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:

@@ -21,8 +21,6 @@ _RANDOM_BITS = 80
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """Who did what to what."""
-
     audit_id: UUID
     at: datetime
     #: None: it concerns no group, or all.
@@ -74,12 +72,10 @@ def latest(connection: Connection, target: str, since: datetime) -> AuditEntry |
 
 
 def actions(connection: Connection, group_id: str | None) -> list[str]:
-    """What has been done at all, by name."""
     return list(connection.execute(_ACTIONS, {"group": group_id}).scalars())
 
 
 def _first_of(moment: datetime) -> UUID:
-    """The first id of entries since then."""
     return UUID(int=int(moment.timestamp() * 1_000) << _RANDOM_BITS)
 
 

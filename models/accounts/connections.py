@@ -56,8 +56,6 @@ class OAuthTokens:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionListing:
-    """A connection as its person sees it."""
-
     connection_id: UUID
     client: str
     group_id: str

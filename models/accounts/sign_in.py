@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 from threading import BoundedSemaphore
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import redis
@@ -123,11 +123,7 @@ def from_provider(subject: str, name: str, role: Role, groups: list[str] | None,
 
 def refuse_from_provider(name: str, address: str) -> None:
     """Audit that somebody whom the provider knows has no role here. Raises :class:`SourceUnavailable`."""
-    _change(
-        lambda connection: users.record(
-            connection, None, "no role", address=address, called=name, provider=True
-        )
-    )
+    _record("no role", None, address, called=name, provider=True)
 
 
 def confirm(user: User, password: str, address: str) -> SignInResult:
@@ -164,7 +160,6 @@ def note_visit(user_id: UUID) -> None:
 
 
 def _count(name: str, address: str) -> LoginAttempt:
-    """One more guess, before the password is looked at."""
     try:
         return count_guess(name, address)
     except redis.RedisError as error:
@@ -186,13 +181,10 @@ def _find(name: str) -> User | None:
     return None if "\x00" in name else _ask(reading(lambda connection: users.by_name(connection, name)))
 
 
-def _record(action: str, user: User | None, address: str) -> None:
+def _record(action: str, user: User | None, address: str, **details: Any) -> None:
     """``user`` None: of somebody who is not here."""
-    _change(
-        lambda connection: users.record(
-            connection, None if user is None else user.name, action, address=address
-        )
-    )
+    name = None if user is None else user.name
+    _change(lambda connection: users.record(connection, name, action, address=address, **details))
 
 
 def _change(effect: Callable[[Connection], None]) -> None:

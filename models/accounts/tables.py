@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, text
-from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
+from sqlalchemy import CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
+from models.db.base import EMPTY_OBJECT, NOW, Base
 
 
 class Group(Base):
@@ -18,8 +17,8 @@ class Group(Base):
 
     __tablename__ = "groups"
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class ApiKeyRow(Base):
@@ -36,21 +35,21 @@ class ApiKeyRow(Base):
     )
 
     #: Part of the key; may be shown.
-    key_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    key_id: Mapped[str] = mapped_column(primary_key=True)
     #: None: an operator's.
     group_id: Mapped[str | None] = mapped_column(ForeignKey("groups.group_id", ondelete="CASCADE"))
-    name: Mapped[str] = mapped_column(Text)
-    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    name: Mapped[str]
+    scopes: Mapped[list[str]]
     #: SHA-256 of the secret.
-    secret_hash: Mapped[bytes] = mapped_column(BYTEA)
+    secret_hash: Mapped[bytes]
     #: Derived from the secret, to check signatures of messages (``jiyi.protocol.wire.signatures``).
-    signing_key: Mapped[bytes] = mapped_column(BYTEA)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    created_by: Mapped[str] = mapped_column(Text)
-    expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    revoked_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    signing_key: Mapped[bytes]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    created_by: Mapped[str]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
     #: Up to a minute older than the truth.
-    last_used_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    last_used_at: Mapped[datetime | None]
     #: Whose access token it is; None: a key of its own.
     connection_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("oauth_connections.connection_id", ondelete="CASCADE"), unique=True
@@ -73,24 +72,24 @@ class ConnectionRow(Base):
     connection_id: Mapped[UUID] = mapped_column(primary_key=True)
     user_id: Mapped[UUID] = mapped_column(ForeignKey("users.user_id", ondelete="CASCADE"))
     group_id: Mapped[str] = mapped_column(ForeignKey("groups.group_id", ondelete="CASCADE"))
-    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    scopes: Mapped[list[str]]
     #: What the program calls itself.
-    client: Mapped[str] = mapped_column(Text)
+    client: Mapped[str]
     #: SHA-256 of its client_id.
-    client_hash: Mapped[bytes] = mapped_column(BYTEA)
-    redirect_uri: Mapped[str] = mapped_column(Text)
+    client_hash: Mapped[bytes]
+    redirect_uri: Mapped[str]
     #: PKCE's, until the code is used; None from then on.
-    challenge: Mapped[str | None] = mapped_column(Text)
+    challenge: Mapped[str | None]
     #: SHA-256 of the code's secret, then of the refresh token's.
-    secret_hash: Mapped[bytes] = mapped_column(BYTEA)
+    secret_hash: Mapped[bytes]
     #: SHA-256 of the refresh token's before; what its successor followed from beside it, and when: for its
     #: grace.
-    previous_hash: Mapped[bytes | None] = mapped_column(BYTEA)
-    seed: Mapped[bytes | None] = mapped_column(BYTEA)
-    renewed_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    previous_hash: Mapped[bytes | None]
+    seed: Mapped[bytes | None]
+    renewed_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: With the code, or when it was not used for long.
-    expires_at: Mapped[datetime] = mapped_column(Timestamp)
+    expires_at: Mapped[datetime]
 
 
 class UserRow(Base):
@@ -100,20 +99,20 @@ class UserRow(Base):
     __table_args__ = (CheckConstraint("role IN ('operator', 'admin', 'viewer')", name="role"),)
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(Text, unique=True)
+    name: Mapped[str] = mapped_column(unique=True)
     #: scrypt, in werkzeug's form.
-    password_hash: Mapped[str] = mapped_column(Text)
-    role: Mapped[str] = mapped_column(Text)
+    password_hash: Mapped[str]
+    role: Mapped[str]
     #: None: all.
-    groups: Mapped[list[str] | None] = mapped_column(ARRAY(Text))
+    groups: Mapped[list[str] | None]
     #: A session carries the epoch it began in and ends with it.
     epoch: Mapped[int] = mapped_column(server_default=text("0"))
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: Whose account it is at a provider of OpenID Connect: its issuer and ``sub``. None: somebody with a
     #: password.
-    subject: Mapped[str | None] = mapped_column(Text, unique=True)
-    last_seen_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    disabled_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    subject: Mapped[str | None] = mapped_column(unique=True)
+    last_seen_at: Mapped[datetime | None]
+    disabled_at: Mapped[datetime | None]
 
 
 class AuditEntryRow(Base):
@@ -123,12 +122,12 @@ class AuditEntryRow(Base):
     __table_args__ = (Index(None, "group_id", "audit_id"),)
 
     audit_id: Mapped[UUID] = mapped_column(primary_key=True)
-    at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: None: the whole service.
-    group_id: Mapped[str | None] = mapped_column(Text)
+    group_id: Mapped[str | None]
     #: ``job:<name>`` or ``operator``.
-    actor: Mapped[str] = mapped_column(Text)
-    action: Mapped[str] = mapped_column(Text)
+    actor: Mapped[str]
+    action: Mapped[str]
     #: What was changed: an agent's name, a table.
-    target: Mapped[str] = mapped_column(Text)
-    details: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    target: Mapped[str]
+    details: Mapped[dict[str, Any]] = mapped_column(server_default=EMPTY_OBJECT)

@@ -76,7 +76,6 @@ def listed(connection: Connection) -> list[Person]:
 
 
 def one(connection: Connection, name: str) -> Person:
-    """Somebody who is there, as they are listed."""
     return fetch(connection, Person, _SHOWN.where(_U.name == name))[0]
 
 
@@ -171,7 +170,6 @@ def home_group(connection: Connection, configured: str) -> str | None:
 
 
 def groups(connection: Connection) -> list[str]:
-    """The names of the groups that may be seen, in order."""
     return list(
         connection.execute(select(Group.group_id).order_by(Group.group_id).limit(MAX_GROUPS)).scalars()
     )

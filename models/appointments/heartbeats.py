@@ -45,13 +45,12 @@ from jiyi.protocol.appointments import (
     Urgency,
 )
 from jiyi.protocol.appointments import QuietHours as Quiet
-from jiyi.protocol.base import JsonObject
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from jiyi.zones import zone_of
 from models.appointments.tables import Alert, HeartbeatRow, HeartbeatTick
 from models.db.connection import CLOCK_AHEAD
-from models.db.rows import columns, fetch, records
+from models.db.rows import Record, behind, columns, equal_if_given, fetch, records
 from models.growth.identity import current_file
 from models.memory.agents import AgentName
 from models.memory.tables import Agent
@@ -111,7 +110,6 @@ def config_of(row: Row[Any]) -> HeartbeatConfig:
 
 
 def state_of(row: Row[Any], now: datetime, open_alerts: int = 0) -> HeartbeatState:
-    """A heartbeat as the API returns it."""
     return HeartbeatState(
         agent_id=row.agent_id,
         config=config_of(row),
@@ -161,14 +159,13 @@ def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> boo
     return connection.execute(select(HeartbeatTick.due_at).where(*which)).one_or_none() is not None
 
 
-def history(connection: Connection, name: AgentName, limit: int) -> list[JsonObject]:
+def history(connection: Connection, name: AgentName, limit: int) -> list[Record]:
     """The latest ticks first, each with the number of its alerts."""
     query = select(*columns(TickState, HeartbeatTick)).where(*_of(HeartbeatTick, name))
     return records(connection, query.order_by(HeartbeatTick.due_at.desc()).limit(limit))
 
 
 def facts(connection: Connection, row: Row[Any], now: datetime) -> HeartbeatFacts:
-    """What the agent has to look after."""
     whose = {"group": row.group_id, "agent": row.agent_id, "key": row.agent_key}
     limits = {"unseen": now - UNSEEN_AFTER, "now": now, "pains": PAINS}
     counts = connection.execute(_FACTS, whose | limits).one()
@@ -189,7 +186,6 @@ def _clock(moment: time) -> str:
 
 
 def _of(table: Any, name: AgentName) -> tuple[ColumnElement[bool], ...]:
-    """Its rows of an agent."""
     return table.group_id == name[0], table.agent_id == name[1]
 
 
@@ -279,16 +275,12 @@ def alert_page(
 ) -> list[AlertState]:
     """Those delivered and not acknowledged, or all, the newest first; for a channel those for all, too."""
     query = select(*columns(AlertState, Alert, id=Alert.alert_id, timestamp=Alert.created_at))
-    query = query.where(Alert.group_id == group_id).order_by(Alert.alert_id.desc()).limit(limit)
-    if agent_id is not None:
-        query = query.where(Alert.agent_id == agent_id)
+    query = query.where(Alert.group_id == group_id, *equal_if_given((Alert.agent_id, agent_id)))
     if channel is not None:
         query = query.where(Alert.channel.in_((channel, "all")))
     if not everything:
         query = query.where(Alert.acknowledged_at.is_(None), Alert.delivered_at.is_not(None))
-    if after is not None:
-        query = query.where(Alert.alert_id < after)
-    return fetch(connection, AlertState, query)
+    return fetch(connection, AlertState, behind(query, after, Alert.alert_id).limit(limit))
 
 
 def acknowledge(connection: Connection, group_id: str, alert_ids: Sequence[UUID], now: datetime) -> int:

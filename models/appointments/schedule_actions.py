@@ -173,9 +173,10 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
         schedules.move(*which, schedule.timing, schedule.description, next_run)
     elif request.tz not in (None, current.tz):  # the same time of day elsewhere
         timing = replace(schedules.timing_of(current), tz=request.tz)
-        schedules.retime(*which, timing, timing.after(now) if current.state == "active" else None)
+        next_run = timing.after(now) if current.state == "active" else None
+        schedules.set_fields(*which, tz=request.tz, next_run_at=next_run, owed_for=None)
     if task:
-        schedules.rename(*which, task)
+        schedules.set_fields(*which, task_description=task)
     if request.paused is not None:
         next_run = None if request.paused else schedules.timing_of(_find(context, request)).after(now)
         if next_run is None and not request.paused:

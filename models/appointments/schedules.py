@@ -13,10 +13,9 @@ from uuid6 import uuid7
 
 from engine.appointments.schedule import Firing, ParsedSchedule, ScheduleTiming
 from jiyi.protocol.appointments import ScheduleState, Target, next_runs
-from jiyi.protocol.base import JsonObject
 from models.appointments.tables import ScheduleRow, ScheduleRun
 from models.db.connection import CLOCK_AHEAD
-from models.db.rows import columns, fetch, fetch_one, records
+from models.db.rows import Record, behind, columns, equal_if_given, fetch, fetch_one, records
 from models.memory.agents import AgentName
 
 #: Schedules that one agent may have, those that are over left out.
@@ -78,18 +77,11 @@ def schedule_page(
     limit: int,
 ) -> list[ScheduleState]:
     """The newest first; with a user those visible to that user."""
-    query = (
-        _SHOWN.where(ScheduleRow.group_id == group_id).order_by(ScheduleRow.schedule_id.desc()).limit(limit)
-    )
+    which = equal_if_given((ScheduleRow.agent_id, agent_id), (ScheduleRow.state, state))
+    query = _SHOWN.where(ScheduleRow.group_id == group_id, *which)
     if user_id is not None:
         query = query.where(_visible_to(user_id))
-    if agent_id is not None:
-        query = query.where(ScheduleRow.agent_id == agent_id)
-    if state is not None:
-        query = query.where(ScheduleRow.state == state)
-    if after is not None:
-        query = query.where(ScheduleRow.schedule_id < after)
-    return fetch(connection, ScheduleState, query)
+    return fetch(connection, ScheduleState, behind(query, after, ScheduleRow.schedule_id).limit(limit))
 
 
 def _visible_to(user_id: str | None) -> ColumnElement[bool]:
@@ -131,10 +123,10 @@ def change(
     connection: Connection, group_id: str, schedule_id: UUID, state: str, next_run_at: datetime | None
 ) -> None:
     """Pause it, or let it run again from a time on."""
-    _set(connection, group_id, schedule_id, state=state, next_run_at=next_run_at, owed_for=None)
+    set_fields(connection, group_id, schedule_id, state=state, next_run_at=next_run_at, owed_for=None)
 
 
-def _set(connection: Connection, group_id: str, schedule_id: UUID, **values: Any) -> None:
+def set_fields(connection: Connection, group_id: str, schedule_id: UUID, **values: Any) -> None:
     connection.execute(update(ScheduleRow).where(*_which(group_id, schedule_id)).values(**values))
 
 
@@ -146,25 +138,8 @@ def move(
     description: str,
     next_run_at: datetime,
 ) -> None:
-    """Give it another time."""
     values = {"state": "active", "natural_description": description, "next_run_at": next_run_at}
-    _set(connection, group_id, schedule_id, **asdict(timing), **values, owed_for=None)
-
-
-def retime(
-    connection: Connection,
-    group_id: str,
-    schedule_id: UUID,
-    timing: ScheduleTiming,
-    next_run_at: datetime | None,
-) -> None:
-    """Keep its time in another time zone, and its state."""
-    _set(connection, group_id, schedule_id, tz=timing.tz, next_run_at=next_run_at, owed_for=None)
-
-
-def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) -> None:
-    """Say in other words what is to be done."""
-    _set(connection, group_id, schedule_id, task_description=task)
+    set_fields(connection, group_id, schedule_id, **asdict(timing), **values, owed_for=None)
 
 
 def open_of(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[ScheduleState]:
@@ -179,7 +154,7 @@ def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
     return connection.execute(delete(ScheduleRow).where(*_which(group_id, schedule_id))).rowcount > 0
 
 
-def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[JsonObject]:
+def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[Record]:
     """The latest first; ``skipped``: it was noticed too late to catch up."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id == schedule_id)
     run = ScheduleRun

@@ -6,11 +6,10 @@ from datetime import datetime, time
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, Text, Time, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, Time, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.db.base import EMPTY_OBJECT, HOT, NOW, Base, Timestamp, of_agent
+from models.db.base import EMPTY_OBJECT, HOT, NOW, Base, of_agent, partial_index
 
 
 class ScheduleRow(Base):
@@ -23,31 +22,31 @@ class ScheduleRow(Base):
         CheckConstraint("state IN ('active', 'paused', 'ended')", name="state"),
         CheckConstraint("target_type IN ('reminder', 'agent', 'hand', 'workflow')", name="target_type"),
         Index(None, "group_id", "agent_id", "schedule_id"),
-        Index("schedules_due_idx", "next_run_at", postgresql_where=text("state = 'active'")),
+        partial_index("schedules_due_idx", "state = 'active'", "next_run_at"),
         HOT,
     )
 
     schedule_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    agent_id: Mapped[str] = mapped_column(Text)
-    state: Mapped[str] = mapped_column(Text, server_default=text("'active'"))
-    kind: Mapped[str] = mapped_column(Text)
-    cron: Mapped[str | None] = mapped_column(Text)
-    at: Mapped[datetime | None] = mapped_column(Timestamp)
+    group_id: Mapped[str]
+    agent_id: Mapped[str]
+    state: Mapped[str] = mapped_column(server_default=text("'active'"))
+    kind: Mapped[str]
+    cron: Mapped[str | None]
+    at: Mapped[datetime | None]
     every_seconds: Mapped[int | None]
-    tz: Mapped[str] = mapped_column(Text)
-    natural_description: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    tz: Mapped[str]
+    natural_description: Mapped[str] = mapped_column(server_default=text("''"))
     confidence: Mapped[float] = mapped_column(server_default=text("1"))
-    task_description: Mapped[str] = mapped_column(Text)
-    target_type: Mapped[str] = mapped_column(Text, server_default=text("'reminder'"))
-    target_id: Mapped[str | None] = mapped_column(Text)
-    session_id: Mapped[str | None] = mapped_column(Text)
+    task_description: Mapped[str]
+    target_type: Mapped[str] = mapped_column(server_default=text("'reminder'"))
+    target_id: Mapped[str | None]
+    session_id: Mapped[str | None]
     #: Who asked for it, if the agent talks with several people.
-    user_id: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    next_run_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    user_id: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    next_run_at: Mapped[datetime | None]
     #: The ``next_run_at`` for which ``fire_schedule`` work is pending.
-    owed_for: Mapped[datetime | None] = mapped_column(Timestamp)
+    owed_for: Mapped[datetime | None]
 
 
 class ScheduleRun(Base):
@@ -57,9 +56,9 @@ class ScheduleRun(Base):
     __table_args__ = (ForeignKeyConstraint(["schedule_id"], ["schedules.schedule_id"], ondelete="CASCADE"),)
 
     schedule_id: Mapped[UUID] = mapped_column(primary_key=True)
-    due_at: Mapped[datetime] = mapped_column(Timestamp, primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    fired_at: Mapped[datetime] = mapped_column(Timestamp)
+    due_at: Mapped[datetime] = mapped_column(primary_key=True)
+    group_id: Mapped[str]
+    fired_at: Mapped[datetime]
     missed: Mapped[bool] = mapped_column(server_default=text("false"))
     #: It was noticed too late to catch up: nothing was delivered.
     skipped: Mapped[bool] = mapped_column(server_default=text("false"))
@@ -74,25 +73,25 @@ class HeartbeatRow(Base):
         of_agent(),
         CheckConstraint("channel IN ('ui', 'desktop', 'all')", name="channel"),
         CheckConstraint("proactivity IN ('silent', 'light', 'standard', 'autonomous')", name="proactivity"),
-        Index("heartbeats_due_idx", "next_tick_at", postgresql_where=text("enabled")),
+        partial_index("heartbeats_due_idx", "enabled", "next_tick_at"),
         HOT,
     )
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(primary_key=True)
     agent_key: Mapped[UUID]
     enabled: Mapped[bool] = mapped_column(server_default=text("true"))
     interval_minutes: Mapped[int] = mapped_column(server_default=text("30"))
     #: Both or neither: without them no hour is quiet.
     quiet_from: Mapped[time | None] = mapped_column(Time, server_default=text("'22:00'"))
     quiet_to: Mapped[time | None] = mapped_column(Time, server_default=text("'08:00'"))
-    channel: Mapped[str] = mapped_column(Text, server_default=text("'ui'"))
-    proactivity: Mapped[str] = mapped_column(Text, server_default=text("'standard'"))
+    channel: Mapped[str] = mapped_column(server_default=text("'ui'"))
+    proactivity: Mapped[str] = mapped_column(server_default=text("'standard'"))
     max_alerts: Mapped[int] = mapped_column(server_default=text("5"))
-    next_tick_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    owed_for: Mapped[datetime | None] = mapped_column(Timestamp)
-    last_tick_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    next_tick_at: Mapped[datetime | None]
+    owed_for: Mapped[datetime | None]
+    last_tick_at: Mapped[datetime | None]
+    updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class HeartbeatTick(Base):
@@ -101,15 +100,15 @@ class HeartbeatTick(Base):
     __tablename__ = "heartbeat_ticks"
     __table_args__ = (of_agent(), CheckConstraint("status IN ('ok', 'alert')", name="status"))
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    due_at: Mapped[datetime] = mapped_column(Timestamp, primary_key=True)
-    ran_at: Mapped[datetime] = mapped_column(Timestamp)
-    status: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(primary_key=True)
+    due_at: Mapped[datetime] = mapped_column(primary_key=True)
+    ran_at: Mapped[datetime]
+    status: Mapped[str]
     alerts: Mapped[int] = mapped_column(server_default=text("0"))
     quiet: Mapped[bool] = mapped_column(server_default=text("false"))
     #: Check → what it found.
-    checks: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    checks: Mapped[dict[str, Any]] = mapped_column(server_default=EMPTY_OBJECT)
 
 
 class Alert(Base):
@@ -121,25 +120,25 @@ class Alert(Base):
         CheckConstraint("urgency IN ('low', 'medium', 'high')", name="urgency"),
         CheckConstraint("channel IN ('ui', 'desktop', 'all')", name="channel"),
         Index(None, "group_id", "agent_id", "alert_id"),
-        Index("alerts_waiting_idx", "deliver_at", postgresql_where=text("delivered_at IS NULL")),
+        partial_index("alerts_waiting_idx", "delivered_at IS NULL", "deliver_at"),
     )
 
     alert_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    agent_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
+    agent_id: Mapped[str]
     #: ``schedule``, or the check that found it.
-    source: Mapped[str] = mapped_column(Text)
+    source: Mapped[str]
     #: Distinguishes it from others of its source: the same alert is not created twice in a day.
-    subject: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    title: Mapped[str] = mapped_column(Text)
-    content: Mapped[str] = mapped_column(Text)
-    urgency: Mapped[str] = mapped_column(Text)
-    channel: Mapped[str] = mapped_column(Text, server_default=text("'ui'"))
+    subject: Mapped[str] = mapped_column(server_default=text("''"))
+    title: Mapped[str]
+    content: Mapped[str]
+    urgency: Mapped[str]
+    channel: Mapped[str] = mapped_column(server_default=text("'ui'"))
     #: Of a schedule's: for whom it is, where it is no reminder.
-    target_type: Mapped[str | None] = mapped_column(Text)
-    target_id: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    target_type: Mapped[str | None]
+    target_id: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: Not before: in quiet hours alerts wait.
-    deliver_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    delivered_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    acknowledged_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    deliver_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    delivered_at: Mapped[datetime | None]
+    acknowledged_at: Mapped[datetime | None]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from sqlalchemy import Connection, bindparam, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
 from jiyi.chat import compaction
@@ -52,8 +51,9 @@ from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
 from models.conversations import entries, injections
 from models.conversations.entries import at_address
+from models.conversations.tables import IndustryKeywords
 from models.db.actions import Context, action, by_worker
-from models.db.rows import page
+from models.db.rows import page, upsert
 from models.erasure import actions as erasure
 from models.erasure import matching
 from models.memory import reads
@@ -285,8 +285,9 @@ def load_industry_keywords(context: Context, request: IndustryWords) -> Count:
     industry.
     """
     make_groups(context.connection, [context.group_id])
-    parameters = {"group": context.group_id, "industry": request.industry, "keywords": request.keywords}
-    context.connection.execute(_LOAD, parameters)
+    own = {"group_id": context.group_id, "industry": request.industry}
+    words = upsert(IndustryKeywords, "keywords").values(**own, keywords=request.keywords)
+    context.connection.execute(words)
     context.audit(request.industry, words=len(request.keywords))
     return Count(count=len(request.keywords))
 
@@ -300,10 +301,6 @@ _STATUS = text("""
         ) w) AS waiting
     FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL
 """)
-_LOAD = text("""
-    INSERT INTO industry_keywords (group_id, industry, keywords) VALUES (:group, :industry, :keywords)
-    ON CONFLICT (group_id, industry) DO UPDATE SET keywords = excluded.keywords
-""").bindparams(bindparam("keywords", type_=JSONB))
 
 
 build_context = by_worker("conversations.context")

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Row, func, literal_column, select, text
 from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.exc import DBAPIError
@@ -25,7 +24,7 @@ from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import DEFAULT_ORIGIN
 from jiyi.text.budget import cut_to_tokens
 from models.conversations.tables import JudgedTurn
-from models.db.rows import fetch
+from models.db.rows import Record, records
 from models.memory.agents import AgentName
 from models.memory.filters import clause
 from models.memory.inbox import store
@@ -64,7 +63,6 @@ def at_address(uri: str, **others: Any) -> MemoryFilter:
 
 
 def count_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
-    """How many memories the agent has, of whatever kind."""
     count = select(func.count()).select_from(_N).where(_N.group_id == group_id, _N.agent_id == agent_id)
     return int(connection.execute(count).scalar_one())
 
@@ -142,20 +140,9 @@ def save_summary(connection: Connection, node_id: UUID, overview: str, abstract:
     connection.execute(_SAVE_SUMMARY, {"id": node_id, "overview": overview, "abstract": abstract})
 
 
-class TalkingAgent(BaseModel):
-    """An agent with memories of conversations: the number of current ones, by kind."""
-
-    agent_id: str
-    preference: int
-    knowledge: int
-    experience: int
-    session: int
-    latest: datetime
-
-
-def agents(connection: Connection, group_id: str, after: str, limit: int) -> list[TalkingAgent]:
-    """The group's agents with memories of conversations, in the order of their names."""
-    return fetch(connection, TalkingAgent, _AGENTS, group=group_id, after=after, limit=limit)
+def agents(connection: Connection, group_id: str, after: str, limit: int) -> list[Record]:
+    """The group's agents by name, with the numbers of their current memories of conversations by kind."""
+    return records(connection, _AGENTS, group=group_id, after=after, limit=limit)
 
 
 def remembered(

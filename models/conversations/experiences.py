@@ -17,22 +17,28 @@ from engine.conversations.memories import (
     merge_experience,
     pattern_hash,
     said_at,
+    text_of,
 )
+from engine.memory import MemorySource, content_key, source_of_llm
 from engine.memory import MemorySource as Origin
-from engine.memory import content_key, source_of_llm
-from jiyi.errors import InvalidRequest
-from jiyi.protocol.base import BY_ID, NOT_OF_THIS_LIST, JsonMapping, Visibility
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.base import BY_ID, NOT_OF_THIS_LIST, ById, ByIdForUser, JsonMapping, Rows, Visibility
+from jiyi.protocol.conversation_commands import Deletion
 from jiyi.protocol.conversations import ExtractedExperience
+from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import MemoryObserved
+from jiyi.protocol.experiences import Experience, ListExperiences, TellExperience, UpdateExperience
 from jiyi.protocol.experiences import Experience as ExperienceState
-from jiyi.protocol.experiences import ListExperiences
 from jiyi.protocol.origins import DEFAULT_ORIGIN, STANDING_TRUST
-from models.conversations import follow_ups
+from jiyi.protocol.recall import UpdateMemory
+from models.conversations import follow_ups, versions
+from models.conversations.actions import erase
 from models.conversations.follow_ups import ExtractionCounts
 from models.conversations.tables import ExperienceRow
 from models.conversations.versions import REPLACES
-from models.db.rows import columns, equal_if_given, fetch, has_words, upsert
-from models.memory.agents import AgentName, bind_name
+from models.db.actions import Context, action, by_worker
+from models.db.rows import columns, equal_if_given, fetch, has_words, page, upsert
+from models.memory.agents import AgentName, bind_name, lock_agents
 from models.memory.event_types import StoredBatch, after_events
 from models.memory.inbox import StoreResult, store
 from models.memory.tables import MemoryNode
@@ -116,7 +122,6 @@ def keep_extracted(
     source: ExtractionSource,
     now: datetime,
 ) -> StoreResult:
-    """Store an experience extracted from turns, as :func:`keep` does."""
     turns = sorted(set(experience.turns))
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
     return keep(
@@ -208,7 +213,6 @@ def rename(
 
 
 def user_of(connection: Connection, name: AgentName, node_id: UUID) -> str | None:
-    """The user of the agent whom a memory comes from."""
     user_id: str | None = connection.execute(_USER, bind_name(name) | {"id": node_id}).scalar_one_or_none()
     return user_id
 
@@ -231,24 +235,6 @@ def shown(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> li
     rows = fetch(connection, ExperienceState, _SHOWN.where(_E.node_id.in_(node_ids)), group=group_id)
     by_id = {row.id: row for row in rows}
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]
-
-
-def page(connection: Connection, group_id: str, request: ListExperiences) -> list[ExperienceState]:
-    """The next experiences, and one more if there is, the newest first.
-
-    Raises:
-        InvalidRequest: the cursor is no place of this list.
-    """
-    statement = _SHOWN.where(_E.agent_id == request.agent_id)
-    statement = statement.where(*has_words(_E.pain_pattern, request.words or ""))
-    statement = statement.where(*equal_if_given((_E.outcome, request.outcome)))
-    if (after := request.place(BY_ID)) is not None:
-        last = next(iter(shown(connection, group_id, [after])), None)
-        if last is None:
-            raise InvalidRequest([NOT_OF_THIS_LIST])
-        statement = statement.where(tuple_(_E.created_at, _E.node_id) < (last.created_at, last.id))
-    newest = statement.order_by(_E.created_at.desc(), _E.node_id.desc()).limit(request.limit + 1)
-    return fetch(connection, ExperienceState, newest, group=group_id)
 
 
 def versions_of(connection: Connection, group_id: str, node_id: UUID) -> list[UUID]:
@@ -309,3 +295,115 @@ _CURRENT = text("""
     ) SELECT node_id FROM later WHERE superseded_by IS NULL LIMIT 1
 """)
 _REMOVE = text("DELETE FROM experiences WHERE group_id = :group AND agent_id = :agent AND node_id = :id")
+
+
+find_experiences = by_worker("experiences.find")
+
+
+@action("experiences.list")
+def list_experiences(context: Context, request: ListExperiences) -> Rows[Experience]:
+    """List an agent's experiences.
+
+    The newest first, each with the problem, what was done, how it ended and how often it was used since.
+    """
+    connection, group_id = context.connection, context.group_id
+    statement = _SHOWN.where(
+        _E.agent_id == request.agent_id, *has_words(_E.pain_pattern, request.words or "")
+    )
+    statement = statement.where(*equal_if_given((_E.outcome, request.outcome)))
+    if (after := request.place(BY_ID)) is not None:
+        last = next(iter(shown(connection, group_id, [after])), None)
+        if last is None:
+            raise InvalidRequest([NOT_OF_THIS_LIST])
+        statement = statement.where(tuple_(_E.created_at, _E.node_id) < (last.created_at, last.id))
+    newest = statement.order_by(_E.created_at.desc(), _E.node_id.desc()).limit(request.limit + 1)
+    rows = fetch(connection, ExperienceState, newest, group=group_id)
+    return page(rows, request.limit, lambda last: last.id)
+
+
+@action("experiences.get")
+def get_experience(context: Context, request: ByIdForUser) -> Experience:
+    """Get an experience.
+
+    By the id of its current memory.
+    """
+    return _existing(context, request.id)
+
+
+@action("experiences.store")
+def store_experience(context: Context, request: TellExperience) -> Experience:
+    """Store an experience: a problem, what was done about it, how that ended.
+
+    Of a problem that is known it is merged with what is known: all steps of both, the better outcome; and it
+    counts as used again.
+    """
+    name, now = (context.group_id, request.agent_id), datetime.now(UTC)
+    agent = lock_agents(context.connection, [name])[name]
+    experience = StoredExperience(**request.model_dump(exclude={"agent_id", "user_id"}))
+    result = keep(
+        context.connection,
+        name,
+        experience,
+        evidence=[],
+        at=now,
+        provenance={"told_by": context.actor.name},
+        now=now,
+        user_id=request.user_id,
+        source=MemorySource("operator") if context.actor.is_person else DEFAULT,
+    )
+    row = find(context.connection, name, experience.pain_pattern, request.user_id)
+    assert row is not None, "it was stored in this transaction"
+    context.audit(str(row.node_id), agent=request.agent_id, uses=row.reuse_count)
+    grown = ExtractionCounts(name, agent.agent_key, turns=0, memories=len(result.nodes), experiences=1)
+    follow_ups.extracted(context.connection, grown)
+    return _existing(context, row.node_id)
+
+
+@action("experiences.update")
+def update_experience(context: Context, request: UpdateExperience) -> Experience:
+    """Change what an experience says.
+
+    Its memory gets a newer version, as by memory.update; its number of uses stays. A problem that another
+    experience has is refused.
+    """
+    connection, now = context.connection, datetime.now(UTC)
+    name = (context.group_id, _existing(context, request.id).agent_id)
+    lock_agents(connection, [name])
+    old = _existing(context, request.id)
+    previous = StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))
+    new = StoredExperience(**previous.model_dump() | request.changes)
+    user_id = user_of(connection, name, old.id)
+    other = find(connection, name, new.pain_pattern, user_id)
+    if other is not None and other.node_id != old.id:
+        why = f"is the problem of the experience {other.node_id}; update that one, or delete it first"
+        raise InvalidRequest([f"pain_pattern: {why}"])
+    node_id = old.id
+    if (description := text_of(new)) != text_of(previous):
+        changed = UpdateMemory(id=old.id, description=description)
+        node_id = versions.update(connection, context.group_id, changed, now).node_id
+    rename(connection, name, node_id, new, now)
+    context.audit(str(old.id), node_id=node_id, fields=sorted(request.changes))
+    return _existing(context, node_id)
+
+
+@action("experiences.delete")
+def delete_experience(context: Context, request: ById) -> Deletion:
+    """Erase an experience with all its versions, whichever of them the id is of.
+
+    For good, with what was concluded from it; a job does it. The turns that say it stay. Nothing happens if
+    there is none of that id.
+    """
+    current = current_of(context.connection, context.group_id, request.id)
+    existing = shown(context.connection, context.group_id, [current])
+    ids = versions_of(context.connection, context.group_id, current) if existing else []
+    return erase(context, Erasure(node_ids=ids) if ids else None, len(ids), str(request.id))
+
+
+def _existing(context: Context, node_id: UUID) -> Experience:
+    existing = shown(context.connection, context.group_id, [node_id])
+    if not existing:
+        current = current_of(context.connection, context.group_id, node_id)
+        gone = current == node_id
+        newer = "experiences.list has those there are" if gone else f"{current} has taken its place"
+        raise NotFound(f"id: the group {context.group_id!r} has no current experience {node_id}; {newer}")
+    return existing[0]

@@ -15,7 +15,7 @@ from jiyi.protocol.events import SessionEnded, TurnRecorded
 from jiyi.settings import Settings, get_settings
 from models.memory.agents import AgentName, bind_name
 from models.memory.event_types import EventType, StoredBatch, after_events, register_event
-from models.queue.wakeups import wake_at_after
+from models.queue import pending_work
 
 #: New turns of a conversation; fewer wait for more, or for the session's end.
 EXTRACT_MIN_MESSAGES = 4
@@ -32,15 +32,13 @@ register_event(TurnRecorded, EventType(memory=memory_of))
 @after_events
 def enqueue_extraction(batch: StoredBatch) -> None:
     """Enqueue extraction for the agents that have new turns, or whose sessions have ended."""
-    spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
+    turns = batch.of_type(TurnRecorded)
+    spoke = {(event.group_id, event.agent_id) for event in turns}
     # An order to forget is carried out at once.
-    over = [*batch.of_type(SessionEnded), *filter(_orders, batch.of_type(TurnRecorded))]
+    orders = [turn for turn in turns if turn.payload.role == "user" and forgets(turn.payload.text)]
+    over = [*batch.of_type(SessionEnded), *orders]
     ended = {(event.group_id, event.agent_id) for event in over}
     enqueue(batch.connection, spoke, ended)
-
-
-def _orders(event: TurnRecorded) -> bool:
-    return event.payload.role == "user" and bool(forgets(event.payload.text))
 
 
 def enqueue(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> None:
@@ -56,10 +54,7 @@ def enqueue(connection: Connection, spoke: Collection[AgentName], ended: Collect
         agent_key, due = _due(connection, name, now)
         if due is None:
             continue
-        parameters = {"kind": EXTRACT, "subject": agent_key, "group": name[0], "due": due}
-        connection.execute(_ENQUEUE, parameters)
-        connection.execute(_SOONER, parameters)
-        wake_at_after(connection, EXTRACT, due)
+        pending_work.enqueue_at(connection, EXTRACT, (agent_key, name[0]), due, sooner=True)
 
 
 def due_again(connection: Connection, name: AgentName) -> datetime | None:
@@ -93,18 +88,6 @@ _ENDED = text("""
     INSERT INTO extraction_cursors (group_id, agent_id, ended_at_count, last_run_at)
     SELECT group_id, agent_id, node_count, NULL FROM agents WHERE group_id = :group AND agent_id = :agent
     ON CONFLICT (group_id, agent_id) DO UPDATE SET ended_at_count = excluded.ended_at_count
-""")
-_ENQUEUE = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id, due_at)
-    VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
-""")
-# What is in hand has attempts; a row that somebody has locked is about to be in hand, or to be settled.
-_SOONER = text("""
-    UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
-        SELECT kind, subject_id, group_id FROM pending_work
-        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0 AND due_at > :due
-        FOR UPDATE SKIP LOCKED
-    )
 """)
 
 

@@ -50,8 +50,6 @@ Session = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A stored turn."""
-
     node_id: UUID
     node_count: int
     session_id: str
@@ -68,8 +66,6 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class StoredFact:
-    """A current memory, with its id."""
-
     node_id: UUID
     fact: KnownFact
 

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine import subjects
 from models.memory.agents import AgentName
+from models.memory.event_types import Hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,36 +27,17 @@ class ExtractionCounts:
     experiences: int
 
 
-#: Enqueues what follows.
-AfterExtraction = Callable[[Connection, ExtractionCounts], None]
-#: Gets how many memories were put into a prompt, and how many of them are experiences.
-AfterInjection = Callable[[Connection, AgentName, int, int], None]
-
-_EXTRACTION: list[AfterExtraction] = []
-_INJECTION: list[AfterInjection] = []
-
-
-def after_extraction(function: AfterExtraction) -> AfterExtraction:
-    """Have a function enqueue what follows from an extraction."""
-    _EXTRACTION.append(function)
-    return function
-
-
-def after_injection(function: AfterInjection) -> AfterInjection:
-    """Have a function note what follows from an injection."""
-    _INJECTION.append(function)
-    return function
+#: Enqueue what follows from an extraction.
+after_extraction: Hooks[Callable[[Connection, ExtractionCounts], None]] = Hooks()
+#: Note what follows from an injection of so many memories, and of experiences among them.
+after_injection: Hooks[Callable[[Connection, AgentName, int, int], None]] = Hooks()
 
 
 def extracted(connection: Connection, extraction: ExtractionCounts) -> None:
-    """Enqueue all that follows from an extraction."""
-    subjects.need_all()
-    for function in _EXTRACTION:
+    for function in after_extraction:
         function(connection, extraction)
 
 
 def injected(connection: Connection, name: AgentName, memories: int, experiences: int) -> None:
-    """Note all that follows from an injection."""
-    subjects.need_all()
-    for function in _INJECTION:
+    for function in after_injection:
         function(connection, name, memories, experiences)

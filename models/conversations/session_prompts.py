@@ -13,7 +13,6 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine import subjects
 from engine.conversations.injection import HEADINGS, PROFILE
 from engine.conversations.stable import (
     STABLE_SHARE,
@@ -32,6 +31,7 @@ from models.conversations import injections
 from models.conversations.tables import SessionPrompt
 from models.db.connection import unit_of_work
 from models.memory.agents import AgentName, bind_name
+from models.memory.event_types import Hooks
 from models.operations import numbers
 
 #: The kind of memories that a session's prompt begins with; what a fact begins with that is one.
@@ -53,21 +53,12 @@ class Grown:
     fitting: Callable[[str], list[Section]] = lambda _query: []
 
 
-#: Reads what a subject adds, for a user (None: the agent's one user), in a language.
-PromptSource = Callable[[Connection, AgentName, str | None, Language], Grown]
-_SOURCES: list[PromptSource] = []
-
-
-def prompt_source(function: PromptSource) -> PromptSource:
-    """Have what a function reads put into prompts."""
-    _SOURCES.append(function)
-    return function
+#: Read what a subject adds, for a user (None: the agent's one user), in a language.
+prompt_source: Hooks[Callable[[Connection, AgentName, str | None, Language], Grown]] = Hooks()
 
 
 def grown_of(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> Grown:
-    """What all other subjects add."""
-    subjects.need_all()
-    sources = [source(connection, name, user_id, language) for source in _SOURCES]
+    sources = [source(connection, name, user_id, language) for source in prompt_source]
     return Grown(
         [section for source in sources for section in source.stable],
         lambda query: [section for source in sources for section in source.fitting(query)],
@@ -116,13 +107,11 @@ def prepare(
 
     The first of several processes makes it, in a transaction: the others wait for that, and find it.
     """
-    most = int(request.max_tokens * STABLE_SHARE)
+    maker = _Maker(connection, name, request, language, grown)
     if request.session_id is None:
-        return Prepared(_made(connection, name, request, language, grown, most))
+        return Prepared(maker.made())
     whose = _whose(name, request)
-    prepared = _kept(
-        connection, name, request, language, grown, connection.execute(_READ, whose).one_or_none()
-    )
+    prepared = maker.kept(connection.execute(_READ, whose).one_or_none())
     if prepared is not None:
         return prepared
     with unit_of_work() as writing:
@@ -130,33 +119,81 @@ def prepare(
         if row is None:
             writing.execute(_BEGIN, whose)
             row = writing.execute(_LOCK, whose).one()
-        prepared = _kept(writing, name, request, language, grown, row)
+        maker = replace(maker, connection=writing)
+        prepared = maker.kept(row)
         if prepared is None:
-            stable = _made(writing, name, request, language, grown, most)
+            stable = maker.made()
             writing.execute(_CHANGE.values(**asdict(stable), recalled=[], made_at=func.now()), whose)
             prepared = Prepared(stable)
     return prepared
 
 
-def _kept(
-    connection: Connection,
-    name: AgentName,
-    request: ContextRequest,
-    language: Language,
-    grown: Grown,
-    row: Any,
-) -> Prepared | None:
-    """What a row says, if it still holds."""
-    if row is None or row.made_at is None or request.renew:
-        return None
-    stable = Stable(row.opening, row.body, row.facts, row.node_ids)
-    if stable.tokens > request.max_tokens * STABLE_SHARE:
-        return None
-    vital = vital_fact(_vital(connection, name, request, language))
-    current_facts = _current_facts(connection, name, request, language, grown, stable.facts)
-    if vital not in stable.facts or not {vital, *current_facts}.issuperset(stable.facts):
-        return None
-    return _prepared(stable, [Recalled(**entry) for entry in row.recalled], request)
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the stable part of a prompt, and sees whether one still holds."""
+
+    connection: Connection
+    name: AgentName
+    request: ContextRequest
+    language: Language
+    grown: Grown
+
+    @property
+    def most(self) -> float:
+        return self.request.max_tokens * STABLE_SHARE
+
+    def kept(self, row: Any) -> Prepared | None:
+        """What a row says, if it still holds."""
+        if row is None or row.made_at is None or self.request.renew:
+            return None
+        stable = Stable(row.opening, row.body, row.facts, row.node_ids)
+        if stable.tokens > self.most:
+            return None
+        vital = vital_fact(self._vital())
+        current_facts = self._current_facts(stable.facts)
+        if vital not in stable.facts or not {vital, *current_facts}.issuperset(stable.facts):
+            return None
+        return _prepared(stable, [Recalled(**entry) for entry in row.recalled], self.request)
+
+    def made(self) -> Stable:
+        vital = self._vital()
+        vital_ids = {node_id for line in vital.lines for node_id in line.item.node_ids}
+        preferences = injections.most_important(
+            self.connection, self.name, self.request, [STANDING], PREFERENCES, beside_session=False
+        )
+        lines = [
+            Line(
+                preference.text,
+                item=Basis((f"{MEMORY}{preference.node_id}",), (preference.node_id, *preference.turn_ids)),
+            )
+            for preference in preferences
+            if preference.node_id not in vital_ids
+        ]
+        of_memory = Section(f"## {HEADINGS[self.language][STANDING]}", lines, share=PREFERENCES_SHARE)
+        sections = [*self._beside_memories(), vital, of_memory]
+        stable = composed(sections, int(self.most), self.language)
+        return replace(stable, facts=[*stable.facts, vital_fact(vital)])
+
+    def _vital(self) -> Section:
+        return vital_section(injections.of_health(self.connection, self.name, self.request), self.language)
+
+    def _current_facts(self, facts: Sequence[str]) -> set[str]:
+        """Of these facts those that still hold: to look up each memory is less than to choose all again."""
+        memories = [UUID(fact.removeprefix(MEMORY)) for fact in facts if fact.startswith(MEMORY)]
+        whose = (self.connection, self.name, self.request, [STANDING])
+        still = injections.current_ids(*whose, memories) if memories else ()
+        section_facts = {
+            fact for section in self._beside_memories() for line in section.lines for fact in line.item.facts
+        }
+        return section_facts | {f"{MEMORY}{node_id}" for node_id in still}
+
+    def _beside_memories(self) -> list[Section]:
+        sections = list(self.grown.stable)
+        profile = injections.find_profile(self.connection, self.name, self.request.user_id)
+        if profile is not None:
+            lines = profile_lines(profile, self.language)
+            sections.append(Section(f"## {PROFILE[self.language]}", lines, share=PROFILE_SHARE))
+        return sections
 
 
 def keep(
@@ -187,64 +224,6 @@ def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequ
     earlier = Prepared(stable, [entry for entry in recalled if entry.turn < request.turn], same)
     crowded = same is None and is_crowded(request.max_tokens, stable.tokens, earlier.earlier_tokens)
     return Prepared(stable) if crowded else earlier
-
-
-def _made(
-    connection: Connection,
-    name: AgentName,
-    request: ContextRequest,
-    language: Language,
-    grown: Grown,
-    most: int,
-) -> Stable:
-    vital = _vital(connection, name, request, language)
-    vital_ids = {node_id for line in vital.lines for node_id in line.item.node_ids}
-    preferences = injections.most_important(
-        connection, name, request, [STANDING], PREFERENCES, beside_session=False
-    )
-    lines = [
-        Line(
-            preference.text,
-            item=Basis((f"{MEMORY}{preference.node_id}",), (preference.node_id, *preference.turn_ids)),
-        )
-        for preference in preferences
-        if preference.node_id not in vital_ids
-    ]
-    of_memory = Section(f"## {HEADINGS[language][STANDING]}", lines, share=PREFERENCES_SHARE)
-    beside = _beside_memories(connection, name, request, language, grown)
-    stable = composed([*beside, vital, of_memory], most, language)
-    return replace(stable, facts=[*stable.facts, vital_fact(vital)])
-
-
-def _vital(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Section:
-    return vital_section(injections.of_health(connection, name, request), language)
-
-
-def _current_facts(
-    connection: Connection,
-    name: AgentName,
-    request: ContextRequest,
-    language: Language,
-    grown: Grown,
-    facts: Sequence[str],
-) -> set[str]:
-    """Of these facts those that still hold: to look up each memory is far less than to choose all again."""
-    sections = _beside_memories(connection, name, request, language, grown)
-    memories = [UUID(fact.removeprefix(MEMORY)) for fact in facts if fact.startswith(MEMORY)]
-    still = injections.current_ids(connection, name, request, [STANDING], memories) if memories else ()
-    section_facts = {fact for section in sections for line in section.lines for fact in line.item.facts}
-    return section_facts | {f"{MEMORY}{node_id}" for node_id in still}
-
-
-def _beside_memories(
-    connection: Connection, name: AgentName, request: ContextRequest, language: Language, grown: Grown
-) -> list[Section]:
-    sections = list(grown.stable)
-    profile = injections.find_profile(connection, name, request.user_id)
-    if profile is not None:
-        lines = profile_lines(profile, language)
-        sections.append(Section(f"## {PROFILE[language]}", lines, share=PROFILE_SHARE))
-    return sections
 
 
 def _whose(name: AgentName, request: ContextRequest) -> dict[str, Any]:

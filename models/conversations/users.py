@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from uuid import UUID
-
-from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.memory import Memory
-from models.db.rows import fetch
+from models.db.rows import Record, records
 from models.memory.agents import AgentName, bind_name
 from models.memory.reads import fetch_memories, memories
 from models.memory.tables import MemoryNode
@@ -17,59 +13,31 @@ from models.memory.tables import MemoryNode
 _N = MemoryNode
 
 
-class AgentUser(BaseModel):
-    """A user: the number of agents they talk with, of current memories without turns, of open reminders."""
+def users(connection: Connection, group_id: str, part: str, after: str, limit: int) -> list[Record]:
+    """The group's users in the order of their names; ``part``: those whose names have it.
 
-    user_id: str
-    agents: int
-    memories: int
-    reminders: int
-    last_seen: datetime
-
-
-class UserSession(BaseModel):
-    """A conversation of a user with an agent."""
-
-    agent_id: str
-    session_id: str
-    turns: int
-    began: datetime
-    latest: datetime
-
-
-def users(connection: Connection, group_id: str, part: str, after: str, limit: int) -> list[AgentUser]:
-    """The group's users in the order of their names; ``part``: those whose names have it."""
-    parameters = {"group": group_id, "part": part.lower(), "after": after, "limit": limit}
-    return fetch(connection, AgentUser, _USERS, **parameters)
+    Each with the number of agents they talk with, of current memories without turns, of open reminders.
+    """
+    return records(connection, _USERS, group=group_id, part=part.lower(), after=after, limit=limit)
 
 
 def agents_of(connection: Connection, group_id: str, user_id: str) -> list[str]:
-    """The agents that remember something of a user."""
     rows = connection.execute(_AGENTS, {"group": group_id, "user": user_id})
     return list(rows.scalars())
 
 
 def users_of(connection: Connection, name: AgentName, limit: int) -> list[str]:
-    """The users of an agent, in the order of their names."""
     return list(connection.execute(_OF_AGENT, {**bind_name(name), "limit": limit}).scalars())
 
 
-def sessions_of(connection: Connection, group_id: str, user_id: str, limit: int) -> list[UserSession]:
+def sessions_of(connection: Connection, group_id: str, user_id: str, limit: int) -> list[Record]:
     """A user's conversations, the latest first."""
-    return fetch(connection, UserSession, _SESSIONS, group=group_id, user=user_id, limit=limit)
+    return records(connection, _SESSIONS, group=group_id, user=user_id, limit=limit)
 
 
-class Reminder(BaseModel):
-    """An active appointment of a user."""
-
-    id: UUID
-    task: str
-    next_run_at: datetime | None
-
-
-def reminders_of(connection: Connection, group_id: str, user_id: str, limit: int) -> list[Reminder]:
+def reminders_of(connection: Connection, group_id: str, user_id: str, limit: int) -> list[Record]:
     """A user's active appointments, the soonest first."""
-    return fetch(connection, Reminder, _REMINDERS, group=group_id, user=user_id, limit=limit)
+    return records(connection, _REMINDERS, group=group_id, user=user_id, limit=limit)
 
 
 def statements_of(

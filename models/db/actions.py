@@ -76,27 +76,13 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action(Generic[Q, R]):
+class Action(Declaration, Generic[Q, R]):
     """A row of the table of actions with its function; or a :func:`read`, which has no name."""
 
-    #: ``subject.verb``; also the name in the audit log. Empty: a :func:`read`.
-    name: str
     request: type[Q]
-    #: A model, or any type that becomes JSON.
-    result: Any
-    #: The scope that the caller must have.
-    scope: KeyScope
     #: None: only workers can do it; other processes ask one of them.
     function: Callable[[Context, Q], R] | None
-    #: The summary and description for people.
-    doc: str
     mutates: bool = True
-    whole_service: bool = False
-    across_groups: bool = False
-    queue: str
-    large: bool = False
-    seconds: float | None = None
-    erases: bool = False
 
     def perform(self, actor: Actor, request: Q, *, timeout_ms: int | None = None) -> R:
         """Do it in its own transaction; ``timeout_ms``: of each statement. Raises JiyiError: refused."""
@@ -117,10 +103,10 @@ class Action(Generic[Q, R]):
 REGISTERED: dict[str, Action[Any, Any]] = {}
 
 
-def action(name: str, *, doc: str | None = None) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
+def action(name: str) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
     """Make a function the action ``name`` of the table (:mod:`jiyi.protocol.actions`).
 
-    It is annotated with the table's request and result; ``doc``: its words, unless they are its docstring.
+    It is annotated with the table's request and result; its docstring is for people.
     """
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
@@ -129,7 +115,7 @@ def action(name: str, *, doc: str | None = None) -> Callable[[Callable[[Context,
         if (hints["request"], hints["return"]) != (declared.request, declared.result):
             other = f"another request or result than {function.__qualname__}"
             raise TypeError(f"{name}: jiyi/protocol/actions.py declares {other}")
-        return _registered(declared, function, doc or function.__doc__ or "")
+        return _registered(declared, function, function.__doc__ or "")
 
     return register
 

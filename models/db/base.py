@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar
+from uuid import UUID
 
-from sqlalchemy import Double, ForeignKeyConstraint, MetaData, text
-from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy import Double, ForeignKeyConstraint, Index, MetaData, Text, Uuid, text
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TIMESTAMP
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import UserDefinedType
 
@@ -19,10 +21,22 @@ NAMING = {
 }
 
 
+Timestamp = TIMESTAMP(timezone=True)
+
+
 class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMING)
-    #: PostgreSQL's own name of the type, which COPY needs.
-    type_annotation_map: ClassVar[dict[Any, Any]] = {float: Double}
+    #: PostgreSQL's own names of the types, which COPY needs.
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        float: Double,
+        str: Text,
+        bytes: BYTEA,
+        datetime: Timestamp,
+        dict[str, Any]: JSONB,
+        list[Any]: JSONB,
+        list[str]: ARRAY(Text),
+        list[UUID]: ARRAY(Uuid),
+    }
 
 
 class XID8(UserDefinedType[int]):
@@ -34,10 +48,10 @@ class XID8(UserDefinedType[int]):
         return "xid8"
 
 
-Timestamp = TIMESTAMP(timezone=True)
 NOW = text("now()")
 EMPTY_OBJECT = text("'{}'::jsonb")
 EMPTY_LIST = text("'[]'::jsonb")
+NO_TEXTS, NO_IDS = text("'{}'::text[]"), text("'{}'::uuid[]")
 
 #: Rows that are rewritten all the time: room for updates within the page, and an early vacuum.
 HOT = {"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.02}}
@@ -48,3 +62,14 @@ def of_agent() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(
         ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
     )
+
+
+def of_memory() -> ForeignKeyConstraint:
+    """The rows belong to a memory (``node_id``, ``group_id``) and are deleted with it."""
+    return ForeignKeyConstraint(
+        ["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"
+    )
+
+
+def partial_index(name: str | None, where: str, *columns: Any, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, postgresql_where=text(where))

@@ -18,12 +18,12 @@ import psycopg
 from psycopg import sql
 from psycopg.types.string import BytesBinaryDumper
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
+from sqlalchemy import ColumnElement, Connection, Executable, Select, SQLColumnExpression, tuple_
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.orm import InstrumentedAttribute
 
-from jiyi.protocol.base import JsonObject, Rows, encode_cursor
+from jiyi.protocol.base import Rows, encode_cursor
 from jiyi.protocol.wire.vectors import Float32
 from models.db.base import Base
 from models.db.scope import as_owner_within, current
@@ -43,15 +43,14 @@ _TEXT_OID = 25
 
 
 def columns(
-    row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any] | None
+    row: type[BaseModel] | Sequence[str], *tables: type[Base], **computed: SQLColumnExpression[Any] | None
 ) -> list[ColumnElement[Any]]:
     """What to select for ``row``: by field ``computed``, else the first table's column of that name.
 
     A field computed as None is not read. Raises LookupError if a field is neither.
     """
-    by_name = {
-        name: computed[name] if name in computed else _column(name, tables) for name in row.model_fields
-    }
+    fields = row.model_fields if isinstance(row, type) else row
+    by_name = {name: computed[name] if name in computed else _column(name, tables) for name in fields}
     return [column.label(name) for name, column in by_name.items() if column is not None]
 
 
@@ -73,20 +72,34 @@ def fetch(connection: Connection, row: type[R], statement: Executable, **paramet
 
 
 def fetch_one(connection: Connection, row: type[R], statement: Executable, **parameters: Any) -> R | None:
-    """The only row of the statement, or None."""
     values = connection.execute(statement, parameters).mappings().one_or_none()
     return None if values is None else row.model_construct(**values)
 
 
-def records(connection: Connection, statement: Executable, **parameters: Any) -> list[JsonObject]:
-    """The rows of the statement by their columns' names: what only a page shows needs no class."""
-    return [dict(row) for row in connection.execute(statement, parameters).mappings()]
+class Record(dict[str, Any]):
+    """A row by its columns' names, which are its attributes, too: what only a page shows needs no class."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        raise AttributeError(name)
+
+
+def records(connection: Connection, statement: Executable, **parameters: Any) -> list[Record]:
+    return [Record(row) for row in connection.execute(statement, parameters).mappings()]
 
 
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
     """A page of a list that was read with one row too many, and the place where it ends if there are more."""
     following = encode_cursor(place(rows[limit - 1])) if len(rows) > limit else None
     return Rows.model_construct(rows=rows[:limit], next=following)
+
+
+def behind(statement: Select[Any], place: Any, *order: SQLColumnExpression[Any]) -> Select[Any]:
+    """The rows in this order, the highest first, from behind a place on (None: from the first on)."""
+    if place is not None:
+        statement = statement.where((tuple_(*order) if len(order) > 1 else order[0]) < place)
+    return statement.order_by(*(column.desc() for column in order))
 
 
 def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[Any]:
@@ -134,12 +147,10 @@ class Copy:
 
 
 def packed_json(encoded: bytes) -> bytes:
-    """JSON as a value of a jsonb column."""
     return _JSONB_VERSION + encoded
 
 
 def packed_texts(texts: Sequence[str]) -> bytes:
-    """Texts as a value of a text[] column."""
     if not texts:
         return _EMPTY_ARRAY_HEADER.pack(0, 0, _TEXT_OID)
     parts = [_ARRAY_HEADER.pack(1, 0, _TEXT_OID, len(texts), 1)]
@@ -150,12 +161,10 @@ def packed_texts(texts: Sequence[str]) -> bytes:
 
 
 def packed_time(moment: datetime) -> bytes:
-    """A moment with a time zone as a value of a timestamptz column."""
     return _TIME.pack((moment - _EPOCH) // _MICROSECOND)
 
 
 def packed_vector(values: Float32) -> bytes:
-    """Numbers as a value of a vector column."""
     return _VECTOR_HEADER.pack(len(values), 0) + values.astype(">f4").tobytes()
 
 

@@ -68,12 +68,10 @@ class TracedValkey(redis.Redis):
     """redis-py's client, with a span for each command."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """As redis-py's."""
         with tracing.leaf(str(args[0]), _VALKEY):
             return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
 
     def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> Pipeline:
-        """As redis-py's."""
         return _Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
 
 

@@ -32,10 +32,6 @@ def retry_unless_late(retries: int = RETRIES) -> Retry:
 
 def count_within(key: str, seconds: int) -> int:
     """One more; how many there are in the window of ``seconds`` that the first one began."""
-    return _storage().incr(key.removeprefix(PREFIX), seconds)
-
-
-def _storage() -> RedisStorage:
-    return RedisStorage(
-        "redis://", connection_pool=valkey().connection_pool, key_prefix=PREFIX.removesuffix(":")
-    )
+    pool, prefix = valkey().connection_pool, PREFIX.removesuffix(":")
+    storage = RedisStorage("redis://", connection_pool=pool, key_prefix=prefix)
+    return storage.incr(key.removeprefix(PREFIX), seconds)

@@ -46,7 +46,6 @@
 from __future__ import annotations
 
 import hashlib
-from uuid import UUID
 
 from jiyi.protocol.wire.calls import STREAM_KEY
 
@@ -58,46 +57,43 @@ ACCESS_DUE = "jiyi:access:due"
 ACCESS_FLUSH = "jiyi:access:flush:"
 EACH_SUFFIX = ":each"
 COUNTERS = "jiyi:counters"
-
-
 #: A wake-up flag outlives the message it stands for only if that message was lost: so long the kind is not
 #: woken again.
 WAKE_SECONDS = 10
 #: Work of a kind that gets due within so many seconds is woken by one message.
 WAKE_SLOT_SECONDS = 2
+RETRIEVALS = "jiyi:retrievals"
+TOUCHED = "jiyi:touched:"
+METERS_TOTAL = "jiyi:meters:total"
+METERS_EXAMPLES = "jiyi:meters:examples"
+BEAT = "jiyi:canary:beat"
+WORKERS = "jiyi:workers"
+PROBE = "jiyi:probe"
+ORDERS = "jiyi:orders"
+WORKING = "jiyi:wm:"
+SEARCH = "jiyi:search:"
 
-
-def call(signature: str) -> str:
-    return f"jiyi:call:{signature}"
-
-
-def wake(kind: str) -> str:
-    return f"jiyi:wake:{kind}"
-
-
-def wake_at(kind: str, slot: int) -> str:
-    """``slot``: epoch seconds by ``WAKE_SLOT_SECONDS``."""
-    return f"jiyi:wake:{kind}:at:{slot}"
-
-
-def access_flush(flush_id: UUID) -> str:
-    return f"{ACCESS_FLUSH}{flush_id}"
-
-
-def guesses_by_name(digest: str) -> str:
-    return f"jiyi:attempts:name:{digest}"
-
-
-def known_addresses(digest: str) -> str:
-    return f"jiyi:attempts:known:{digest}"
-
-
-def guesses_by_address(address: str) -> str:
-    return f"jiyi:attempts:address:{address}"
-
-
-def intakes(queue: str) -> str:
-    return f"jiyi:intakes:{queue}"
+# Keys by what the list above has in angle brackets.
+call = "jiyi:call:{}".format
+wake = "jiyi:wake:{}".format
+#: The slot: epoch seconds by ``WAKE_SLOT_SECONDS``.
+wake_at = "jiyi:wake:{}:at:{}".format
+access_flush = f"{ACCESS_FLUSH}{{}}".format
+guesses_by_name = "jiyi:attempts:name:{}".format
+known_addresses = "jiyi:attempts:known:{}".format
+guesses_by_address = "jiyi:attempts:address:{}".format
+intakes = "jiyi:intakes:{}".format
+#: How many intakes have begun with a message that was delivered again, by its digest.
+intake_attempts = "jiyi:intake:attempts:{}".format
+intake_alive = "jiyi:intake:alive:{}".format
+worker_desired_state = f"{WORKERS}:wish:{{}}".format
+order_answers = f"{ORDERS}:{{}}".format
+stream = f"{STREAM_KEY}{{}}".format
+#: Of a minute since the epoch; ``*``: the pattern of all, ``METERS_TOTAL`` included.
+meters = "jiyi:meters:{}".format
+canary = "jiyi:canary:queue:{}".format
+working_stats = f"{WORKING}stats:{{}}".format
+indexes = "jiyi:indexes:{}".format
 
 
 def intake_holds(queue: str, intake: str) -> tuple[str, str]:
@@ -110,59 +106,9 @@ def intake_order(queue: str) -> tuple[str, str]:
     return f"jiyi:intake:order:{queue}", f"jiyi:intake:stored:{queue}"
 
 
-def intake_attempts(digest: str) -> str:
-    """How many intakes have begun with a message that was delivered again."""
-    return f"jiyi:intake:attempts:{digest}"
-
-
-def intake_alive(intake: str) -> str:
-    return f"jiyi:intake:alive:{intake}"
-
-
-RETRIEVALS = "jiyi:retrievals"
-TOUCHED = "jiyi:touched:"
-METERS_TOTAL = "jiyi:meters:total"
-METERS_EXAMPLES = "jiyi:meters:examples"
-BEAT = "jiyi:canary:beat"
-WORKERS = "jiyi:workers"
-PROBE = "jiyi:probe"
-ORDERS = "jiyi:orders"
-
-
-def worker_desired_state(name: str) -> str:
-    return f"{WORKERS}:wish:{name}"
-
-
-def order_answers(order_id: str) -> str:
-    return f"{ORDERS}:{order_id}"
-
-
-def stream(group_id: str) -> str:
-    return f"{STREAM_KEY}{group_id}"
-
-
-def meters(minute: int | str) -> str:
-    """``minute``: since the epoch; ``*``: the pattern of all, ``METERS_TOTAL`` included."""
-    return f"jiyi:meters:{minute}"
-
-
-def canary(queue: str) -> str:
-    return f"jiyi:canary:queue:{queue}"
-
-
-WORKING = "jiyi:wm:"
-
-
 def working(group_id: str) -> tuple[str, str, str]:
     """A group's working memory: its order, its entries, and the mark that they are whole."""
     return f"{WORKING}order:{group_id}", f"{WORKING}entries:{group_id}", f"{WORKING}whole:{group_id}"
-
-
-def working_stats(group_id: str) -> str:
-    return f"{WORKING}stats:{group_id}"
-
-
-SEARCH = "jiyi:search:"
 
 
 def web_search(group_id: str, digest: str) -> str:
@@ -176,10 +122,6 @@ def web_searches(group_id: str, session_id: str) -> str:
 def _hidden(group_id: str, name: str) -> str:
     """Of two names, which may be a person's; the length keeps two different pairs from being one."""
     return hashlib.sha256(f"{len(group_id)}:{group_id}:{name}".encode()).hexdigest()
-
-
-def indexes(worker: str) -> str:
-    return f"jiyi:indexes:{worker}"
 
 
 def touched(group_id: str, agent_id: str) -> str:

@@ -1,6 +1,7 @@
 """Orders in Valkey to all workers to drop what they remember of what is erased, and clearing Valkey.
 
-Workers look for orders with each heartbeat. Orders name agents: they are withdrawn once answered.
+Workers look for orders with each heartbeat. Orders name agents: they are withdrawn once answered. What was
+deleted stays in Valkey's append-only files until they are rewritten.
 """
 
 from __future__ import annotations
@@ -8,17 +9,23 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import cast
 from uuid import uuid4
 
+import redis
+
 from engine.erasure import Whom
+from jiyi.polling import poll
+from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.erasure.matching import UUIDS
 from models.erasure.parts import parts
 from models.memory import access
 from models.operations import worker_liveness
+from models.queue.broker_queues import broker_client, redis_address
 
 #: Seconds after which an order that nobody withdrew is gone: the worker that gave it has died, and another
 #: one gives it again.
@@ -198,3 +205,57 @@ def contents(key: bytes) -> Iterator[bytes]:  # noqa: C901 – one case after an
         case b"stream":
             for _, fields in _entries(key):
                 yield from (part for pair in fields.items() for part in pair)
+
+
+REWRITTEN, OFF = "rewritten", "off"
+FAILED = "the server could not rewrite it: see its log"
+#: Part of a server's error if it has begun a rewrite on its own meanwhile.
+_UNDER_WAY = "in progress"
+
+
+def rewrite(begun: list[str], seconds: float) -> dict[str, str] | None:
+    """Have each server rewrite its file: server → how it went; None if that takes longer.
+
+    Call again then, with ``begun``, the servers that were asked. Raises redis.ConnectionError.
+    """
+    until, went = time.monotonic() + seconds, {}
+    for name, client in _servers():
+        try:
+            if not client.info("persistence").get("aof_enabled"):
+                went[name] = OFF
+                continue
+            if name not in begun:
+                if not _is_idle(client, until):
+                    return None
+                client.bgrewriteaof()
+                begun.append(name)
+            if not _is_idle(client, until):
+                return None
+            succeeded = client.info("persistence").get("aof_last_bgrewrite_status") == "ok"
+            went[name] = REWRITTEN if succeeded else FAILED
+        except redis.ResponseError as error:  # a server may allow neither
+            if _UNDER_WAY in str(error):
+                return None
+            went[name] = f"the server does not allow it: {error}"
+    return went
+
+
+def _servers() -> Iterator[tuple[str, redis.Redis]]:
+    """By name; the broker, where messages went through, unless it is the same server, or of another kind."""
+    yield "valkey", valkey()
+    address = redis_address(get_settings().need("broker_url"))
+    if address is not None and _run(broker := broker_client(address)) != _run(valkey()):
+        yield "broker", broker
+
+
+def _run(client: redis.Redis) -> object:
+    return client.info("server").get("run_id")
+
+
+def _is_idle(client: redis.Redis, until: float) -> bool:
+    def idle() -> bool:
+        persistence = client.info("persistence")
+        names = ("aof_rewrite_in_progress", "aof_rewrite_scheduled")
+        return not any(int(persistence.get(name, 0)) for name in names)
+
+    return poll(idle, bool, max(0.0, until - time.monotonic()))

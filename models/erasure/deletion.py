@@ -50,61 +50,52 @@ PAGE = 1_000
 _E = StoredEventRow
 
 
-def _deleted(table: str, key: str, texts: str, whose: str = "group_id = :group") -> Scrubbed:
-    """A table whose rows go when they are found."""
-    return table, key, texts, whose, f"DELETE FROM {table}"  # noqa: S608 – names of our own
-
-
-#: The core's tables that are searched; conversations have their own.
+#: The core's tables that are searched.
 OWN_AND_NOBODYS = "(group_id = :group OR group_id IS NULL)"
-SCRUBBED: tuple[Scrubbed, ...] = (
-    _deleted("dead_letters", "letter_id::text", "reason, traceback, body", OWN_AND_NOBODYS),
-    (
+SCRUBBED = (
+    Scrubbed("dead_letters", "letter_id::text", "reason, traceback, body", whose=OWN_AND_NOBODYS),
+    Scrubbed(
         "reflections",
         "reflection_id::text",
         "focal_points::text, error, findings::text",
-        "group_id = :group",
         "UPDATE reflections SET focal_points = '[]', error = NULL, findings = NULL",
     ),
-    (
+    Scrubbed(
         "pending_work",
         "kind || '/' || subject_id::text",
         "last_error",
-        "group_id = :group",
         "UPDATE pending_work SET last_error = NULL",
     ),
-    (
+    Scrubbed(
         "audit_log",
         "audit_id::text",
         "target, details::text",
-        "(group_id = :group OR group_id IS NULL)",
         "UPDATE audit_log SET target = '', details = '{}'",
+        OWN_AND_NOBODYS,
     ),
-    (
+    Scrubbed(
         "job_ticks",
         "job || '/' || slot::text",
         "summary::text, error",
-        "state <> 'running' AND CAST(:group AS text) = :group",
         "UPDATE job_ticks SET summary = '{}', error = NULL",
+        "state <> 'running' AND CAST(:group AS text) = :group",
     ),
-)
-SCRUBBED_CONVERSATIONS: tuple[Scrubbed, ...] = (
-    _deleted("injections", "injection_id::text", "query, session_id, user_id, reasons::text"),
-    _deleted(
+    Scrubbed("injections", "injection_id::text", "query, session_id, user_id, reasons::text"),
+    Scrubbed(
         "session_prompts",
         "agent_id || '/' || session_id",
         "user_id, session_id, opening, body, array_to_string(facts, ' '), recalled::text",
     ),
-    _deleted(
+    Scrubbed(
         "retrievals", "retrieval_id::text", "array_to_string(focal_texts, ' '), options::text, asked_by"
     ),
-    _deleted(
+    Scrubbed(
         "user_profiles",
         "agent_id || '/' || user_id",
         "user_id, industry, role, expertise_level,"
         " array_to_string(recent_topics || pain_points || preferred_tools, ' ')",
     ),
-    _deleted("industry_keywords", "industry", "industry, keywords::text"),
+    Scrubbed("industry_keywords", "industry", "industry, keywords::text"),
 )
 
 
@@ -184,10 +175,8 @@ def recount(connection: Connection, group_id: str, agent_id: str) -> None:
 def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> Counter[str]:
     """Look for names in the smaller tables. Dead letters go, other rows lose their texts."""
     gone: Counter[str] = Counter()
-    of_parts = [rows for part in parts() for rows in part.scrubbed]
-    for scrubbed in (*SCRUBBED, *SCRUBBED_CONVERSATIONS, *of_parts):
-        name, after = scrubbed[0], ""
-        look, change = _scrub(*scrubbed)
+    for scrubbed in (*SCRUBBED, *(rows for part in parts() for rows in part.scrubbed)):
+        after, (look, change) = "", _scrub(scrubbed)
         while rows := connection.execute(look, {"group": group_id, "after": after, "limit": PAGE}).all():
             keys = [
                 row.key
@@ -195,15 +184,16 @@ def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> C
                 if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))
             ]
             if keys:
-                gone[name] += connection.execute(change, {"group": group_id, "keys": keys}).rowcount
+                gone[scrubbed.table] += connection.execute(change, {"group": group_id, "keys": keys}).rowcount
             after = rows[-1].key
     for part in parts():
         gone.update(part.tidy(connection, group_id))
     return gone
 
 
-def _scrub(name: str, key: str, content: str, whose: str, change: str) -> tuple[Select[str, str], TextClause]:
+def _scrub(scrubbed: Scrubbed) -> tuple[Select[str, str], TextClause]:
     """A table's rows as (key, content), and the change of those found. Keys as text: they only sort."""
+    name, key, content, change, whose = scrubbed
     place = literal_column(key, Text)
     look = (
         select(
@@ -215,6 +205,7 @@ def _scrub(name: str, key: str, content: str, whose: str, change: str) -> tuple[
         .order_by(place)
         .limit(bindparam("limit"))
     )
+    change = change or f"DELETE FROM {name}"  # noqa: S608 – names of our own
     return look, text(f"{change} WHERE {whose} AND {key} = ANY(:keys)")
 
 

@@ -7,7 +7,7 @@ lower case depend on the database's collation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from sqlalchemy import (
     Connection,
     Subquery,
     Uuid,
+    and_,
     any_,
     bindparam,
     func,
@@ -27,12 +28,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute
+from uuid6 import uuid7
 
 from engine.erasure import Names, is_hash_of
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
+from models.db.rows import columns, fetch
 from models.erasure.parts import parts
 from models.erasure.progress import ErasureTarget, name_key
-from models.erasure.tables import ErasingId
+from models.erasure.tables import ErasingId, ErasureRow
 from models.memory.tables import Agent, MemoryNode, StoredEventRow
 from models.reflection.tables import ReflectionRow
 
@@ -157,57 +160,58 @@ def _note(
 
 
 def preview(connection: Connection, group_id: str, request: Erasure) -> ErasurePreview:
-    """What an erasure's steps would note. Looks through everything; changes nothing."""
-    agents = agents_of(connection, group_id, {}, request)
-    parameters = {"group": group_id, "agents": agents}
-    nodes = set(connection.execute(_NODES_OF, parameters).scalars())
-    nodes.update(known_nodes(connection, group_id, request.node_ids))
-    events = set(connection.execute(_EVENTS_OF, parameters).scalars())
-    letters = 0
-    if request.kind == "person":
-        names = Names(request.names)
-        events |= {row.event_id for row in _all_events(connection, group_id) if names.found_in(row.content)}
-        nodes |= {row.node_id for row in _all_nodes(connection, group_id) if names.found_in(row.content)}
-        rows = connection.execute(_LETTERS, {"group": group_id})
-        letters = sum(names.found_in(row.content) for row in rows)
-    nodes.update(known_nodes(connection, group_id, list(events)))
-    directly, before = len(nodes), -1
-    while before != len(nodes):
-        before, these = len(nodes), {"group": group_id, "ids": list(nodes | events)}
-        nodes.update(connection.execute(_RESTING_ON, these).scalars())
-    others = {
-        name: ids
-        for part in parts()
-        for name, ids in part.preview(connection, group_id, request, agents, events).items()
-    }
-    gone = [*nodes, *(row_id for ids in others.values() for row_id in ids)]
-    events |= set(connection.execute(_EVENTS_OF_NODES, {"group": group_id, "ids": gone}).scalars())
-    counts = {
-        "memories": len(nodes),
-        "resting_on_others": len(nodes) - directly,
-        "events": len(events),
-        "dead_letters": letters,
-        **{name: len(ids) for name, ids in others.items()},
-    }
-    remembered = connection.execute(
-        _EXAMPLES, {"group": group_id, "ids": sorted(nodes)[:EXAMPLES]}
-    ).mappings()
-    examples = [ExampleMemory.model_validate(row) for row in remembered]
+    """What an erasure's steps note: they are done, counted and undone."""
+    agents, erasure_id = agents_of(connection, group_id, {}, request), uuid7()
+    whose = (erasure_id, group_id)
+    row = {"erasure_id": erasure_id, "group_id": group_id, "kind": request.kind, "what": {}}
+    with connection.begin_nested() as trial:
+        connection.execute(insert(ErasureRow).values(**row, requested_by=""))
+        for agent_id in agents:
+            note_agent(connection, *whose, agent_id)
+        note_nodes(connection, *whose, request.node_ids)
+        letters = 0
+        if request.kind == "person":
+            names = Names(request.names)
+            position: int | None = 0
+            while position is not None:
+                position = note_events(connection, *whose, names, position)
+            place: tuple[str, int] | None = ("", 0)
+            while place is not None:
+                place = note_named(connection, *whose, names, place)
+            for part in parts():
+                part.note_named(connection, *whose, names)
+            rows = connection.execute(_LETTERS, {"group": group_id})
+            letters = sum(names.found_in(row.content) for row in rows)
+        directly = _noted(connection, erasure_id, MemoryNode.node_id)
+        while note_resting(connection, *whose):
+            pass
+        memories = _noted(connection, erasure_id, MemoryNode.node_id)
+        counts = {
+            "memories": memories,
+            "resting_on_others": memories - directly,
+            "events": connection.execute(_EVENTS_NOTED, {"erasure": erasure_id}).scalar_one(),
+            "dead_letters": letters,
+            **{
+                name: _noted(connection, erasure_id, key)
+                for part in parts()
+                for name, key in part.previewed.items()
+            },
+        }
+        noted = select(*columns(ExampleMemory, MemoryNode)).join(ErasingId, _is_noted(MemoryNode.node_id))
+        first = noted.where(ErasingId.erasure_id == erasure_id).order_by(MemoryNode.node_id).limit(EXAMPLES)
+        examples = fetch(connection, ExampleMemory, first)
+        trial.rollback()
     return ErasurePreview(counts=counts, agents=agents, examples=examples)
 
 
-def _all_nodes(connection: Connection, group_id: str) -> Iterator[Any]:
-    after = ("", 0)
-    while rows := page_of_nodes(connection, group_id, after):
-        yield from rows
-        after = (rows[-1].agent_id, rows[-1].node_count)
+def _is_noted(key: Key) -> ColumnElement[bool]:
+    return and_(ErasingId.subject_id == key, ErasingId.group_id == key.class_.group_id)
 
 
-def _all_events(connection: Connection, group_id: str) -> Iterator[Any]:
-    after = 0
-    while rows := page_of_events(connection, group_id, after):
-        yield from rows
-        after = rows[-1].position
+def _noted(connection: Connection, erasure_id: UUID, key: Key) -> int:
+    """How many rows of a table an erasure has noted."""
+    noted = select(func.count()).select_from(ErasingId).join(key.class_, _is_noted(key))
+    return int(connection.execute(noted.where(ErasingId.erasure_id == erasure_id)).scalar_one())
 
 
 #: A million rows take seconds, on a busy server minutes.
@@ -248,27 +252,12 @@ _NOTE_RESTING = text("""
     SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
     WHERE n.group_id = :group ON CONFLICT DO NOTHING
 """)
-_NODES_OF = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = ANY(:agents)")
-_EVENTS_OF = text("SELECT event_id FROM events WHERE group_id = :group AND agent_id = ANY(:agents)")
-_EVENTS_OF_NODES = text("""
-    SELECT event_id FROM events WHERE group_id = :group AND (event_id = ANY(:ids) OR node_id = ANY(:ids))
+_EVENTS_NOTED = text("""
+    SELECT count(DISTINCT e.event_id) FROM erasing_ids n
+    JOIN events e ON e.group_id = n.group_id AND (e.event_id = n.subject_id OR e.node_id = n.subject_id)
+    WHERE n.erasure_id = :erasure
 """)
 _LETTERS = text("""
     SELECT concat_ws(chr(1), reason, body, traceback) AS content FROM dead_letters WHERE group_id = :group
     OR group_id IS NULL
-""")
-_RESTING_ON = text("""
-    SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
-        JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id WHERE n.group_id = :group
-    UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_path_query(n.provenance,
-    '$.rested_on[*]') AS f(id)
-        JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id #>> '{}'
-        WHERE n.group_id = :group
-    UNION SELECT n.node_id FROM memory_nodes n JOIN unnest(CAST(:ids AS uuid[])) AS noted(id)
-        ON noted.id::text = n.provenance ->> 'reflection' WHERE n.group_id = :group
-""")
-_EXAMPLES = text("""
-    SELECT node_id, agent_id, type, description FROM memory_nodes WHERE group_id = :group
-    AND node_id = ANY(:ids)
-    ORDER BY node_id
 """)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import Connection, Select
@@ -14,17 +14,22 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from engine import subjects
 from engine.erasure import Names
-from jiyi.protocol.erasure import Erasure
 
-#: A table that is searched for names: its name, key, texts, condition on the rows' group, and statement for
-#: the rows that are found.
-Scrubbed = tuple[str, str, str, str, str]
+
+class Scrubbed(NamedTuple):
+    """A table that is searched for names; what it says of ``change`` happens to the rows that are found."""
+
+    table: str
+    key: str
+    texts: str
+    #: A statement without its condition; empty: they are deleted.
+    change: str = ""
+    #: The rows of the group.
+    whose: str = "group_id = :group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasurePart:
-    """What one subject adds."""
-
     scrubbed: tuple[Scrubbed, ...] = ()
     #: Tables that are vacuumed when rows of them went.
     vacuumed: tuple[str, ...] = ()
@@ -47,17 +52,14 @@ class ErasurePart:
     clear_valkey: Callable[[str], dict[str, int]] = lambda *_: {}
     #: Drops what this process remembers of texts.
     forget: Callable[[], None] = lambda: None
-    #: Ids that would go, besides memories and events, by what a preview calls them.
-    preview: Callable[[Connection, str, Erasure, Sequence[str], set[UUID]], dict[str, set[UUID]]] = (
-        lambda *_: {}
-    )
+    #: Ids of rows that a preview counts besides memories and events, by what it calls them.
+    previewed: Mapping[str, InstrumentedAttribute[UUID]] = field(default_factory=dict)
 
 
 _REGISTERED: list[ErasurePart] = []
 
 
 def register(part: ErasurePart) -> None:
-    """Add what a subject adds."""
     _REGISTERED.append(part)
 
 

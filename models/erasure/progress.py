@@ -15,7 +15,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
-from sqlalchemy import Connection, Select, Text, bindparam, literal, select, text
+from sqlalchemy import Connection, Select, Text, bindparam, insert, literal, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
@@ -25,7 +25,7 @@ from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState, Kind
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import get_settings
 from models.accounts import audit
-from models.db.rows import columns, fetch, fetch_one
+from models.db.rows import behind, columns, fetch, fetch_one
 from models.erasure.tables import ErasureRow
 from models.folders import make_private
 from models.operations import backups
@@ -78,7 +78,6 @@ class ErasureProgress:
 
     @property
     def names(self) -> list[str]:
-        """The person's."""
         return self.request.names if self.request is not None and self.kind == "person" else []
 
     @property
@@ -96,13 +95,11 @@ class ErasureProgress:
         return Whom(self.names, self.agents)
 
     def count(self, part: str, **numbers: int) -> None:
-        """Add to the report's numbers."""
         counts = self.place.setdefault("counts", {}).setdefault(part, {})
         for name, number in numbers.items():
             counts[name] = counts.get(name, 0) + number
 
     def advance(self) -> None:
-        """Go on with the next step."""
         self.step = STEPS[STEPS.index(self.step) + 1]
 
     def restart(self) -> None:
@@ -115,8 +112,8 @@ def enqueue(
 ) -> ErasureState:
     """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
-    row = {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor}
-    connection.execute(_INSERT, row)
+    row = {"erasure_id": erasure_id, "group_id": group_id, "kind": kind, "what": what, "requested_by": actor}
+    connection.execute(insert(ErasureRow).values(row))
     pending_work.enqueue(connection, ERASE, [(erasure_id, group_id)])
     who: dict[str, Any] = {"group_id": group_id, "actor": actor, "action": "erasure.request", "target": kind}
     details: dict[str, Any] = {"erasure": erasure_id, **_without_names(what)}
@@ -164,7 +161,6 @@ def begin(connection: Connection, erasure_id: UUID) -> ErasureProgress | None:
 
 
 def save(connection: Connection, progress: ErasureProgress) -> None:
-    """Note how far it is."""
     place = {"state": progress.state, "step": progress.step, "place": progress.place}
     connection.execute(_SAVE, {"id": progress.erasure_id, **place})
 
@@ -211,8 +207,7 @@ def one(connection: Connection, group_id: str, erasure_id: UUID) -> ErasureState
 
 def page(connection: Connection, group_id: str, before: UUID | None, limit: int) -> list[ErasureState]:
     """Newest first, those before an id."""
-    statement = _of(group_id) if before is None else _of(group_id).where(ErasureRow.erasure_id < before)
-    return fetch(connection, ErasureState, statement.order_by(ErasureRow.erasure_id.desc()).limit(limit))
+    return fetch(connection, ErasureState, behind(_of(group_id), before, ErasureRow.erasure_id).limit(limit))
 
 
 def _of(group_id: str) -> Select[tuple[Any, ...]]:
@@ -281,10 +276,6 @@ def _is_reportable(entry: ErasureLogEntry) -> bool:
     return not get_settings().secret_key or marks <= {mark_of(name_key())}
 
 
-_INSERT = text("""
-    INSERT INTO erasures (erasure_id, group_id, kind, what, requested_by)
-    VALUES (:id, :group, :kind, :what, :actor)
-""").bindparams(bindparam("what", type_=JSONB))
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.erasure.' || :group, 0))")
 _PENDING = text("""
     SELECT erasure_id FROM erasures

@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
+from models.db.base import EMPTY_OBJECT, NOW, Base, partial_index
 
 
 class ErasureRow(Base):
@@ -21,22 +20,22 @@ class ErasureRow(Base):
         CheckConstraint("kind IN ('agent', 'person', 'nodes')", name="kind"),
         CheckConstraint("state IN ('owed', 'running', 'incomplete', 'done')", name="state"),
         Index(None, "group_id", "erasure_id"),
-        Index("erasures_open_idx", "group_id", postgresql_where=text("state <> 'done'")),
+        partial_index("erasures_open_idx", "state <> 'done'", "group_id"),
     )
 
     erasure_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    kind: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
+    kind: Mapped[str]
     #: Whom or what it is about (``jiyi.protocol.erasure.Erasure``); at the end hashes and numbers.
-    what: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    state: Mapped[str] = mapped_column(Text, server_default=text("'owed'"))
+    what: Mapped[dict[str, Any]]
+    state: Mapped[str] = mapped_column(server_default=text("'owed'"))
     #: The step that comes next, where it stopped in it, and what the steps before it counted.
-    step: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    place: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
-    requested_by: Mapped[str] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    report: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    step: Mapped[str] = mapped_column(server_default=text("''"))
+    place: Mapped[dict[str, Any]] = mapped_column(server_default=EMPTY_OBJECT)
+    requested_by: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    finished_at: Mapped[datetime | None]
+    report: Mapped[dict[str, Any] | None]
 
 
 class ErasingId(Base):
@@ -49,5 +48,5 @@ class ErasingId(Base):
         ForeignKey("erasures.erasure_id", ondelete="CASCADE"), primary_key=True
     )
     subject_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    agent_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
+    agent_id: Mapped[str]

@@ -95,7 +95,6 @@ class Proof:
 
 
 def tables(connection: Connection) -> dict[str, list[Column]]:
-    """Every table of the schema with its columns."""
     return _by_table(driver(connection).execute(_CATALOGUE))
 
 
@@ -335,39 +334,30 @@ def _change(
     return driver(connection).execute(change, [*new, place, *old_values.values()]).rowcount
 
 
-_CATALOGUE = """
-    SELECT c.relname, a.attname, format_type(a.atttypid, NULL) FROM pg_class c
-    JOIN pg_attribute a ON a.attrelid = c.oid
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'm') AND a.attnum > 0
-      AND NOT a.attisdropped
-    ORDER BY c.relname, a.attnum
+_COLUMNS_OF = """
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.relnamespace = current_schema()::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+      AND c.relkind IN
 """
-_NAME_COLUMNS = """
-    SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0
-    AND NOT a.attisdropped
-      AND format_type(a.atttypid, NULL) IN ('text', 'text[]') AND (
-          a.attname = ANY(%(names)s)
-          OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique
-          AND a.attnum = ANY(i.indkey))
-          OR EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.contype = 'f'
-          AND a.attnum = ANY(f.conkey))
-      )
+#: The column is part of a unique index, or refers to another table.
+_IN_KEY = """(
+    EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND a.attnum = ANY(i.indkey))
+    OR EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.contype = 'f'
+    AND a.attnum = ANY(f.conkey))
+)"""
+_TYPE, _IN_ORDER = "format_type(a.atttypid, NULL)", "ORDER BY c.relname, a.attnum"
+_CATALOGUE = f"SELECT c.relname, a.attname, {_TYPE} {_COLUMNS_OF} ('r', 'p', 'm') {_IN_ORDER}"
+_NAME_COLUMNS = f"""
+    SELECT c.relname, a.attname {_COLUMNS_OF} ('r', 'p') AND {_TYPE} IN ('text', 'text[]')
+      AND (a.attname = ANY(%(names)s) OR {_IN_KEY})
 """
 # Texts of keys are names; ids of keys are rows' own. A reference by an id that may not be null is of a row
 # that goes itself.
-_COLUMNS = """
-    SELECT c.relname, a.attname, format_type(a.atttypid, NULL) FROM pg_class c
-    JOIN pg_attribute a ON a.attrelid = c.oid
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0
-    AND NOT a.attisdropped
-      AND format_type(a.atttypid, NULL) IN ('text', 'text[]', 'jsonb', 'uuid', 'uuid[]')
-      AND NOT (format_type(a.atttypid, NULL) = 'uuid' AND a.attnotnull) AND a.attname <> ALL(%(names)s)
-      AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique
-      AND a.attnum = ANY(i.indkey))
-      AND NOT EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.contype = 'f'
-      AND a.attnum = ANY(f.conkey))
+_COLUMNS = f"""
+    SELECT c.relname, a.attname, {_TYPE} {_COLUMNS_OF} ('r', 'p')
+      AND {_TYPE} IN ('text', 'text[]', 'jsonb', 'uuid', 'uuid[]')
+      AND NOT ({_TYPE} = 'uuid' AND a.attnotnull) AND a.attname <> ALL(%(names)s) AND NOT {_IN_KEY}
       AND EXISTS (SELECT FROM pg_attribute g WHERE g.attrelid = c.oid AND g.attname = 'group_id'
       AND NOT g.attisdropped)
-    ORDER BY c.relname, a.attnum
-"""
+    {_IN_ORDER}
+"""  # noqa: S608 – no value

@@ -17,32 +17,34 @@ from sqlalchemy import Connection, text
 from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.growth import pains
 
-#: Table → its key, and the columns with texts.
-_TEXTS = {
-    "schedules": (
+SCRUBBED = (
+    Scrubbed(
+        "schedules",
         "schedule_id::text",
         "task_description, natural_description, target_id, session_id, user_id",
     ),
-    "alerts": ("alert_id::text", "title, content, subject"),
-    "trajectory_events": ("event_id::text", "agent_id, session_id, tool, input_summary, output_summary"),
-    "trajectories": (
+    Scrubbed("alerts", "alert_id::text", "title, content, subject"),
+    Scrubbed(
+        "trajectory_events", "event_id::text", "agent_id, session_id, tool, input_summary, output_summary"
+    ),
+    Scrubbed(
+        "trajectories",
         "trajectory_id::text",
         "agent_id, session_id, request, array_to_string(tools_used, ' '), execution_chain::text",
     ),
-    "patterns": (
+    Scrubbed(
+        "patterns",
         "agent_id || '/' || artifact || '/' || encode(pattern_hash, 'hex')",
         "agent_id, title, array_to_string(wordings || common_steps || tools_used, ' '), industry_context",
     ),
-    "proposals": ("proposal_id::text", "agent_id, content::text, reason, made_by, decided_by, note"),
-    "feedback": ("feedback_id::text", "agent_id, comment, given_by"),
-    "pain_points": ("pain_id::text", "agent_id, user_id, summary"),
-    "pain_evidence": ("pain_id::text || '/' || source_id::text", "quote, session_id"),
-    "identity_versions": ("agent_id || '/' || file || '/' || version::text", "content, reason, author"),
-    "identity_snapshots": ("snapshot_id::text", "name, author"),
-}
-SCRUBBED: tuple[Scrubbed, ...] = tuple(
-    (table, key, texts, "group_id = :group", f"DELETE FROM {table}")  # noqa: S608
-    for table, (key, texts) in _TEXTS.items()
+    Scrubbed("proposals", "proposal_id::text", "agent_id, content::text, reason, made_by, decided_by, note"),
+    Scrubbed("feedback", "feedback_id::text", "agent_id, comment, given_by"),
+    Scrubbed("pain_points", "pain_id::text", "agent_id, user_id, summary"),
+    Scrubbed("pain_evidence", "pain_id::text || '/' || source_id::text", "quote, session_id"),
+    Scrubbed(
+        "identity_versions", "agent_id || '/' || file || '/' || version::text", "content, reason, author"
+    ),
+    Scrubbed("identity_snapshots", "snapshot_id::text", "name, author"),
 )
 
 

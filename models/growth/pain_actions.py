@@ -80,7 +80,8 @@ def report_pain(context: Context, request: ReportPain) -> PainChanged:
     name = (context.group_id, request.agent_id)
     lock_agents(context.connection, [name])
     pain = pains.merge_pain(context.connection, name, pain_found, report)
-    _enqueue_proposal(context, pain)
+    if pains.wants_proposal(context.connection, context.group_id, pain):
+        context.enqueue(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
     context.audit(str(pain.pain_id), agent=request.agent_id, occurrences=pain.occurrence_count)
     return PainChanged(pain=pain)
 
@@ -96,10 +97,15 @@ def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
     pain = _locked(context, request.id)
     name = (context.group_id, pain.agent_id)
     uri = None
+    by = context.actor.name
     if request.resolution in ("confirmed", "rejected"):
-        uri = _decide(context, pain, request)
+        proposal = _pending(context, pain, request.proposal_id)
+        verb: Verb = "approve" if request.resolution == "confirmed" else "reject"
+        uri = decide(context.connection, proposal, name, verb, by).became.get("experience")
     else:
-        _withdraw(context, pain)
+        for proposal in pains.proposals_of(context.connection, context.group_id, pain.pain_id):
+            if proposal.status == "pending":
+                decide(context.connection, proposal, name, "reject", by)
         status = "dismissed" if request.resolution == "dismissed" else "open"
         pains.set_status(context.connection, name, pain.pain_id, status)
     context.audit(str(pain.pain_id), agent=pain.agent_id, resolution=request.resolution, experience=uri)
@@ -136,13 +142,6 @@ def propose_solution(context: Context, request: ProposeSolution) -> PainChanged:
     return PainChanged(pain=_known(context, pain.pain_id), proposal=proposal)
 
 
-def _decide(context: Context, pain: PainPoint, request: ResolvePain) -> str | None:
-    """The address of the experience, where it was confirmed."""
-    name, proposal = (context.group_id, pain.agent_id), _pending(context, pain, request.proposal_id)
-    verb: Verb = "approve" if request.resolution == "confirmed" else "reject"
-    return decide(context.connection, proposal, name, verb, context.actor.name).became.get("experience")
-
-
 def _pending(context: Context, pain: PainPoint, proposal_id: UUID | None) -> SolutionProposal:
     proposals = pains.proposals_of(context.connection, context.group_id, pain.pain_id)
     match = next((proposal for proposal in proposals if proposal.id == proposal_id), None)
@@ -152,19 +151,6 @@ def _pending(context: Context, pain: PainPoint, proposal_id: UUID | None) -> Sol
     if pending is None:
         raise Conflict("pain_id: there is no proposal to decide on; see pains.propose")
     return pending
-
-
-def _withdraw(context: Context, pain: PainPoint) -> None:
-    """No proposal waits any more."""
-    for proposal in pains.proposals_of(context.connection, context.group_id, pain.pain_id):
-        if proposal.status == "pending":
-            name = (context.group_id, pain.agent_id)
-            decide(context.connection, proposal, name, "reject", context.actor.name)
-
-
-def _enqueue_proposal(context: Context, pain: PainPoint) -> None:
-    if pains.wants_proposal(context.connection, context.group_id, pain):
-        context.enqueue(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
 
 
 def _known(context: Context, pain_id: UUID) -> PainPoint:

@@ -29,7 +29,7 @@ from jiyi.protocol.proposals import (
     Status,
     Verb,
 )
-from models.db.rows import columns, equal_if_given
+from models.db.rows import behind, columns, equal_if_given
 from models.growth.tables import IdentityVersion, ProposalRow, TrustRow
 from models.memory.agents import AgentName
 
@@ -79,9 +79,7 @@ def find(
     of = ((_P.kind, request.kind), (_P.agent_id, request.agent_id), (_P.status, request.status))
     filters = equal_if_given(*of, (_P.pain_id, pain_id))
     statement = _SHOWN.where(_P.group_id == group_id, _P.status != "deleted", *filters)
-    if (before := request.place(BY_ID)) is not None:
-        statement = statement.where(_P.proposal_id < before)
-    latest = statement.order_by(_P.proposal_id.desc()).limit(request.limit + 1)
+    latest = behind(statement, request.place(BY_ID), _P.proposal_id).limit(request.limit + 1)
     return [_proposal(row) for row in connection.execute(latest).mappings()]
 
 
@@ -184,18 +182,14 @@ def decide(
     choice = CHOICES[verb]
     if verb not in possible(proposal):
         by_whom = "" if proposal.decided_by is None else f", decided by {proposal.decided_by}"
-        raise Conflict(
-            f"id: the proposal is {_state_of(proposal)}{by_whom}; it cannot be {choice.outcome} now"
-        )
+        enabled = isinstance(proposal, SkillProposal) and proposal.enabled
+        state = "enabled" if enabled else proposal.status
+        raise Conflict(f"id: the proposal is {state}{by_whom}; it cannot be {choice.outcome} now")
     decision = Decision(connection, name, proposal, choice, by, at or datetime.now(UTC), turns)
     _FOLLOWS[proposal.kind](decision)
     changed = {"status": choice.to or proposal.status, "enabled": choice.enabled, "became": decision.became}
     connection.execute(_DECIDE, {"group": name[0], "id": proposal.id, "by": by, "note": note, **changed})
     return decision
-
-
-def _state_of(proposal: Proposal) -> str:
-    return "enabled" if isinstance(proposal, SkillProposal) and proposal.enabled else proposal.status
 
 
 _DECIDE = text("""

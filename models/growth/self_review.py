@@ -102,7 +102,6 @@ def turns_since(connection: Connection, name: AgentName, after: int, limit: int)
 
 
 def files_text(connection: Connection, name: AgentName) -> str:
-    """The agent's files in one text, for the question."""
     files = identity.current_files(connection, name)
     return "\n\n".join(f"{file}:\n{current.content}" for file, current in files.items() if current.content)
 
@@ -250,7 +249,6 @@ def find_schedule(connection: Connection, name: AgentName) -> ReviewSchedule:
 
 
 def schedule_state(connection: Connection, name: AgentName) -> SelfState:
-    """The schedule and its settings, as returned to the caller."""
     schedule = find_schedule(connection, name)
     return SelfState(
         agent_id=name[1],

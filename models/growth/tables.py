@@ -6,11 +6,10 @@ from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Boolean, CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, Uuid, text
-from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
+from sqlalchemy import Boolean, CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.db.base import EMPTY_LIST, HOT, NOW, Base, Timestamp, of_agent
+from models.db.base import EMPTY_LIST, HOT, NO_IDS, NO_TEXTS, NOW, Base, of_agent, partial_index
 
 
 class TrajectoryEvent(Base):
@@ -24,22 +23,22 @@ class TrajectoryEvent(Base):
         Index("trajectory_events_agent_idx", "group_id", "agent_id"),
     )
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
     event_id: Mapped[UUID] = mapped_column(primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text)
-    session_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str]
+    session_id: Mapped[str]
     #: Stands for agent and session where one column has to (``pending_work.subject_id``).
     session_key: Mapped[UUID]
     step_index: Mapped[int]
-    step_type: Mapped[str] = mapped_column(Text)
-    tool: Mapped[str | None] = mapped_column(Text)
-    input_summary: Mapped[str] = mapped_column(Text)
-    output_summary: Mapped[str] = mapped_column(Text)
+    step_type: Mapped[str]
+    tool: Mapped[str | None]
+    input_summary: Mapped[str]
+    output_summary: Mapped[str]
     ok: Mapped[bool | None]
     tokens: Mapped[int | None]
     duration_ms: Mapped[int | None]
-    occurred_at: Mapped[datetime] = mapped_column(Timestamp)
-    received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    occurred_at: Mapped[datetime]
+    received_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: Nothing that belongs to it is expected: its session has ended, or was compacted after it.
     closed: Mapped[bool] = mapped_column(server_default=text("false"))
     #: What it was compressed to.
@@ -53,27 +52,24 @@ class TrajectoryRow(Base):
     __table_args__ = (of_agent(), Index(None, "group_id", "agent_id", "trajectory_id"))
 
     trajectory_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    agent_id: Mapped[str] = mapped_column(Text)
-    session_id: Mapped[str] = mapped_column(Text)
-    request_type: Mapped[str] = mapped_column(Text)
-    request: Mapped[str] = mapped_column(Text)
-    tools_used: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    group_id: Mapped[str]
+    agent_id: Mapped[str]
+    session_id: Mapped[str]
+    request_type: Mapped[str]
+    request: Mapped[str]
+    tools_used: Mapped[list[str]] = mapped_column(server_default=NO_TEXTS)
     #: How it ended: success, partial, failed, abandoned.
-    completion: Mapped[str] = mapped_column(Text)
-    satisfaction: Mapped[str | None] = mapped_column(Text)
+    completion: Mapped[str]
+    satisfaction: Mapped[str | None]
     tokens: Mapped[int]
     steps: Mapped[int]
     duration_ms: Mapped[int]
-    execution_chain: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
+    execution_chain: Mapped[list[Any]] = mapped_column(server_default=EMPTY_LIST)
     #: Events that it was made of: an erasure of one takes it along.
-    step_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
-    started_at: Mapped[datetime] = mapped_column(Timestamp)
-    ended_at: Mapped[datetime] = mapped_column(Timestamp)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-
-
-NO_TEXTS, NO_IDS = text("'{}'::text[]"), text("'{}'::uuid[]")
+    step_ids: Mapped[list[UUID]] = mapped_column(server_default=NO_IDS)
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class PatternRow(Base):
@@ -82,22 +78,22 @@ class PatternRow(Base):
     __tablename__ = "patterns"
     __table_args__ = (of_agent(),)
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(primary_key=True)
     #: What may come of it: ``skill`` or ``pipeline``.
-    artifact: Mapped[str] = mapped_column(Text, primary_key=True)
-    pattern_hash: Mapped[bytes] = mapped_column(BYTEA, primary_key=True)
-    title: Mapped[str] = mapped_column(Text)
-    wordings: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
-    common_steps: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
-    tools_used: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
-    industry_context: Mapped[str | None] = mapped_column(Text)
+    artifact: Mapped[str] = mapped_column(primary_key=True)
+    pattern_hash: Mapped[bytes] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    wordings: Mapped[list[str]] = mapped_column(server_default=NO_TEXTS)
+    common_steps: Mapped[list[str]] = mapped_column(server_default=NO_TEXTS)
+    tools_used: Mapped[list[str]] = mapped_column(server_default=NO_TEXTS)
+    industry_context: Mapped[str | None]
     total_reuse: Mapped[int]
     sessions: Mapped[int] = mapped_column(server_default=text("0"))
     confidence: Mapped[float]
     #: Memories, or trajectories, that it rests on.
-    evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=NO_IDS)
-    updated_at: Mapped[datetime] = mapped_column(Timestamp)
+    evidence: Mapped[list[UUID]] = mapped_column(server_default=NO_IDS)
+    updated_at: Mapped[datetime]
 
 
 def of_pain() -> ForeignKeyConstraint:
@@ -122,44 +118,38 @@ class ProposalRow(Base):
             "status IN ('refused', 'pending', 'approved', 'rejected', 'archived', 'deleted')", name="status"
         ),
         Index("proposals_once_idx", "group_id", "agent_id", "kind", "pattern_hash", unique=True),
-        Index(
-            "proposals_one_pending_idx",
-            "group_id",
-            "pain_id",
-            unique=True,
-            postgresql_where=text("status = 'pending'"),
-        ),
+        partial_index("proposals_one_pending_idx", "status = 'pending'", "group_id", "pain_id", unique=True),
     )
 
     proposal_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    agent_id: Mapped[str] = mapped_column(Text)
-    kind: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
+    agent_id: Mapped[str]
+    kind: Mapped[str]
     #: The user who said its evidence in private, and the only one it is visible to (NULL: visible to all).
-    user_id: Mapped[str | None] = mapped_column(Text)
+    user_id: Mapped[str | None]
     #: The pattern that a skill or a workflow came of; the pain point that a solution is for.
-    pattern_hash: Mapped[bytes | None] = mapped_column(BYTEA)
+    pattern_hash: Mapped[bytes | None]
     pain_id: Mapped[UUID | None]
     #: What it says: the fields that the model of its kind (``jiyi.protocol.proposals``) has beside the
     #: columns.
-    content: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    status: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
+    content: Mapped[dict[str, Any]]
+    reason: Mapped[str] = mapped_column(server_default=text("''"))
+    status: Mapped[str] = mapped_column(server_default=text("'pending'"))
     enabled: Mapped[bool] = mapped_column(server_default=text("false"))
     #: Memories, or trajectories, that it rests on.
-    evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=NO_IDS)
+    evidence: Mapped[list[UUID]] = mapped_column(server_default=NO_IDS)
     #: How often it was seen; and how often it had been when it was decided upon: what was rejected comes back
     #: when that doubles.
     evidence_count: Mapped[int] = mapped_column(server_default=text("0"))
     decided_evidence: Mapped[int] = mapped_column(server_default=text("0"))
     #: Which LLM made it, by which prompt; or who did.
-    made_by: Mapped[str] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    decided_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    decided_by: Mapped[str | None] = mapped_column(Text)
+    made_by: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    decided_at: Mapped[datetime | None]
+    decided_by: Mapped[str | None]
     #: The comment given with the decision.
-    note: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    note: Mapped[str] = mapped_column(server_default=text("''"))
 
 
 class VoteRow(Base):
@@ -168,16 +158,16 @@ class VoteRow(Base):
     __tablename__ = "feedback"
     __table_args__ = (of_agent(), Index(None, "artifact_id"))
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
     #: That of the event, if it came as one.
     feedback_id: Mapped[UUID] = mapped_column(primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str]
     artifact_id: Mapped[UUID] = mapped_column(ForeignKey("proposals.proposal_id", ondelete="CASCADE"))
-    signal: Mapped[str] = mapped_column(Text)
-    sentiment: Mapped[str] = mapped_column(Text)
-    comment: Mapped[str | None] = mapped_column(Text)
-    given_by: Mapped[str] = mapped_column(Text)
-    given_at: Mapped[datetime] = mapped_column(Timestamp)
+    signal: Mapped[str]
+    sentiment: Mapped[str]
+    comment: Mapped[str | None]
+    given_by: Mapped[str]
+    given_at: Mapped[datetime]
 
 
 class TrustRow(Base):
@@ -189,16 +179,16 @@ class TrustRow(Base):
     artifact_id: Mapped[UUID] = mapped_column(
         ForeignKey("proposals.proposal_id", ondelete="CASCADE"), primary_key=True
     )
-    group_id: Mapped[str] = mapped_column(Text)
-    agent_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
+    agent_id: Mapped[str]
     positive: Mapped[int] = mapped_column(server_default=text("0"))
     negative: Mapped[int] = mapped_column(server_default=text("0"))
     neutral: Mapped[int] = mapped_column(server_default=text("0"))
     #: ``(positive + 1) / (positive + negative + 2)``.
     score: Mapped[float]
     #: ``archive``, ``optimise`` or ``promote``; nothing acts on it.
-    recommendation: Mapped[str | None] = mapped_column(Text)
-    updated_at: Mapped[datetime] = mapped_column(Timestamp)
+    recommendation: Mapped[str | None]
+    updated_at: Mapped[datetime]
 
 
 class PainCursor(Base):
@@ -207,8 +197,8 @@ class PainCursor(Base):
     __tablename__ = "pain_cursors"
     __table_args__ = (of_agent(), HOT)
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(primary_key=True)
     #: ``node_count`` of the last processed turn.
     looked_to: Mapped[int] = mapped_column(server_default=text("0"))
 
@@ -225,21 +215,21 @@ class PainPointRow(Base):
     )
 
     pain_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str]
     #: Whom it hurts; None if nobody was named.
-    user_id: Mapped[str | None] = mapped_column(Text)
-    summary: Mapped[str] = mapped_column(Text)
-    category: Mapped[str] = mapped_column(Text, server_default=text("'other'"))
-    severity: Mapped[str] = mapped_column(Text, server_default=text("'medium'"))
+    user_id: Mapped[str | None]
+    summary: Mapped[str]
+    category: Mapped[str] = mapped_column(server_default=text("'other'"))
+    severity: Mapped[str] = mapped_column(server_default=text("'medium'"))
     #: Distinct turns, or reports, that are evidence of it since it was last solved.
     occurrence_count: Mapped[int] = mapped_column(server_default=text("0"))
     confidence: Mapped[float] = mapped_column(server_default=text("0"))
-    status: Mapped[str] = mapped_column(Text, server_default=text("'open'"))
-    first_seen: Mapped[datetime] = mapped_column(Timestamp)
-    last_seen: Mapped[datetime] = mapped_column(Timestamp)
+    status: Mapped[str] = mapped_column(server_default=text("'open'"))
+    first_seen: Mapped[datetime]
+    last_seen: Mapped[datetime]
     #: Evidence up to then was answered by a proposal that helped.
-    solved_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    solved_at: Mapped[datetime | None]
 
 
 class PainEvidenceRow(Base):
@@ -248,13 +238,13 @@ class PainEvidenceRow(Base):
     __tablename__ = "pain_evidence"
     __table_args__ = (of_pain(), Index(None, "group_id", "source_id"))
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
     pain_id: Mapped[UUID] = mapped_column(primary_key=True)
     #: The turn's memory, or a report's own id.
     source_id: Mapped[UUID] = mapped_column(primary_key=True)
-    session_id: Mapped[str | None] = mapped_column(Text)
-    quote: Mapped[str] = mapped_column(Text)
-    said_at: Mapped[datetime] = mapped_column(Timestamp)
+    session_id: Mapped[str | None]
+    quote: Mapped[str]
+    said_at: Mapped[datetime]
 
 
 _FILES = "file IN ('SOUL', 'AGENTS', 'USER', 'HEARTBEAT')"
@@ -270,17 +260,17 @@ class IdentityVersion(Base):
         CheckConstraint("version > 0", name="version"),
     )
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    file: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(primary_key=True)
+    file: Mapped[str] = mapped_column(primary_key=True)
     #: From 1.
     version: Mapped[int] = mapped_column(primary_key=True)
-    content: Mapped[str] = mapped_column(Text)
-    reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    author: Mapped[str] = mapped_column(Text)
+    content: Mapped[str]
+    reason: Mapped[str] = mapped_column(server_default=text("''"))
+    author: Mapped[str]
     #: The proposal that was approved, if it came of one.
     proposal_id: Mapped[UUID | None]
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class IdentitySnapshot(Base):
@@ -290,13 +280,13 @@ class IdentitySnapshot(Base):
     __table_args__ = (of_agent(), Index(None, "group_id", "agent_id", "created_at"))
 
     snapshot_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text)
-    name: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str]
+    name: Mapped[str]
     #: File → version.
-    versions: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    author: Mapped[str] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    versions: Mapped[dict[str, Any]]
+    author: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 _TRUE, _FALSE = text("true"), text("false")
@@ -313,8 +303,8 @@ class SelfReflectionRow(Base):
         HOT,
     )
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(primary_key=True)
     conversations: Mapped[int | None]
     hours: Mapped[int | None]
     #: Proposals wait for somebody.
@@ -327,7 +317,7 @@ class SelfReflectionRow(Base):
     #: Conversations that have ended since, ``node_count`` of the last turn that was seen, when that was.
     ended: Mapped[int] = mapped_column(server_default=text("0"))
     seen_to: Mapped[int] = mapped_column(server_default=text("0"))
-    last_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    last_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: Somebody asked for one.
     asked: Mapped[bool] = mapped_column(Boolean, server_default=_FALSE)
 
@@ -338,10 +328,10 @@ class GrowthTally(Base):
     __tablename__ = "growth_tallies"
     __table_args__ = (of_agent(), HOT)
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(primary_key=True)
     day: Mapped[date] = mapped_column(primary_key=True)
     #: Such as ``experience``, ``pain``, ``proposal``, ``identity``, ``thought``.
-    what: Mapped[str] = mapped_column(Text, primary_key=True)
+    what: Mapped[str] = mapped_column(primary_key=True)
     grown: Mapped[int] = mapped_column(server_default=text("0"))
     used: Mapped[int] = mapped_column(server_default=text("0"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 from sqlalchemy import Connection, Uuid, any_, bindparam, insert, select, text
@@ -12,14 +12,13 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from uuid6 import uuid7
 
 from engine.growth.trajectories import Trajectory, TrajectoryStep
-from jiyi.protocol.base import JsonObject
 from jiyi.protocol.events import SessionEnded, StepRecorded
-from models.db.rows import packed_time, records
+from models.db.rows import Record, packed_time, records
 from models.growth.tables import TrajectoryEvent, TrajectoryRow
 from models.memory.agents import AgentName
 from models.memory.event_types import EventType, StoredBatch, after_events, register_event
 from models.operations import numbers
-from models.queue.wakeups import wake_at_after
+from models.queue import pending_work
 
 #: Steps of a session that did not end are compressed after so many minutes without a new one.
 SILENCE_MINUTES = 30
@@ -30,52 +29,32 @@ COMPRESS = "compress"
 SESSIONS = UUID("3f0c8d6e-52a1-5b7e-8f7e-6d1f5f3f9a10")
 
 
-class StepRow(NamedTuple):
-    """A row of ``trajectory_events``."""
-
-    group_id: str
-    event_id: bytes
-    agent_id: str
-    session_id: str
-    session_key: bytes
-    step_index: int
-    step_type: str
-    tool: str | None
-    input_summary: str
-    output_summary: str
-    ok: bool | None
-    tokens: int | None
-    duration_ms: int | None
-    occurred_at: bytes
-
-
 def session_key(agent_id: str, session_id: str) -> UUID:
     """What stands for an agent's session within its group."""
     return uuid5(SESSIONS, f"{agent_id}\x00{session_id}")
 
 
-def step_row(event: StepRecorded) -> StepRow:
-    """The row of a step."""
+def _step_row(event: StepRecorded) -> dict[str, Any]:
     step, session_id = event.payload, event.session_id or ""
-    return StepRow(
-        event.group_id,
-        event.event_id.bytes,
-        event.agent_id,
-        session_id,
-        session_key(event.agent_id, session_id).bytes,
-        step.index,
-        step.step_type,
-        step.tool,
-        step.input,
-        step.output,
-        step.ok,
-        step.tokens,
-        step.ms,
-        packed_time(event.occurred_at),
-    )
+    return {
+        "group_id": event.group_id,
+        "event_id": event.event_id.bytes,
+        "agent_id": event.agent_id,
+        "session_id": session_id,
+        "session_key": session_key(event.agent_id, session_id).bytes,
+        "step_index": step.index,
+        "step_type": step.step_type,
+        "tool": step.tool,
+        "input_summary": step.input,
+        "output_summary": step.output,
+        "ok": step.ok,
+        "tokens": step.tokens,
+        "duration_ms": step.ms,
+        "occurred_at": packed_time(event.occurred_at),
+    }
 
 
-register_event(StepRecorded, EventType(table=TrajectoryEvent, columns=StepRow._fields, row=step_row))
+register_event(StepRecorded, EventType(table=TrajectoryEvent, row=_step_row))
 
 
 @after_events
@@ -100,10 +79,7 @@ def enqueue_compressions(batch: StoredBatch) -> None:
     for group_id, key in sorted(over | came):
         at = compression_due_at(connection, group_id, key)
         if at is not None:
-            parameters = {"kind": COMPRESS, "subject": key, "group": group_id, "due": at}
-            connection.execute(_ENQUEUE, parameters)
-            connection.execute(_MOVE, parameters)
-            wake_at_after(connection, COMPRESS, at)
+            pending_work.enqueue_at(connection, COMPRESS, (key, group_id), at)
 
 
 def compression_due_at(connection: Connection, group_id: str, key: UUID) -> datetime | None:
@@ -127,18 +103,6 @@ _WAITING = text("""
     SELECT count(*) AS steps, coalesce(bool_or(closed), false) AS closed, max(received_at) AS last
     FROM trajectory_events WHERE group_id = :group AND session_key = :key AND trajectory_id IS NULL
 """)
-_ENQUEUE = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id, due_at)
-    VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
-""")
-# What is in hand has attempts; a row that somebody has locked is about to be in hand, or to be settled.
-_MOVE = text("""
-    UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
-        SELECT kind, subject_id, group_id FROM pending_work
-        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0
-        FOR UPDATE SKIP LOCKED
-    )
-""")
 
 
 #: Steps of one trajectory: of a session with more the rest becomes the next one.
@@ -146,8 +110,6 @@ MAX_STEPS = 2_000
 
 
 class TrajectorySession(NamedTuple):
-    """Whose steps they are."""
-
     group_id: str
     agent_id: str
     session_id: str
@@ -206,13 +168,13 @@ _COMPRESSED = text(
 )
 
 
-def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[JsonObject]:
+def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[Record]:
     """An agent's trajectories, newest first."""
     statement = _SHOWN.where(_T.group_id == group_id, _T.agent_id == agent_id)
     return records(connection, statement.order_by(_T.trajectory_id.desc()).limit(limit))
 
 
-def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[JsonObject]:
+def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[Record]:
     """Those of the trajectories that are there, newest first."""
     return records(connection, _SOME, group=group_id, ids=list(ids))
 

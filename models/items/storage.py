@@ -24,27 +24,27 @@ from sqlalchemy import (
     Connection,
     Double,
     ForeignKey,
-    Index,
     Text,
     UniqueConstraint,
     and_,
     bindparam,
     cast,
     func,
+    insert,
     literal,
     or_,
     select,
     text,
     type_coerce,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
 from jiyi.protocol.items import Item, ItemReference, ItemWrite, ListNamespaces, SearchItems
 from jiyi.protocol.wire.vectors import Float32
-from models.db.base import NOW, Base, Timestamp
+from models.db.base import NOW, Base, partial_index
 from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.memory.agents import make_groups
 from models.operations.embedding_models import TextWithoutVector, enqueues_vectors
@@ -56,19 +56,19 @@ class ItemRow(Base):
     __tablename__ = "items"
     __table_args__ = (
         UniqueConstraint("group_id", "namespace", "key", name="items_group_id_namespace_key_key"),
-        Index("items_expires_at_idx", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
+        partial_index("items_expires_at_idx", "expires_at IS NOT NULL", "expires_at"),
     )
 
     item_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(ForeignKey("groups.group_id", ondelete="CASCADE"))
-    namespace: Mapped[list[str]] = mapped_column(ARRAY(Text))
-    key: Mapped[str] = mapped_column(Text)
-    value: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    namespace: Mapped[list[str]]
+    key: Mapped[str]
+    value: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: Minutes after the last access at which it is gone; NULL: it stays.
     ttl_minutes: Mapped[float | None]
-    expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    expires_at: Mapped[datetime | None]
 
 
 class ItemTextRow(Base):
@@ -81,10 +81,10 @@ class ItemTextRow(Base):
 
     item_id: Mapped[UUID] = mapped_column(ForeignKey("items.item_id", ondelete="CASCADE"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    content: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
+    content: Mapped[str]
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
-    embedding_model: Mapped[str | None] = mapped_column(Text)
+    embedding_model: Mapped[str | None]
 
 
 _I = ItemRow
@@ -107,21 +107,9 @@ _ORDERED: dict[str, Callable[..., ColumnElement[bool]]] = {
     "$lt": operator.lt,
     "$lte": operator.le,
 }
-SCRUBBED: tuple[Scrubbed, ...] = (
-    (
-        "items",
-        "item_id::text",
-        "array_to_string(namespace, chr(1)), key, value::text",
-        "group_id = :group",
-        "DELETE FROM items",
-    ),
-    (
-        "item_texts",
-        "item_id::text || '/' || number::text",
-        "content",
-        "group_id = :group",
-        "DELETE FROM item_texts",
-    ),
+SCRUBBED = (
+    Scrubbed("items", "item_id::text", "array_to_string(namespace, chr(1)), key, value::text"),
+    Scrubbed("item_texts", "item_id::text || '/' || number::text", "content"),
 )
 
 
@@ -144,10 +132,10 @@ def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> li
         connection.execute(_DROP_TEXTS, {"id": item_id, "group": group_id})
         if item.texts:
             texts = [
-                {"id": item_id, "group": group_id, "number": number, "content": content}
+                {"item_id": item_id, "group_id": group_id, "number": number, "content": content}
                 for number, content in enumerate(item.texts)
             ]
-            connection.execute(_ADD_TEXT, texts)
+            connection.execute(insert(ItemTextRow), texts)
             pending_ids.append(item_id)
     return pending_ids
 
@@ -272,12 +260,6 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
         connection.execute(_FILL, rows)
 
 
-@enqueues_vectors(EMBED_VALUES)
-def enqueue_embeddings(connection: Connection, model: str) -> int:
-    """Make vectors pending for every item without those of this model. In the scope of the whole service."""
-    return connection.execute(_ENQUEUE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
-
-
 def _conditions(group_id: str, request: SearchItems) -> Iterator[ColumnElement[bool]]:
     yield _I.group_id == group_id
     yield NOT_EXPIRED
@@ -311,9 +293,6 @@ _PUT = text("""
     RETURNING item_id
 """).bindparams(bindparam("value", type_=JSONB))
 _DROP_TEXTS = text("DELETE FROM item_texts WHERE item_id = :id AND group_id = :group")
-_ADD_TEXT = text(
-    "INSERT INTO item_texts (item_id, number, group_id, content) VALUES (:id, :number, :group, :content)"
-)
 _DELETE = text("""
     WITH gone AS (
         DELETE FROM items WHERE group_id = :group AND namespace = CAST(:namespace AS text[])
@@ -359,12 +338,10 @@ _FILL = text("""
     UPDATE item_texts SET embedding = :vector, embedding_model = :model
     WHERE item_id = :id AND number = :number AND content = :content
 """)
-_ENQUEUE_ALL = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id)
-    SELECT DISTINCT :kind, item_id, group_id FROM item_texts WHERE embedding_model IS DISTINCT
-    FROM CAST(:model AS text)
-    ON CONFLICT DO NOTHING
-""")
+enqueues_vectors(
+    EMBED_VALUES,
+    "SELECT DISTINCT item_id, group_id FROM item_texts WHERE embedding_model IS DISTINCT FROM :model",
+)
 
 
 register(ErasurePart(scrubbed=SCRUBBED))

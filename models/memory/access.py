@@ -147,7 +147,6 @@ def _write(handed_over: str) -> FlushResult:
 
 
 def _latest_and_counts(handed_over: str) -> tuple[dict[bytes, float], Counter[bytes]]:
-    """When each memory was last accessed, and how often."""
     latest = dict(cast("list[tuple[bytes, float]]", valkey().zrange(handed_over, 0, -1, withscores=True)))
     counts: Counter[bytes] = Counter()
     for entry in cast("list[bytes]", valkey().lrange(handed_over + valkey_keys.EACH_SUFFIX, 0, -1)):

@@ -248,19 +248,10 @@ def reflected(
 
 def _select_locked(connection: Connection, names: Sequence[AgentName]) -> dict[AgentName, AgentRow]:
     groups, agents = [group_id for group_id, _ in names], [agent_id for _, agent_id in names]
+    rows = connection.execute(_SELECT_LOCKED, {"groups": groups, "agents": agents}).mappings()
     return {
-        (row.group_id, row.agent_id): AgentRow(
-            row.group_id,
-            row.agent_id,
-            row.agent_key,
-            AgentSettings(**row.settings),
-            row.node_count,
-            dict(row.type_counts),
-            row.importance_trigger_curr,
-            row.importance_ele_n,
-            row.large_from,
-        )
-        for row in connection.execute(_SELECT_LOCKED, {"groups": groups, "agents": agents})
+        (row["group_id"], row["agent_id"]): AgentRow(**{**row, "settings": AgentSettings(**row["settings"])})
+        for row in rows
     }
 
 
@@ -275,7 +266,6 @@ class TimelineSpan(BaseModel):
 
 
 def agent_row(connection: Connection, group_id: str, agent_id: str) -> AgentState | None:
-    """One agent, or None."""
     selection = select(*columns(AgentState, Agent, profile=None)).where(
         Agent.group_id == group_id, Agent.agent_id == agent_id
     )

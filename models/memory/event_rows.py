@@ -230,7 +230,7 @@ class Copies:
     #: (group_id, agent_id, node_id) of the new nodes.
     node_names: list[tuple[str, str, UUID]] = field(default_factory=list)
     #: Rows of the tables of event types.
-    others: dict[EventType, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
+    others: dict[EventType, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     #: Large agents → the tokens of their new nodes.
     terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -255,7 +255,7 @@ class Copies:
             Copy(MemoryNode, NODE_COLUMNS, self.nodes),
             Copy(NodeAccess, AccessRow._fields, self.accesses),
             *(
-                Copy(kind.table, kind.columns, rows)
+                Copy(kind.table, tuple(rows[0]), [tuple(row.values()) for row in rows])
                 for kind, rows in self.others.items()
                 if kind.table is not None
             ),

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -27,10 +27,9 @@ class EventType:
 
     #: The memory that it becomes, if it becomes one.
     memory: Callable[[Any], MemoryObserved] | None = None
-    #: A row of a table of its subject, as COPY wants it (:class:`models.db.rows.Copy`), and the columns.
+    #: A row of a table of its subject, by column, as COPY wants it (:class:`models.db.rows.Copy`).
     table: type[Base] | None = None
-    columns: tuple[str, ...] = ()
-    row: Callable[[Any], tuple[Any, ...]] | None = None
+    row: Callable[[Any], Mapping[str, Any]] | None = None
     #: A kind of work, whose subject is the event.
     work_kind: str | None = None
     #: Whether it is of an agent, which is made and locked; else only its group is made.
@@ -63,25 +62,31 @@ _TYPES: dict[type, EventType] = {
     MemoryObserved: EventType(memory=lambda event: event),
     AgentConfigured: EventType(),
 }
-_REFUSE: list[Refuse] = []
-_FOLLOW_UPS: list[FollowUp] = []
+
+
+class Hooks(Generic[E]):
+    """Functions that subjects register, by a decorator; to go through them gives those of all."""
+
+    def __init__(self) -> None:
+        self._functions: list[E] = []
+
+    def __call__(self, function: E) -> E:
+        self._functions.append(function)
+        return function
+
+    def __iter__(self) -> Iterator[E]:
+        subjects.need_all()
+        return iter(self._functions)
+
+
+#: Look at new events before they are stored.
+refuses_events: Hooks[Refuse] = Hooks()
+#: Enqueue what follows from stored events, in their transaction.
+after_events: Hooks[FollowUp] = Hooks()
 
 
 def register_event(event: type, becomes: EventType) -> None:
-    """Say what events of a type become."""
     _TYPES[event] = becomes
-
-
-def refuses_events(function: Refuse) -> Refuse:
-    """Have a function look at new events before they are stored."""
-    _REFUSE.append(function)
-    return function
-
-
-def after_events(function: FollowUp) -> FollowUp:
-    """Have a function enqueue what follows from stored events, in their transaction."""
-    _FOLLOW_UPS.append(function)
-    return function
 
 
 class Registry(NamedTuple):
@@ -98,5 +103,4 @@ def refusal(event: Event) -> str:
 
 @cache
 def registry() -> Registry:
-    subjects.need_all()
-    return Registry(_TYPES, _REFUSE, _FOLLOW_UPS)
+    return Registry(_TYPES, [*refuses_events], [*after_events])

@@ -1,20 +1,26 @@
-"""Reads of events: their states, lists, the export. The one place that determines an event's state."""
+"""Reads of events: their states, lists, the export; and ids for events that come without one.
+
+The one place that determines an event's state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, Select, Text, and_, case, cast, func, literal, select, text
+from sqlalchemy import Connection, RowMapping, Select, Text, and_, case, cast, func, literal, select, text
+from uuid6 import uuid7
 
 from jiyi.protocol.base import BY_POSITION
-from jiyi.protocol.event_bodies import content, digest
+from jiyi.protocol.event_bodies import content, content_of, digest
 from jiyi.protocol.event_requests import EventState
+from jiyi.protocol.events import Event
 from jiyi.protocol.memory import ExportQuery
-from models.db.rows import columns, fetch, fetch_one
+from models.db.rows import Record, behind, columns, equal_if_given, fetch, fetch_one, records
 from models.memory.tables import MemoryNode, StoredEventRow
 from models.queue.dead_letters import ID_REUSED
 
@@ -37,27 +43,7 @@ STATE = case(
 )
 
 
-class ListedEvent(BaseModel):
-    """An event of the list that the admin shows."""
-
-    event_id: UUID
-    position: int
-    type: str
-    agent_id: str
-    session_id: str | None
-    occurred_at: datetime
-    received_at: datetime
-    outcome: str
-    node_id: UUID | None
-    #: The beginning of what it says, else of its payload.
-    summary: str
-    node_type: str
-    state: str
-
-
 class EventRecord(BaseModel):
-    """An event as it came, with what became of it."""
-
     event_id: UUID
     type: str
     version: int
@@ -76,50 +62,12 @@ class EventRecord(BaseModel):
     node_exists: bool
 
 
-class ExportedEvent(BaseModel):
-    """An event of an export, with its place in the order of arrival and the vector of its memory."""
-
-    position: int
-    event_id: UUID
-    type: str
-    version: int
-    occurred_at: datetime
-    group_id: str
-    agent_id: str
-    session_id: str | None
-    correlation_id: str | None
-    payload: dict[str, Any]
-    #: pgvector's, if vectors are asked for.
-    embedding: Any
-    embedding_model: str | None
-
-
-class OwedWork(BaseModel):
-    """Work that is pending for a memory."""
-
-    kind: str
-    due_at: datetime
-    attempts: int
-    last_error: str | None
-    created_at: datetime
-
-
-class LetterBrief(BaseModel):
-    """A dead letter about a memory or an event."""
-
-    letter_id: UUID
-    kind: str
-    reason: str
-    state: str
-    created_at: datetime
-
-
 class Became(NamedTuple):
-    """What became of an event."""
+    """What became of an event: work that is pending for its memory, and dead letters about either."""
 
     event: EventRecord | None
-    pending: list[OwedWork]
-    letters: list[LetterBrief]
+    pending: list[Record]
+    letters: list[Record]
 
 
 def states(
@@ -189,19 +137,16 @@ def events(
     before: int | None,
     after: int | None,
     limit: int,
-) -> list[ListedEvent]:
+) -> list[Record]:
     """Stored events, the latest to arrive first, with a ``position`` between the two."""
-    selection = _select(ListedEvent).where(StoredEventRow.group_id == group_id)
-    if agent_id is not None:
-        selection = selection.where(StoredEventRow.agent_id == agent_id)
-    if before is not None:
-        selection = selection.where(StoredEventRow.position < before)
+    row = StoredEventRow
+    selection = _select(_LISTED).where(row.group_id == group_id, *equal_if_given((row.agent_id, agent_id)))
     if after is not None:
-        selection = selection.where(StoredEventRow.position > after)
-    return fetch(connection, ListedEvent, selection.order_by(StoredEventRow.position.desc()).limit(limit))
+        selection = selection.where(row.position > after)
+    return records(connection, behind(selection, before, row.position).limit(limit))
 
 
-def exported(connection: Connection, group_id: str, request: ExportQuery) -> list[ExportedEvent]:
+def exported(connection: Connection, group_id: str, request: ExportQuery) -> Sequence[RowMapping]:
     """Stored events in order of arrival, with what their memories have been given since."""
     parameters = {
         "group": group_id,
@@ -209,31 +154,24 @@ def exported(connection: Connection, group_id: str, request: ExportQuery) -> lis
         "user": request.user_id,
         "after": request.place(BY_POSITION),
         "vectors": request.with_vectors,
+        "limit": request.limit + 1,
     }
-    parameters["limit"] = request.limit + 1
     if request.node_ids is None:
-        return fetch(connection, ExportedEvent, _EXPORTED, **parameters)
-    return fetch(connection, ExportedEvent, _EXPORTED_OF, **parameters, nodes=request.node_ids)
-
-
-def pending_work(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWork]:
-    """The pending work of a memory, or of a conversation's end."""
-    return fetch(connection, OwedWork, _PENDING_WORK, group=group_id, id=subject_id, kinds=list(KINDS))
-
-
-def letters(connection: Connection, group_id: str, subject_id: UUID) -> list[LetterBrief]:
-    return fetch(connection, LetterBrief, _LETTERS, group=group_id, id=subject_id, limit=MAX_LETTERS)
+        return connection.execute(_EXPORTED, parameters).mappings().all()
+    return connection.execute(_EXPORTED_OF, {**parameters, "nodes": request.node_ids}).mappings().all()
 
 
 def became(connection: Connection, group_id: str, event_id: UUID) -> Became:
     """The event of this id, and what is still to be done for it or could not be."""
-    record = event(connection, EventRecord, group_id, event_id)
+    this: dict[str, Any] = {"group": group_id, "id": event_id}
     return Became(
-        record, pending_work(connection, group_id, event_id), letters(connection, group_id, event_id)
+        event(connection, EventRecord, group_id, event_id),
+        records(connection, _PENDING_WORK, **this, kinds=list(KINDS)),
+        records(connection, _LETTERS, **this, limit=MAX_LETTERS),
     )
 
 
-def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
+def _select(row: type[BaseModel] | Sequence[str]) -> Select[tuple[Any, ...]]:
     payload = StoredEventRow.payload
     texts = [payload[name].astext for name in ("description", "text", "output", "input")]
     summary = func.left(func.coalesce(*texts, func.nullif(cast(payload, Text), "{}"), ""), MAX_PAYLOAD_CHARS)
@@ -250,6 +188,11 @@ def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
     )
 
 
+#: Of a list; ``summary``: the beginning of what it says, else of its payload.
+_LISTED = (
+    *("event_id", "position", "type", "agent_id", "session_id", "occurred_at", "received_at", "outcome"),
+    *("node_id", "summary", "node_type", "state"),
+)
 _DEAD = text("""
     SELECT DISTINCT ON (subject_id) subject_id AS event_id, 'dead' AS state, CAST(NULL AS uuid) AS node_id,
     reason FROM dead_letters
@@ -301,4 +244,77 @@ _PENDING_WORK = text("""
 _LETTERS = text("""
     SELECT letter_id, kind, reason, state, created_at FROM dead_letters
     WHERE subject_id = :id AND group_id = :group ORDER BY letter_id DESC LIMIT :limit
+""")
+
+
+#: A version-7 id: 48 bits of milliseconds, then the version, 12 bits, the variant, 62 bits.
+RANDOM_BITS, VERSION_7, VARIANT = 80, 0x7 << 76, 0b10 << 62
+KEPT_BITS = ((1 << RANDOM_BITS) - 1) & ~(0xF << 76) & ~(0b11 << 62)
+
+
+def with_ids(
+    connection: Connection,
+    events: Sequence[Event],
+    field_names: Sequence[Collection[str]],
+    seconds: int,
+    now: datetime,
+) -> list[Event]:
+    """Give events of one group ids where their senders cannot keep one, such as LLMs: what says the same
+    within so many seconds is the same event. ``field_names``: fields that the sender gave, event by event.
+
+    An id is made of what the event says and of when: time is cut into slots of those seconds, and an event
+    takes the id of its own slot, or of the slot before if that is stored. So several processes make the same
+    id.
+    """
+    slot = int(now.timestamp()) // seconds
+    ids = {
+        place: [_id(event, "occurred_at" in fields, at, seconds) for at in (slot, slot - 1)]
+        for place, (event, fields) in enumerate(zip(events, field_names, strict=True))
+        if "event_id" not in fields
+    }
+    candidates = [event_id for both in ids.values() for event_id in both]
+    rows = connection.execute(
+        _STORED, {"ids": candidates, "group": events[0].group_id, "since": now - timedelta(seconds=seconds)}
+    )
+    #: Whether it is still current: what was erased or corrected meanwhile is to be stored again.
+    is_current: dict[UUID, bool] = {row.event_id: row.holds for row in rows}
+
+    def chosen(both: Sequence[UUID]) -> UUID:
+        if (existing := next((event_id for event_id in both if is_current.get(event_id)), None)) is not None:
+            return existing
+        return uuid7() if both[0] in is_current else both[0]
+
+    return [
+        event.model_copy(update={"event_id": chosen(ids[place])}) if place in ids else event
+        for place, event in enumerate(events)
+    ]
+
+
+def _id(event: Event, dated: bool, slot: int, seconds: int) -> UUID:
+    content = "|".join(
+        [
+            event.group_id,
+            digest(content_of(event)),
+            event.occurred_at.isoformat() if dated else "",
+            str(slot),
+            str(seconds),
+        ]
+    )
+    bits = int.from_bytes(hashlib.blake2b(content.encode(), digest_size=RANDOM_BITS // 8).digest())
+    return UUID(int=(slot * seconds * 1_000 << RANDOM_BITS) | (bits & KEPT_BITS) | VERSION_7 | VARIANT)
+
+
+_STORED = text("""
+    SELECT e.event_id,
+        e.received_at >= :since AND e.outcome <> 'erased' AND (
+            e.node_id IS NULL OR EXISTS (
+                SELECT FROM memory_nodes n WHERE n.node_id = e.node_id AND n.group_id = e.group_id
+                AND n.superseded_at IS NULL AND n.archived_at IS NULL
+            ) AND NOT EXISTS (
+                SELECT FROM erasures r WHERE r.group_id = e.group_id AND r.state <> 'done'
+                AND r.kind = 'nodes'
+                AND r.what #> '{asked,node_ids}' @> to_jsonb(e.node_id::text)
+            )
+        ) AS holds
+    FROM events e WHERE e.event_id = ANY(CAST(:ids AS uuid[])) AND e.group_id = :group
 """)

@@ -162,7 +162,6 @@ def announce(*results: StoreResult) -> None:
 
 
 def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list[Event]]:
-    """The first event of each id, and those that come after it."""
     unique: dict[EventKey, Event] = {}
     again: list[Event] = []
     for event in events:

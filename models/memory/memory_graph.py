@@ -30,8 +30,6 @@ _PERSON: ColumnElement[str | None] = func.coalesce(
 
 
 class Joined(BaseModel):
-    """A memory's joints."""
-
     node_id: UUID
     kind: Kind | None
     #: What it rests on.
@@ -82,9 +80,8 @@ def memory_graph(
         candidates = candidates.where(_PERSON.is_not_distinct_from(person))
     newest = candidates.where(node.archived_at.is_(None)).order_by(node.node_count.desc()).limit(LOOKED_AT)
     rows = fetch(connection, Joined, newest)
-    ids, left_out = choose(
-        [row for row in rows if turns or row.kind != "session"], _hidden(rows, turns=turns)
-    )
+    drawn = [row for row in rows if turns or row.kind != "session"]
+    ids, left_out = choose(drawn, {row.node_id for row in rows} - {row.node_id for row in drawn})
     computed = {
         "description": func.left(node.description, SHOWN_CHARS),
         "person": _PERSON,
@@ -131,7 +128,3 @@ def choose(rows: Sequence[Joined], hidden: Iterable[UUID] = ()) -> tuple[list[UU
             break
         chosen.setdefault(row.node_id)
     return list(chosen), left_out
-
-
-def _hidden(rows: Iterable[Joined], *, turns: bool) -> set[UUID]:
-    return set() if turns else {row.node_id for row in rows if row.kind == "session"}

@@ -53,13 +53,8 @@ def lock(connection: Connection, node_ids: Sequence[UUID]) -> None:
 
 
 def texts_to_embed(connection: Connection, node_ids: Sequence[UUID], model: str) -> list[TextToEmbed]:
-    rows = connection.execute(_TEXTS, {"ids": list(node_ids), "model": model})
-    return [
-        TextToEmbed(
-            row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id, row.agent_id
-        )
-        for row in rows
-    ]
+    rows = connection.execute(_TEXTS, {"ids": list(node_ids), "model": model}).mappings()
+    return [TextToEmbed(**row) for row in rows]
 
 
 def fill_embeddings(

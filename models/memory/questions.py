@@ -117,22 +117,21 @@ def related(context: Context, request: RelatedQuery) -> Related:
 def export(context: Context, request: ExportQuery) -> Rows[JsonObject]:
     """List events in order of arrival, as they came, with what their memories have been given since."""
     exported = events.exported(context.connection, context.group_id, request)
-    rows = []
-    for row in exported:
+    rows: list[JsonObject] = []
+    for event in exported[: request.limit]:
         # A model without a vector would name nothing.
-        payload = {name: value for name, value in row.payload.items() if name != "embedding_model"}
-        if row.embedding is not None:
-            payload |= {
-                "vector": to_text(to_bytes(row.embedding.to_numpy())),
-                "embedding_model": row.embedding_model,
-            }
-        rows.append(
-            row.model_dump(exclude={"position", "embedding", "embedding_model"}) | {"payload": payload}
-        )
+        payload = {name: value for name, value in event["payload"].items() if name != "embedding_model"}
+        if event["embedding"] is not None:
+            vector = to_text(to_bytes(event["embedding"].to_numpy()))
+            payload |= {"vector": vector, "embedding_model": event["embedding_model"]}
+        as_sent = {name: value for name, value in event.items() if name not in _NOT_SENT}
+        rows.append(as_sent | {"payload": payload})
     more = len(exported) > request.limit
-    return Rows(
-        rows=rows[: request.limit], next=encode_cursor(exported[request.limit - 1].position) if more else None
-    )
+    return Rows(rows=rows, next=encode_cursor(exported[request.limit - 1]["position"]) if more else None)
+
+
+#: Of an exported event what is not part of it.
+_NOT_SENT = ("position", "embedding", "embedding_model")
 
 
 @action("agents.list")

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, select, text, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
@@ -16,7 +15,7 @@ from jiyi.protocol.base import BY_NUMBER, BY_TIME, Paged, Rows
 from jiyi.protocol.memory import Memory, MemoryBrief, Related, evidence_of
 from jiyi.protocol.recall import Archived, ListMemories
 from jiyi.text.words import last_segment, tokens
-from models.db.rows import columns, equal_if_given, fetch, ilike_pattern
+from models.db.rows import Record, behind, columns, equal_if_given, fetch, ilike_pattern, records
 from models.db.rows import page as rows_page
 from models.db.scope import current
 from models.memory.filters import FilterValues, clause
@@ -41,15 +40,6 @@ MAX_LISTED_CHARS = 4_000
 #: Where a page ends, so that rows which arrive do not move the next one: the number of its last memory in an
 #: agent, when it happened and its id in a group.
 Place = tuple[Any, ...] | int
-
-
-class ArchivedCount(BaseModel):
-    """How many archived memories an agent has, and why."""
-
-    agent_id: str
-    archived: int
-    expired: int
-    faded: int
 
 
 def node(connection: Connection, group_id: str, node_id: UUID) -> Memory | None:
@@ -151,7 +141,10 @@ def resting_on(
 ) -> list[MemoryBrief]:
     """Memories of the agent that name this one as evidence, newest first."""
     selection = select(*columns(MemoryBrief, MemoryNode)).where(
-        *_agent(group_id, agent_id), MemoryNode.type != "chat", MemoryNode.filling.contains([str(node_id)])
+        MemoryNode.group_id == group_id,
+        MemoryNode.agent_id == agent_id,
+        MemoryNode.type != "chat",
+        MemoryNode.filling.contains([str(node_id)]),
     )
     return fetch(connection, MemoryBrief, selection.order_by(MemoryNode.node_count.desc()).limit(limit))
 
@@ -202,20 +195,13 @@ def archived(
     node = MemoryNode
     conditions = equal_if_given((node.agent_id, agent_id), (node.archived_reason, reason))
     selection = memories(group_id, MAX_ARCHIVED_CHARS).where(node.archived_at.is_not(None), *conditions)
-    if before is not None:
-        selection = selection.where(tuple_(node.archived_at, node.node_id) < before)
-    return fetch_memories(
-        connection, group_id, selection.order_by(node.archived_at.desc(), node.node_id.desc()).limit(limit)
-    )
+    latest = behind(selection, before, node.archived_at, node.node_id).limit(limit)
+    return fetch_memories(connection, group_id, latest)
 
 
-def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
+def archived_counts(connection: Connection, group_id: str, limit: int) -> list[Record]:
     """Agents with archived memories: how many, and why. Most first."""
-    return fetch(connection, ArchivedCount, _ARCHIVED_COUNTS, group=group_id, limit=limit)
-
-
-def _agent(group_id: str, agent_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    return MemoryNode.group_id == group_id, MemoryNode.agent_id == agent_id
+    return records(connection, _ARCHIVED_COUNTS, group=group_id, limit=limit)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -301,7 +287,7 @@ def kind_counts(connection: Connection, group_id: str, memory_filter: MemoryFilt
         .group_by(kind)
         .order_by(count.desc(), kind)
     )
-    return {row[0]: row[1] for row in rows}
+    return dict(rows.all())
 
 
 def of_request(request: ListMemories) -> MemoryFilter:

@@ -65,15 +65,10 @@ def allow(group_id: str) -> None:
         _known[group_id] = (time.monotonic() + KEPT_SECONDS, budgets)
     for budget in budgets:
         if budget.spent >= budget.limit:
-            most = f"{budget.limit:g}"
+            whose = "the deployment's" if budget.group_id is None else "the group's"
             raise LLMUnavailable(
-                f"the deployment's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for"
+                f"{whose} budget of {budget.limit:g} a month is spent (JIYI_LLM_BUDGET); the work waits for"
                 " the next"
-                if budget.group_id is None
-                else (
-                    f"the group's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for the"
-                    " next"
-                )
             )
 
 

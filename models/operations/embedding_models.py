@@ -13,7 +13,7 @@ The setting says which one it begins with, then the table does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -36,9 +36,8 @@ from models.memory.tables import MemoryNode
 from models.memory.work import EMBED
 from models.operations.tables import NextVector
 
-#: Enqueues all texts of a subject that have no vector of a model yet, in the scope of the whole service.
-EnqueueVectors = Callable[[Connection, str], object]
-_VECTOR_WORK: dict[str, EnqueueVectors] = {}
+#: Kind of work → a SELECT of (id, group) of all texts of a subject that have no vector of ``:model`` yet.
+_VECTOR_WORK: dict[str, str] = {}
 _IN_USE = "SELECT model, spec, active_since, dimensions FROM embedding_models WHERE state = 'active'"
 _SIZES = "SELECT model, dimensions FROM embedding_models WHERE dimensions IS NOT NULL"
 #: Where a round through all nodes begins.
@@ -48,8 +47,6 @@ _N, _V = MemoryNode, NextVector
 
 @dataclass(frozen=True, slots=True)
 class ActiveModel:
-    """The active model."""
-
     model: str
     spec: str
     since: datetime
@@ -92,21 +89,18 @@ def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None
         set_size(connection, model, dimensions)
 
 
-def enqueues_vectors(kind: str) -> Callable[[EnqueueVectors], EnqueueVectors]:
-    """Have a function enqueue work of a kind after a move: for what a subject embeds besides memories."""
-
-    def register(function: EnqueueVectors) -> EnqueueVectors:
-        _VECTOR_WORK[kind] = function
-        return function
-
-    return register
+def enqueues_vectors(kind: str, texts: str) -> None:
+    """Have work of a kind enqueued after a move: for what a subject embeds besides memories."""
+    _VECTOR_WORK[kind] = texts
 
 
 def enqueue_vectors(connection: Connection, model: str) -> list[str]:
     """After a move: enqueue the embedding of all subjects, on or off; returns the kinds of work."""
     subjects.need_all()
-    for enqueue in _VECTOR_WORK.values():
-        enqueue(connection, model)
+    for kind, texts in _VECTOR_WORK.items():
+        rows = f"SELECT :kind, t.* FROM ({texts}) t ON CONFLICT DO NOTHING"  # noqa: S608 – no value
+        work = text(f"INSERT INTO pending_work (kind, subject_id, group_id) {rows}")
+        connection.execute(work, {"kind": kind, "model": model})
     return list(_VECTOR_WORK)
 
 
@@ -196,11 +190,8 @@ def left(connection: Connection, move: Reembedding) -> int:
 
 def to_embed(connection: Connection, move: Reembedding, limit: int, after: UUID = FIRST) -> list[TextToEmbed]:
     """Nodes without the new model's vector, by id; ``reuse`` has it for the same text."""
-    rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit})
-    return [
-        TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id)
-        for row in rows
-    ]
+    rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit}).mappings()
+    return [TextToEmbed(**row) for row in rows]
 
 
 def stored(connection: Connection, model: str, node_ids: Sequence[UUID]) -> dict[UUID, Float32]:

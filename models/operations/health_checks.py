@@ -93,7 +93,6 @@ def reachable(name: str, reading: SourceReading[Any], detail: str) -> Check:
 
 
 def server(name: str, server_state: ServerState, detail: str) -> Check:
-    """A server that the service stands on."""
     if server_state.state == "ok":
         return Check(name, "ok", detail)
     return Check(name, "unreachable", f"{server_state.state}: {server_state.reason}")
@@ -268,7 +267,6 @@ def is_silent(canary: Canary) -> bool:
 
 
 def budget(spending: Budget) -> Check:
-    """Of the LLM, in this month."""
     name = Translatable("LLM budget")
     arguments = {"spent": f"{spending.spent:,.2f}", "limit": f"{spending.limit:,.2f}"}
     if spending.state == "unreachable":

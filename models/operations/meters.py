@@ -15,7 +15,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TypedDict, cast
+from types import MappingProxyType
+from typing import Any, TypedDict, cast
 
 from models.db import valkey_keys
 from models.db.valkey import valkey
@@ -37,6 +38,9 @@ TASK, WORK, RETRIEVAL = "task", "work", "retrieval"
 GREATEST = "max"
 
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
 class Meters:
     """The numbers of one process. Thread-safe."""
 
@@ -50,24 +54,19 @@ class Meters:
         self._thread: threading.Thread | None = None
         self._answers = True
 
-    def add(self, *parts: str, number: float = 1) -> None:
-        with self._lock:
-            self._sums[SEPARATOR.join(parts)] += number
-        if self._thread is None:
-            self._begin()
-
-    def add_all(self, sums: dict[str, float], greatest: dict[str, float]) -> None:
+    def add(
+        self,
+        sums: Mapping[str, float],
+        greatest: Mapping[str, float] = _NONE,
+        lasting: Mapping[str, float] = _NONE,
+        examples: Mapping[str, str] = _NONE,
+    ) -> None:
         with self._lock:
             for name, number in sums.items():
                 self._sums[name] += number
             for name, number in greatest.items():
                 self._greatest[name] = max(number, self._greatest.get(name, 0.0))
-        if self._thread is None:
-            self._begin()
-
-    def add_lasting(self, sums: Mapping[str, float], examples: Mapping[str, str]) -> None:
-        with self._lock:
-            for name, number in sums.items():
+            for name, number in lasting.items():
                 self._lasting[name] += number
             self._examples.update(examples)
         if self._thread is None:
@@ -87,8 +86,7 @@ class Meters:
         try:
             valkey().eval(_CARRY, len(keys), *keys, KEPT_SECONDS, len(sums), len(lasting), *fields)
         except Exception:
-            self.add_all(sums, greatest)
-            self.add_lasting(lasting, examples)
+            self.add(sums, greatest, lasting, examples)
             raise
         if examples:
             valkey().hset(
@@ -131,16 +129,15 @@ def _at_exit() -> None:
 
 def add(*parts: str, number: float = 1) -> None:
     """Add to a number: ``add("events")``, ``add("work", "embed", "done", number=64)``."""
-    _meters.add(*parts, number=number)
+    _meters.add({SEPARATOR.join(parts): number})
 
 
 def lasting(sums: Mapping[str, float], examples: Mapping[str, str]) -> None:
     """Add to numbers that nobody asks for by the minute; ``examples`` replace those of the same names."""
-    _meters.add_lasting(sums, examples)
+    _meters.add({}, lasting=sums, examples=examples)
 
 
 def examples() -> dict[str, str]:
-    """The last examples, by name."""
     examples = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.METERS_EXAMPLES))
     return {name.decode(): example.decode() for name, example in examples.items()}
 
@@ -153,7 +150,7 @@ def flush() -> None:
 def retrieved(seconds: float) -> None:
     """A retrieval was answered, so many seconds after the worker took it."""
     sums = {f"{RETRIEVAL}|n": 1.0, f"{RETRIEVAL}|s": seconds, f"{RETRIEVAL}|b|{place_of(seconds)}": 1.0}
-    _meters.add_all(sums, {f"{RETRIEVAL}|{GREATEST}": seconds})
+    _meters.add(sums, {f"{RETRIEVAL}|{GREATEST}": seconds})
 
 
 def task(name: str, outcome: str, seconds: float, waited: float | None) -> None:
@@ -163,7 +160,7 @@ def task(name: str, outcome: str, seconds: float, waited: float | None) -> None:
     if waited is not None:
         sums |= {own + "waited": 1.0, own + "wait": waited}
         greatest[f"{own}wait|{GREATEST}"] = waited
-    _meters.add_all(sums, greatest)
+    _meters.add(sums, greatest)
 
 
 def failing() -> None:
@@ -181,7 +178,6 @@ def was_idle() -> bool:
 
 
 def began() -> None:
-    """This thread begins to run something."""
     _run.failed = _run.idle = False
 
 
@@ -268,7 +264,6 @@ class Series(TypedDict):
 
 
 def place_of(seconds: float) -> int:
-    """The class of a duration."""
     return bisect_left(BOUNDS_MS, seconds * 1_000)
 
 

@@ -26,8 +26,8 @@ from models.queue import broker_queues, pending_work, ticks
 from models.queue.wakeups import QUEUES
 from models.retrieval import index_cache
 
-#: The states of a circuit breaker, as numbers.
 MODEL_LABELS = histograms.MODEL.labels
+#: The states of a circuit breaker, as numbers.
 BREAKER_STATES = {"closed": 0, "half-open": 1, "open": 2}
 
 

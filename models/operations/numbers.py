@@ -25,7 +25,7 @@ from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
-from models.db.rows import fetch, records
+from models.db.rows import Record, fetch, records
 from models.db.scope import for_groups, whole_service
 from models.db.valkey import valkey
 from models.operations import tables
@@ -79,12 +79,10 @@ def open_letters(connection: Connection, group_id: str | None = None) -> int:
 
 
 def last_runs(connection: Connection) -> dict[str, Tick]:
-    """The last run of each scheduled job, if there is one."""
     return ticks.last(connection, list(JOBS))
 
 
 def job_states(connection: Connection, settings: Settings, now: datetime) -> list[JobState]:
-    """Every scheduled job with its last run and its next one."""
     last = last_runs(connection)
     return [_job_state(job, last.get(name), settings, now) for name, job in JOBS.items()]
 
@@ -111,18 +109,13 @@ def record_usage(used: Usage) -> None:
     try:
         # Threads that ask have no scope of their own; what was asked for no group is the whole service's.
         with for_groups(used.group_id) if used.group_id else whole_service(), unit_of_work() as connection:
-            add_usage(connection, used)
+            today = func.timezone("UTC", func.now()).cast(Date)
+            more = insert(_U).values(day=today, **asdict(used))
+            counted = {name: _U.__table__.c[name] + more.excluded[name] for name in COUNTED}
+            key = list(_U.__table__.primary_key)
+            connection.execute(more.on_conflict_do_update(index_elements=key, set_=counted))
     except SQLAlchemyError as error:
         log.warning("usage of %s by %s was not counted: %s", used.prompt, used.model, error)
-
-
-def add_usage(connection: Connection, used: Usage) -> None:
-    today = func.timezone("UTC", func.now()).cast(Date)
-    more = insert(_U).values(day=today, **asdict(used))
-    counted = {name: _U.__table__.c[name] + more.excluded[name] for name in COUNTED}
-    connection.execute(
-        more.on_conflict_do_update(index_elements=["group_id", "day", "prompt", "model"], set_=counted)
-    )
 
 
 def usage_since(connection: Connection, group_id: str, first_day: date) -> list[LLMUsage]:
@@ -130,9 +123,7 @@ def usage_since(connection: Connection, group_id: str, first_day: date) -> list[
     return fetch(connection, LLMUsage, _SINCE, group=group_id, day=first_day)
 
 
-def usage_by(
-    connection: Connection, group_id: str | None, first_day: date, by: UsageKey
-) -> list[dict[str, Any]]:
+def usage_by(connection: Connection, group_id: str | None, first_day: date, by: UsageKey) -> list[Record]:
     """Usage from a day (UTC) on, of a group or of all in sight, by ``by``: newest month, or highest cost,
     first.
     """

@@ -206,30 +206,12 @@ class Liveness:
         return SourceReading(None if signs is None else signs.workers, self.signs.reason)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueState:
-    """One queue; None is unknown. ``alive_seconds``: since the last sign of life of its reader."""
-
-    queue: str
-    reads: str | None
-    waiting: int | None
-    oldest_seconds: float | None
-    in_flight: int | None
-    alive_seconds: float | None
-    waited_seconds: float | None
-    outstanding: int | None
-    intakes: int | None
-    workers: list[Worker] | None
-    #: Whether it is read, and the seconds since its reader's last sign of life.
-    state: State
-    silent_seconds: float | None
-
-
 @dataclass(frozen=True)
 class QueuesState:
     """All queues, and what is known of all together."""
 
-    queues: list[QueueState]
+    #: Of each what :func:`_queue` says; None is unknown.
+    queues: list[dict[str, Any]]
     in_flight: dict[str, InFlight] | None
     workers: list[Worker] | None
     beat_seconds: float | None
@@ -260,7 +242,8 @@ def state_of_queues(liveness: Liveness) -> QueuesState:
     )
 
 
-def _queue(queue: str, liveness: Liveness) -> QueueState:
+def _queue(queue: str, liveness: Liveness) -> dict[str, Any]:
+    """``alive_seconds``: since the last sign of life of its reader."""
     broker, workers = liveness.broker.value, liveness.workers.value
     of_intake = queue not in broker_queues.task_queues()
     canary = liveness.signs.value.canaries.get(queue) if liveness.signs.value else None
@@ -271,22 +254,22 @@ def _queue(queue: str, liveness: Liveness) -> QueueState:
         read = checks.intake_reader(queue, broker.intakes if broker else None, waiting, oldest)
     else:
         read = checks.reader(queue, workers, canary)
-    return QueueState(
-        queue=queue,
-        reads=Translatable("events, for the intake") if of_intake else None,
-        waiting=waiting,
-        oldest_seconds=oldest,
-        in_flight=None if broker is None or not of_intake else broker.depths.intake.count,
-        alive_seconds=min(intakes, default=None) if of_intake else None if canary is None else canary.age,
-        waited_seconds=None if canary is None else canary.waited,
-        outstanding=None if canary is None else canary.outstanding,
-        intakes=len(intakes) if of_intake and broker else None,
-        workers=None
+    return {
+        "queue": queue,
+        "reads": Translatable("events, for the intake") if of_intake else None,
+        "waiting": waiting,
+        "oldest_seconds": oldest,
+        "in_flight": None if broker is None or not of_intake else broker.depths.intake.count,
+        "alive_seconds": min(intakes, default=None) if of_intake else None if canary is None else canary.age,
+        "waited_seconds": None if canary is None else canary.waited,
+        "outstanding": None if canary is None else canary.outstanding,
+        "intakes": len(intakes) if of_intake and broker else None,
+        "workers": None
         if of_intake or workers is None
         else [worker for worker in workers if queue in worker.queues],
-        state=read.state,
-        silent_seconds=read.silent_seconds,
-    )
+        "state": read.state,
+        "silent_seconds": read.silent_seconds,
+    }
 
 
 def _broker(settings: Settings) -> Broker:

@@ -73,7 +73,6 @@ def record_canary(queue: str, sent_at: float) -> None:
 
 
 def read_canaries(queues: Sequence[str]) -> list[Canary]:
-    """What is known of each queue."""
     with valkey().pipeline(transaction=False) as pipe:
         for queue in queues:
             pipe.hgetall(valkey_keys.canary(queue))
@@ -112,8 +111,6 @@ def _canary(queue: str, fields: dict[bytes, bytes]) -> Canary:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """What a worker reports of itself."""
-
     version: str = ""
     mode: WorkerMode = "running"
     #: Its process ended because an operator stopped it.
@@ -140,7 +137,6 @@ class Worker:
 
     @property
     def ended(self) -> bool:
-        """Whether this was its last heartbeat."""
         return self.report.ended
 
     @property

@@ -22,7 +22,7 @@ from jiyi.protocol.event_bodies import Content, content, content_of, digest, is_
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded
 from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE
-from models.db.rows import columns, equal_if_given, fetch, fetch_one, ilike_pattern
+from models.db.rows import behind, columns, equal_if_given, fetch, fetch_one, ilike_pattern
 from models.operations import embedding_models
 from models.queue import tables
 
@@ -77,11 +77,10 @@ def letters(connection: Connection, group_id: str, request: LettersRequest) -> l
     query = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(
         _in_sight(group_id), *equal_if_given((_D.state, request.state), (_D.kind, request.kind))
     )
-    if (before := request.place(BY_ID)) is not None:
-        query = query.where(_D.letter_id < before)
     if request.words is not None:
         query = query.where(_D.reason.ilike(ilike_pattern(request.words)))
-    return fetch(connection, DeadLetter, query.order_by(_D.letter_id.desc()).limit(request.limit + 1))
+    latest = behind(query, request.place(BY_ID), _D.letter_id).limit(request.limit + 1)
+    return fetch(connection, DeadLetter, latest)
 
 
 def find(connection: Connection, group_id: str, letter_id: UUID) -> DeadLetter | None:

@@ -10,14 +10,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, func, select, text, tuple_
+from sqlalchemy import Connection, Row, func, insert, select, text, tuple_
 from uuid6 import uuid7
 
 from jiyi import tracing
 from jiyi.protocol.operations import PendingRow, WorkOwed
 from models.db.connection import session_engine
 from models.db.rows import columns, equal_if_given, fetch
-from models.queue.tables import PendingWork
+from models.queue.tables import DeadLetterRow, PendingWork
 from models.queue.wakeups import wake_after, wake_at_after
 
 #: Texts kept of an error: enough to see the cause, bounded because providers put whole pages into theirs.
@@ -56,6 +56,19 @@ def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, st
     if rows:
         connection.execute(_ENQUEUE, rows)
         wake_after(connection, kind)
+
+
+def enqueue_at(
+    connection: Connection, kind: str, subject: tuple[UUID, str], due: datetime, *, sooner: bool = False
+) -> None:
+    """Enqueue ``kind`` for a (subject_id, group_id), due then; if it is pending, move it (only ``sooner``).
+
+    Work in hand is left unchanged.
+    """
+    parameters = {"kind": kind, "subject": subject[0], "group": subject[1], "due": due}
+    connection.execute(_ENQUEUE_AT, parameters)
+    connection.execute(_MOVE, parameters | {"sooner": sooner})
+    wake_at_after(connection, kind, due)
 
 
 def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -> list[Claim]:
@@ -176,7 +189,9 @@ def dead_letter_exhausted(
     }
     rows = connection.execute(_EXHAUSTED, parameters).mappings().all()
     if rows:
-        connection.execute(_DEAD_LETTER, [{**row, "letter_id": uuid7(), "kind": kind} for row in rows])
+        connection.execute(
+            insert(DeadLetterRow), [{**row, "letter_id": uuid7(), "kind": kind} for row in rows]
+        )
     return dict(Counter(row["group_id"] for row in rows))
 
 
@@ -184,7 +199,7 @@ def give_up(connection: Connection, kind: str, subject_id: UUID, group_id: str, 
     """Add a dead letter of work that is not pending; a replay does once more what was done instead."""
     letter = {"letter_id": uuid7(), "kind": kind, "subject_id": subject_id, "group_id": group_id}
     why = {"reason": reason[:MAX_ERROR_CHARS], "traceback": None, "attempts": 1}
-    connection.execute(_DEAD_LETTER, {**letter, **why})
+    connection.execute(insert(DeadLetterRow).values(**letter, **why))
 
 
 def retry(connection: Connection, kind: str, group_id: str | None, subject_ids: Sequence[UUID]) -> int:
@@ -199,7 +214,6 @@ def bring_forward(connection: Connection, longest_seconds: float, limit: int) ->
 
 
 def due_counts(connection: Connection) -> dict[str, int]:
-    """Overdue rows by kind."""
     return {row.kind: row.due for row in connection.execute(_DUE)}
 
 
@@ -237,6 +251,19 @@ _UNLOCK_KIND = text("SELECT pg_advisory_unlock(hashtextextended('jiyi.work.' || 
 _ENQUEUE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id, trace)
     VALUES (:kind, :subject_id, :group_id, :trace) ON CONFLICT DO NOTHING
+""")
+_ENQUEUE_AT = text("""
+    INSERT INTO pending_work (kind, subject_id, group_id, due_at)
+    VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
+""")
+# What is in hand has attempts; a row that somebody has locked is about to be in hand, or to be settled.
+_MOVE = text("""
+    UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
+        SELECT kind, subject_id, group_id FROM pending_work
+        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0
+          AND (due_at > :due OR NOT :sooner)
+        FOR UPDATE SKIP LOCKED
+    )
 """)
 #: A claim goes by the index (kind, group_id, due_at), whatever the statistics say: they may be of before a
 #: flood, and a plan that sorts would read all of it. Until the end of the transaction, which the claim has
@@ -335,10 +362,6 @@ _EXHAUSTED = text("""
     RETURNING subject_id, group_id, attempts,
         coalesce(last_error, 'the worker died during each attempt') AS reason, CAST(:traceback AS text) AS
         traceback
-""")
-_DEAD_LETTER = text("""
-    INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, traceback, attempts)
-    VALUES (:letter_id, :kind, :subject_id, :group_id, :reason, :traceback, :attempts)
 """)
 # Also of what a worker has in hand: then two work on it, and the effect of one counts.
 _RETRY = text("""

@@ -177,8 +177,6 @@ class TooManyWatchers(Exception):  # noqa: N818 – its name says what happened
 
 @dataclass(eq=False, slots=True)
 class Watcher:
-    """One client's subscription."""
-
     group_id: str
     owner: str
     address: str
@@ -310,7 +308,6 @@ def _give(watcher: Watcher, entries: list[StreamEntry], previous: Place) -> None
 
 @once
 def hub() -> Hub:
-    """This process's hub."""
     return Hub()
 
 

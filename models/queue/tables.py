@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, Index, Text, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import CheckConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.db.base import EMPTY_OBJECT, HOT, NOW, Base, Timestamp
+from models.db.base import EMPTY_OBJECT, HOT, NOW, Base
 
 
 class PendingWork(Base):
@@ -19,16 +18,16 @@ class PendingWork(Base):
     __tablename__ = "pending_work"
     __table_args__ = (Index(None, "kind", "group_id", "due_at"), HOT)
 
-    kind: Mapped[str] = mapped_column(Text, primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)
     subject_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
     #: Not before this; a claim moves it ahead by the lease, so that a dead worker's claim expires on its own.
-    due_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    due_at: Mapped[datetime] = mapped_column(server_default=NOW)
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
-    last_error: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    last_error: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: The trace in which it was enqueued: W3C's ``traceparent``.
-    trace: Mapped[str | None] = mapped_column(Text)
+    trace: Mapped[str | None]
 
 
 class DeadLetterRow(Base):
@@ -43,18 +42,18 @@ class DeadLetterRow(Base):
 
     letter_id: Mapped[UUID] = mapped_column(primary_key=True)
     #: ``intake`` for a message or event that was refused, else the kind of the work.
-    kind: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str]
     #: The event or the subject of the work, where it is known.
     subject_id: Mapped[UUID | None]
-    group_id: Mapped[str | None] = mapped_column(Text)
-    reason: Mapped[str] = mapped_column(Text)
-    traceback: Mapped[str | None] = mapped_column(Text)
+    group_id: Mapped[str | None]
+    reason: Mapped[str]
+    traceback: Mapped[str | None]
     #: The refused event as it came, for ``intake``.
-    body: Mapped[str | None] = mapped_column(Text)
+    body: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
-    state: Mapped[str] = mapped_column(Text, server_default=text("'open'"))
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    resolved_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    state: Mapped[str] = mapped_column(server_default=text("'open'"))
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    resolved_at: Mapped[datetime | None]
 
 
 class JobTick(Base):
@@ -63,14 +62,14 @@ class JobTick(Base):
     __tablename__ = "job_ticks"
     __table_args__ = (CheckConstraint("state IN ('running', 'done', 'failed')", name="state"),)
 
-    job: Mapped[str] = mapped_column(Text, primary_key=True)
-    slot: Mapped[datetime] = mapped_column(Timestamp, primary_key=True)
-    state: Mapped[str] = mapped_column(Text, server_default=text("'done'"))
+    job: Mapped[str] = mapped_column(primary_key=True)
+    slot: Mapped[datetime] = mapped_column(primary_key=True)
+    state: Mapped[str] = mapped_column(server_default=text("'done'"))
     #: A sentence, of a run that failed.
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None]
     attempts: Mapped[int] = mapped_column(server_default=text("1"))
-    started_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    started_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: A run that has not ended by then has died.
-    due_by: Mapped[datetime | None] = mapped_column(Timestamp)
-    finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    summary: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    due_by: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    summary: Mapped[dict[str, Any]] = mapped_column(server_default=EMPTY_OBJECT)

@@ -54,8 +54,6 @@ MORE = "more"
 
 @dataclass(frozen=True, slots=True)
 class JobAttempt:
-    """A run that has begun."""
-
     job: str
     slot: datetime
     #: Which try of the slot this is: a run that was taken for dead must not end another's.

@@ -80,7 +80,6 @@ def wake_at(kind: str, due: datetime) -> None:
 
 
 def wake_after(connection: Connection, *kinds: str) -> None:
-    """Wake the workers of these kinds after the transaction's commit."""
     after_commit(connection, wake, *kinds, last=True)
 
 

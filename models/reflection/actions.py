@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, or_, select, text, tuple_
+from sqlalchemy import Connection, or_, select, text
 
 from engine.reflection import thought_id
 from jiyi.errors import NotFound
@@ -23,7 +23,7 @@ from jiyi.protocol.reflection import (
     WhyQuery,
 )
 from models.db.actions import Context, action, read
-from models.db.rows import columns, equal_if_given, fetch, page
+from models.db.rows import behind, columns, equal_if_given, fetch, page
 from models.memory.agents import key_of, no_agent
 from models.memory.reads import nodes_of
 from models.reflection import reflections
@@ -120,9 +120,7 @@ def reflection_page(
     row = _STATED.c
     conditions = equal_if_given((row.agent_id, agent_id), (row.state, state), (row.trigger, trigger))
     selection = selection.where(*conditions)
-    if before is not None:
-        selection = selection.where(tuple_(_STATED.c.created_at, _STATED.c.reflection_id) < before)
-    ordered = selection.order_by(_STATED.c.created_at.desc(), _STATED.c.reflection_id.desc())
+    ordered = behind(selection, before, row.created_at, row.reflection_id)
     return [
         ReflectionState.model_validate(dict(row))
         for row in connection.execute(ordered.limit(limit), {"group": group_id}).mappings()

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, Text, text
+from sqlalchemy import CheckConstraint, Index, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.db.base import EMPTY_LIST, NOW, Base, Timestamp
+from models.db.base import EMPTY_LIST, NOW, Base, of_agent, partial_index
 
 
 class ReflectionRow(Base):
@@ -22,9 +22,7 @@ class ReflectionRow(Base):
 
     __tablename__ = "reflections"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
-        ),
+        of_agent(),
         CheckConstraint(
             "trigger IN ('importance', 'schedule', 'request', 'conversation', 'conversations', 'hours')",
             name="trigger",
@@ -32,30 +30,30 @@ class ReflectionRow(Base):
         CheckConstraint("state IN ('owed', 'running', 'waiting', 'done', 'nothing')", name="state"),
         Index(None, "group_id", "agent_id", "created_at"),
         # One at a time; a conversation's is the conversation's own.
-        Index(
+        partial_index(
             "reflections_one_open_idx",
+            "trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')",
             "group_id",
             "agent_id",
             unique=True,
-            postgresql_where=text("trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')"),
         ),
     )
 
     #: Of a conversation: the id of the event that ended it.
     reflection_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text)
-    trigger: Mapped[str] = mapped_column(Text)
-    state: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str]
+    trigger: Mapped[str]
+    state: Mapped[str]
     #: Also the token of the attempt: one that another has followed may not write any more.
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    started_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
     focal_points: Mapped[list[str]] = mapped_column(JSONB, server_default=EMPTY_LIST)
     #: How many came of it.
     thoughts: Mapped[int] = mapped_column(server_default=text("0"))
     #: What a self-review gave: patterns, improvements, proposals; NULL where there was none.
-    findings: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
-    llm: Mapped[str | None] = mapped_column(Text)
-    error: Mapped[str | None] = mapped_column(Text)
+    findings: Mapped[dict[str, Any] | None]
+    llm: Mapped[str | None]
+    error: Mapped[str | None]

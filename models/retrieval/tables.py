@@ -6,21 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    CheckConstraint,
-    Double,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    Text,
-    Uuid,
-)
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import ARRAY, BigInteger, CheckConstraint, Double, Index, Integer
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.db.base import Base, Timestamp
+from models.db.base import Base, of_agent
 
 
 class TermFrequency(Base):
@@ -32,17 +21,12 @@ class TermFrequency(Base):
     """
 
     __tablename__ = "term_frequencies"
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
-        ),
-        CheckConstraint("counted IN ('at first', 'since')", name="counted"),
-    )
+    __table_args__ = (of_agent(), CheckConstraint("counted IN ('at first', 'since')", name="counted"))
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    term: Mapped[str] = mapped_column(Text, primary_key=True)
-    counted: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    agent_id: Mapped[str] = mapped_column(primary_key=True)
+    term: Mapped[str] = mapped_column(primary_key=True)
+    counted: Mapped[str] = mapped_column(primary_key=True)
     texts: Mapped[int] = mapped_column(BigInteger)
 
 
@@ -51,24 +35,22 @@ class RetrievalRow(Base):
 
     __tablename__ = "retrievals"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
-        ),
+        of_agent(),
         Index(None, "group_id", "retrieval_id"),
         Index(None, "group_id", "agent_id", "retrieval_id"),
     )
 
     retrieval_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    agent_id: Mapped[str] = mapped_column(Text)
-    asked_at: Mapped[datetime] = mapped_column(Timestamp)
-    asked_by: Mapped[str] = mapped_column(Text)
-    focal_texts: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    group_id: Mapped[str]
+    agent_id: Mapped[str]
+    asked_at: Mapped[datetime]
+    asked_by: Mapped[str]
+    focal_texts: Mapped[list[str]]
     #: Of the request, as far as they differ from the defaults.
-    options: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    options: Mapped[dict[str, Any]]
     ms: Mapped[float] = mapped_column(Double)
     #: How many memories each focal text returned.
     found: Mapped[list[int]] = mapped_column(ARRAY(Integer))
     #: The first ``records.RESULTS`` of each focal text, one list after the other; ``scores`` goes along.
-    node_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid))
+    node_ids: Mapped[list[UUID]]
     scores: Mapped[list[float]] = mapped_column(ARRAY(Double))

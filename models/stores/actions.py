@@ -6,8 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Connection, insert, text
 from uuid6 import uuid7
 
 from jiyi.errors import ConfigError, NotFound
@@ -38,6 +37,7 @@ from models.queue import stream
 from models.stores import items, reads, rows, saved_files
 from models.stores.backends import BACKENDS
 from models.stores.rows import StoreRecord
+from models.stores.tables import StoreNode, StoreOperation
 
 #: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are
 #: deleted.
@@ -200,8 +200,8 @@ def log(context: Context, request: LogOperation) -> Made:
     Stage, counts, sizes and duration; sent to the live stream, and pruned after some days.
     """
     operation_id, group_id = uuid7(), context.group_id
-    values = {"id": operation_id, "group": group_id, **request.model_dump(mode="json")}
-    context.connection.execute(_LOG, values)
+    own = {"operation_id": operation_id, "group_id": group_id}
+    context.connection.execute(insert(StoreOperation).values(**own, **request.model_dump(mode="json")))
     context.audit(request.graph, operation=operation_id, node=request.node_id, type=request.operation_type)
     details = {
         "graph": request.graph,
@@ -246,24 +246,13 @@ def _map(connection: Connection, group_id: str, name: str, graph: GraphConfig) -
     connection.execute(_CLEAR, {"group": group_id, "graph": name})
     for node_id, attached in graph.nodes.items():
         for number, item in enumerate(attached):
-            whose = {"group": group_id, "graph": name, "node": node_id, "number": number}
-            values = {**whose, **item.model_dump(mode="json"), "type": types[item.name]}
-            connection.execute(_ADD, values)
+            place = {"group_id": group_id, "graph": name, "node_id": node_id, "number": number}
+            store = {"store_name": item.name, "store_type": types[item.name]}
+            use = item.model_dump(mode="json", exclude={"name"})
+            connection.execute(insert(StoreNode).values(**place, **store, **use))
 
 
-_LOG = text("""
-    INSERT INTO store_operations (operation_id, group_id, graph, run_id, node_id, operation_type, stage,
-        item_count, attachment_count, input_size, output_size, duration_ms, stores)
-    VALUES (:id, :group, :graph, :run_id, :node_id, :operation_type, :stage, :item_count, :attachment_count,
-        :input_size, :output_size, :duration_ms, :stores)
-""").bindparams(bindparam("stores", type_=JSONB))
 _CLEAR = text("DELETE FROM store_nodes WHERE group_id = :group AND graph = :graph")
-_ADD = text("""
-    INSERT INTO store_nodes (group_id, graph, node_id, number, store_name, store_type, retrieve_stage, top_k,
-        similarity_threshold, read, write)
-    VALUES (:group, :graph, :node, :number, :name, :type, :retrieve_stage, :top_k, :similarity_threshold,
-        :read, :write)
-""")
 
 
 prunes("store_operations", "created_at < :before", RUNS_DAYS)

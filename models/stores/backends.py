@@ -154,7 +154,6 @@ class FileBackend(Backend):
         context.enqueue(SCAN, [(store.store_id, store.group_id)])
 
     def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
-        """Store nothing."""
         del context, store, request
         return WrittenItem(item_id=None, reason="a store of files is only read")
 

@@ -17,42 +17,16 @@ from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.stores import reads
 from models.stores.tables import StoreItem
 
-SCRUBBED: tuple[Scrubbed, ...] = (
-    (
+SCRUBBED = (
+    Scrubbed(
         "store_items",
         "item_id::text",
         "key, content_summary, input_snapshot::text, output_snapshot::text, metadata::text",
-        "group_id = :group",
-        "DELETE FROM store_items",
     ),
-    (
-        "store_files",
-        "file_id::text",
-        "source, path, state_reason",
-        "group_id = :group",
-        "DELETE FROM store_files",
-    ),
-    (
-        "store_operations",
-        "operation_id::text",
-        "graph, run_id, node_id, stores::text",
-        "group_id = :group",
-        "DELETE FROM store_operations",
-    ),
-    (
-        "store_nodes",
-        "graph || '/' || node_id || '/' || number::text",
-        "graph, node_id, store_name",
-        "group_id = :group",
-        "DELETE FROM store_nodes",
-    ),
-    (
-        "stores",
-        "store_id::text",
-        "name, run_id, config::text, state_reason",
-        "group_id = :group",
-        "DELETE FROM stores",
-    ),
+    Scrubbed("store_files", "file_id::text", "source, path, state_reason"),
+    Scrubbed("store_operations", "operation_id::text", "graph, run_id, node_id, stores::text"),
+    Scrubbed("store_nodes", "graph || '/' || node_id || '/' || number::text", "graph, node_id, store_name"),
+    Scrubbed("stores", "store_id::text", "name, run_id, config::text, state_reason"),
 )
 
 

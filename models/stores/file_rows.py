@@ -27,8 +27,6 @@ MAX_REASON = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """The stored row of a store's file."""
-
     file_id: UUID
     store_id: UUID
     source: str
@@ -78,7 +76,6 @@ def known(
 
 
 def find(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> dict[UUID, FileRow]:
-    """Those of the files that are stored."""
     rows = connection.execute(_FIND, {"group": group_id, "files": list(file_ids)})
     return {row.file_id: FileRow(*row) for row in rows}
 
@@ -138,7 +135,6 @@ def drop(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> Non
 
 
 def drop_chunks(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> None:
-    """What was indexed of files."""
     connection.execute(_DROP_CHUNKS, {"group": group_id, "files": list(file_ids)})
 
 

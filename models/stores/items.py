@@ -39,8 +39,6 @@ _I = StoreItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """What is to be stored."""
-
     content_summary: str
     metadata: dict[str, Any]
     input_snapshot: Snapshot | None = None
@@ -100,7 +98,6 @@ def insert(
 
 
 def count(connection: Connection, store: StoreRecord) -> int:
-    """How many items the store has."""
     return int(connection.execute(COUNT, of_store(store)).scalar_one())
 
 
@@ -243,12 +240,6 @@ def without(connection: Connection, item_ids: Sequence[UUID], models: Mapping[UU
     ]
 
 
-@enqueues_vectors(EMBED_ITEMS)
-def enqueue_all(connection: Connection, _model: str) -> int:
-    """Enqueue vectors for items of stores with the deployment's embedder, after a move to another model."""
-    return connection.execute(_ENQUEUE_ALL, {"kind": EMBED_ITEMS}).rowcount
-
-
 def check_embedder(config: EmbeddingConfig | None, path: str) -> None:
     """Raises :class:`ConfigError`: something is missing, or its address is in a private network."""
     if config is None or config.provider == "deployment":
@@ -344,11 +335,13 @@ _COPY = text("""
     WHERE i.item_id = ANY(:ids) AND i.store_id = :store AND i.content_hash = o.content_hash
 """)
 _WITHOUT = text("SELECT item_id, store_id, embedding_model FROM store_items WHERE item_id = ANY(:ids)")
-_ENQUEUE_ALL = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id)
-    SELECT :kind, i.item_id, i.group_id
+# Of stores with the deployment's embedder: all, whichever model their vectors are of.
+enqueues_vectors(
+    EMBED_ITEMS,
+    """
+    SELECT i.item_id, i.group_id
     FROM store_items i JOIN stores s ON s.group_id = i.group_id AND s.store_id = i.store_id
     WHERE s.type IN ('simple', 'file') AND s.config -> 'embedding' IS DISTINCT FROM '"none"'
         AND coalesce(s.config -> 'embedding' ->> 'provider', 'deployment') = 'deployment'
-    ON CONFLICT DO NOTHING
-""")
+    """,
+)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from engine.stores.items import StoreCorpus
-from jiyi.protocol.base import BY_ID, BY_POSITION, JsonObject, Rows
+from jiyi.protocol.base import BY_ID, BY_POSITION, Rows
 from jiyi.protocol.stores import FilesQuery, ItemsQuery, ListedFile, ListedItem, StoresQuery, StoreState
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.registry import store_type
-from models.db.rows import fetch, page, records
+from models.db.rows import Record, fetch, page, records
 from models.stores import items, rows
 from models.stores.rows import StoreRecord
 
@@ -72,12 +72,12 @@ def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> R
     return page(files, query.limit, lambda last: last.file_id)
 
 
-def node_map(connection: Connection, group_id: str) -> list[JsonObject]:
+def node_map(connection: Connection, group_id: str) -> list[Record]:
     """Which node uses which store, in the order of their declaration; ``retrieve_stage`` None: all stages."""
     return records(connection, _MAP, group=group_id)
 
 
-def operations(connection: Connection, group_id: str, limit: int) -> list[JsonObject]:
+def operations(connection: Connection, group_id: str, limit: int) -> list[Record]:
     """What nodes did with stores, newest first."""
     return records(connection, _OPERATIONS, group=group_id, limit=limit)
 

@@ -13,14 +13,13 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Identity,
     Index,
-    Text,
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.db.base import EMPTY_LIST, EMPTY_OBJECT, HOT, NOW, Base, Timestamp
+from models.db.base import EMPTY_LIST, EMPTY_OBJECT, HOT, NO_TEXTS, NOW, Base, partial_index
 
 
 def _of_store() -> ForeignKeyConstraint:
@@ -44,15 +43,15 @@ class StoreRow(Base):
     )
 
     store_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
     #: Empty: the group's.
-    run_id: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    name: Mapped[str] = mapped_column(Text)
-    type: Mapped[str] = mapped_column(Text)
+    run_id: Mapped[str] = mapped_column(server_default=text("''"))
+    name: Mapped[str]
+    type: Mapped[str]
     #: As declared, without its secrets.
-    config: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    config: Mapped[dict[str, Any]] = mapped_column(server_default=EMPTY_OBJECT)
     #: Secrets of the configuration by their path, encrypted (``models.stores.rows``).
-    secrets: Mapped[bytes | None] = mapped_column(BYTEA)
+    secrets: Mapped[bytes | None]
     #: Grows with each change of the items.
     revision: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     #: The revision whose index is in the file of ``index_path``; NULL: none.
@@ -60,13 +59,13 @@ class StoreRow(Base):
     #: Grows when items other than the oldest are deleted: readers then read again what they have cached.
     generation: Mapped[int] = mapped_column(server_default=text("0"))
     #: ``ready``, or what is wrong: ``corrupt``, ``unreadable``.
-    state: Mapped[str] = mapped_column(Text, server_default=text("'ready'"))
-    state_reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    state: Mapped[str] = mapped_column(server_default=text("'ready'"))
+    state_reason: Mapped[str] = mapped_column(server_default=text("''"))
     #: When the file of its path was read, and when its sources were scanned.
-    loaded_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    scanned_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    used_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    loaded_at: Mapped[datetime | None]
+    scanned_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    used_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class StoreItem(Base):
@@ -81,39 +80,39 @@ class StoreItem(Base):
         Index("store_items_once_idx", "group_id", "store_id", "dedupe_hash", unique=True),
         Index("store_items_key_idx", "group_id", "store_id", "key", unique=True),
         Index("store_items_content_hash_idx", "group_id", "store_id", "content_hash"),
-        Index(None, "group_id", "file_id", postgresql_where=text("file_id IS NOT NULL")),
+        partial_index(None, "file_id IS NOT NULL", "group_id", "file_id"),
         Index("store_items_attachments_idx", "attachments", postgresql_using="gin"),
     )
 
     item_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
     store_id: Mapped[UUID]
     #: The item's ``id`` for people and files: of a chunk its source, path and number; else the item's own id,
     #: unless it was imported.
-    key: Mapped[str] = mapped_column(Text)
+    key: Mapped[str]
     #: In the order of arrival.
     position: Mapped[int] = mapped_column(BigInteger, Identity(always=True))
     #: The store's when the item was written last.
     revision: Mapped[int] = mapped_column(BigInteger)
-    content_summary: Mapped[str] = mapped_column(Text)
+    content_summary: Mapped[str]
     #: SHA-256 of the content: equal contents share their vectors.
-    content_hash: Mapped[bytes] = mapped_column(BYTEA)
+    content_hash: Mapped[bytes]
     #: The same where a store has equal contents once; NULL where it may repeat itself.
-    dedupe_hash: Mapped[bytes | None] = mapped_column(BYTEA)
-    input_snapshot: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
-    output_snapshot: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    dedupe_hash: Mapped[bytes | None]
+    input_snapshot: Mapped[dict[str, Any] | None]
+    output_snapshot: Mapped[dict[str, Any] | None]
     #: ``metadata`` is SQLAlchemy's own name.
     item_metadata: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=EMPTY_OBJECT)
     #: SHA-256 of the attachments whose bytes are in ``attachments``, in hexadecimal.
-    attachments: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    attachments: Mapped[list[str]] = mapped_column(server_default=NO_TEXTS)
     #: Of a chunk: its file, and which of its chunks it is.
     file_id: Mapped[UUID | None]
     chunk_index: Mapped[int | None]
     #: What it is found by without a vector (``jiyi.text.words``), between spaces.
-    tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    tokens: Mapped[str] = mapped_column(server_default=text("''"))
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
-    embedding_model: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    embedding_model: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class StoreFile(Base):
@@ -123,26 +122,26 @@ class StoreFile(Base):
     __table_args__ = (_of_store(), UniqueConstraint("group_id", "store_id", "source", "path"))
 
     file_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
     store_id: Mapped[UUID]
     #: The source's ``path`` as declared, and the file's within it.
-    source: Mapped[str] = mapped_column(Text)
-    path: Mapped[str] = mapped_column(Text)
+    source: Mapped[str]
+    path: Mapped[str]
     #: ``pending``, ``indexed``, or why it is not: ``unreadable``, ``too_large``, ``encrypted``, ``changing``
     #: …
-    state: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
-    state_reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    state: Mapped[str] = mapped_column(server_default=text("'pending'"))
+    state_reason: Mapped[str] = mapped_column(server_default=text("''"))
     #: SHA-256 of the indexed bytes; size and modification time show quickly whether they changed.
-    file_hash: Mapped[bytes | None] = mapped_column(BYTEA)
+    file_hash: Mapped[bytes | None]
     size: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     modified_ns: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
-    encoding: Mapped[str] = mapped_column(Text, server_default=text("'utf-8'"))
+    encoding: Mapped[str] = mapped_column(server_default=text("'utf-8'"))
     #: How it was cut, in characters.
     chunk_size: Mapped[int | None]
     chunk_overlap: Mapped[int | None]
     chunks_count: Mapped[int] = mapped_column(server_default=text("0"))
-    seen_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    indexed_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    seen_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    indexed_at: Mapped[datetime | None]
 
 
 class AttachmentRow(Base):
@@ -153,12 +152,12 @@ class AttachmentRow(Base):
 
     store_id: Mapped[UUID] = mapped_column(primary_key=True)
     #: In hexadecimal.
-    sha256: Mapped[str] = mapped_column(Text, primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    data: Mapped[bytes] = mapped_column(BYTEA)
+    sha256: Mapped[str] = mapped_column(primary_key=True)
+    group_id: Mapped[str]
+    data: Mapped[bytes]
     size: Mapped[int]
-    mime_type: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    mime_type: Mapped[str] = mapped_column(server_default=text("''"))
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class StoreNode(Base):
@@ -166,14 +165,14 @@ class StoreNode(Base):
 
     __tablename__ = "store_nodes"
 
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    graph: Mapped[str] = mapped_column(Text, primary_key=True)
-    node_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
+    graph: Mapped[str] = mapped_column(primary_key=True)
+    node_id: Mapped[str] = mapped_column(primary_key=True)
     #: The order among the node's attachments.
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    store_name: Mapped[str] = mapped_column(Text)
-    store_type: Mapped[str] = mapped_column(Text)
-    retrieve_stage: Mapped[list[str] | None] = mapped_column(ARRAY(Text))
+    store_name: Mapped[str]
+    store_type: Mapped[str]
+    retrieve_stage: Mapped[list[str] | None]
     top_k: Mapped[int]
     similarity_threshold: Mapped[float]
     read: Mapped[bool]
@@ -187,13 +186,13 @@ class StoreOperation(Base):
     __table_args__ = (Index(None, "group_id", "operation_id"),)
 
     operation_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    graph: Mapped[str] = mapped_column(Text)
-    run_id: Mapped[str] = mapped_column(Text)
-    node_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
+    graph: Mapped[str]
+    run_id: Mapped[str]
+    node_id: Mapped[str]
     #: ``RETRIEVE`` or ``UPDATE``.
-    operation_type: Mapped[str] = mapped_column(Text)
-    stage: Mapped[str] = mapped_column(Text)
+    operation_type: Mapped[str]
+    stage: Mapped[str]
     item_count: Mapped[int] = mapped_column(server_default=text("0"))
     attachment_count: Mapped[int] = mapped_column(server_default=text("0"))
     #: Characters.
@@ -201,5 +200,5 @@ class StoreOperation(Base):
     output_size: Mapped[int] = mapped_column(server_default=text("0"))
     duration_ms: Mapped[float] = mapped_column(server_default=text("0"))
     #: Of each store: name, items, error.
-    stores: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    stores: Mapped[list[Any]] = mapped_column(server_default=EMPTY_LIST)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)

@@ -15,7 +15,7 @@ from engine.tiers.quarantine import MAX_ENTRIES, Cluster, QuarantineDigest, Quar
 from jiyi.protocol.knowledge import REFUTED, RUNAWAY, DigestItem, DigestState
 from models.accounts import audit
 from models.accounts.tables import Group
-from models.db.rows import columns, fetch, names
+from models.db.rows import behind, columns, equal_if_given, fetch, names
 from models.tiers.tables import DigestItemRow, DigestRow, QuarantineLog
 
 #: The action that makes one; also what the weekly job leaves in the audit log.
@@ -28,8 +28,6 @@ GROUPS_A_PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class ClusterSummary:
-    """A cluster, and what it comes to."""
-
     cluster: Cluster
     topic: str
     summary: str
@@ -121,12 +119,10 @@ def listed(
 ) -> list[DigestState]:
     """The group's digests, newest first, each with its items; or the one of that id."""
     fields = [getattr(DigestRow, name) for name in names(DigestState, DigestRow)]
-    statement = select(*fields).where(DigestRow.group_id == group_id)
-    if digest_id is not None:
-        statement = statement.where(DigestRow.digest_id == digest_id)
-    if before is not None:
-        statement = statement.where(DigestRow.digest_id < before)
-    rows = connection.execute(statement.order_by(DigestRow.digest_id.desc()).limit(limit)).mappings().all()
+    which = equal_if_given((DigestRow.digest_id, digest_id))
+    statement = select(*fields).where(DigestRow.group_id == group_id, *which)
+    latest = behind(statement, before, DigestRow.digest_id).limit(limit)
+    rows = connection.execute(latest).mappings().all()
     return [DigestState(**row, items=_items(connection, group_id, row["digest_id"])) for row in rows]
 
 

@@ -8,33 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, func, literal_column, select, table, text
 
 from engine.erasure import Names
-from jiyi.protocol.erasure import Erasure
 from models.erasure.matching import note_ids
 from models.erasure.parts import ErasurePart, Scrubbed, register
 from models.tiers import working
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
-SCRUBBED: tuple[Scrubbed, ...] = (
-    (
+SCRUBBED = (
+    Scrubbed(
         "digest_items",
         "digest_id::text || '/' || number::text",
         "topic, summary, array_to_string(keywords, ' ')",
-        "group_id = :group",
-        "DELETE FROM digest_items",
     ),
-    (
-        "knowledge_history",
-        "history_id::text",
-        "reason",
-        "group_id = :group",
-        "UPDATE knowledge_history SET reason = ''",
-    ),
+    Scrubbed("knowledge_history", "history_id::text", "reason", "UPDATE knowledge_history SET reason = ''"),
 )
 #: Rows read at once.
 PAGE = 5_000
@@ -45,46 +35,18 @@ OF_AGENTS = (QuarantineLog.entry_id, KnowledgeRow.knowledge_id)
 
 def note_named(connection: Connection, erasure_id: UUID, group_id: str, names: Names) -> int:
     """Outputs and knowledge that name the person, now or in an earlier version."""
-    # of the other tables: of the knowledge that they are about
-    keys = {"quarantine_logs": QuarantineLog.entry_id}
-    return sum(
-        note_ids(connection, erasure_id, group_id, keys.get(table, KnowledgeRow.knowledge_id), ids)
-        for table, ids in named(connection, group_id, names).items()
-    )
-
-
-def named(connection: Connection, group_id: str, names: Names) -> dict[str, list[UUID]]:
-    """Ids of what names the person, by table."""
-    return {
-        table: [key for key, content in _texts(connection, table, group_id) if names.found_in(content)]
-        for table in _TEXTS
-    }
+    noted = 0
+    for source in _TEXTS:
+        ids = [key for key, content in _texts(connection, source, group_id) if names.found_in(content)]
+        # of the other tables: of the knowledge that they are about
+        key = QuarantineLog.entry_id if source == "quarantine_logs" else KnowledgeRow.knowledge_id
+        noted += note_ids(connection, erasure_id, group_id, key, ids)
+    return noted
 
 
 def note_resting(connection: Connection, erasure_id: UUID, group_id: str) -> int:
     """Knowledge derived from something noted, one level: call it until it finds nothing."""
     return connection.execute(_NOTE_RESTING, {"erasure": erasure_id, "group": group_id}).rowcount
-
-
-def resting_on(connection: Connection, group_id: str, ids: Sequence[UUID]) -> set[UUID]:
-    """Knowledge derived from one of these, over any number of levels."""
-    derived: set[UUID] = set()
-    frontier = list(ids)
-    while frontier:
-        rows = connection.execute(_RESTING_ON, {"group": group_id, "ids": [str(one) for one in frontier]})
-        frontier = [row for row in rows.scalars() if row not in derived]
-        derived.update(frontier)
-    return derived
-
-
-def ids_of_agents(connection: Connection, group_id: str, agents: Sequence[str]) -> dict[str, list[UUID]]:
-    """What would be noted of these agents, by table."""
-    ids = {}
-    for key in OF_AGENTS:
-        table: Any = key.class_
-        own = select(key).where(table.group_id == group_id, table.agent_id.in_(agents))
-        ids[table.__tablename__] = list(connection.execute(own).scalars())
-    return ids
 
 
 def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
@@ -106,20 +68,6 @@ def clear_valkey(group_id: str) -> dict[str, int]:
     count = working.size(group_id)
     working.forget(group_id)
     return {"working_memory": count}
-
-
-def preview(
-    connection: Connection, group_id: str, request: Erasure, agents: Sequence[str], events: set[UUID]
-) -> dict[str, set[UUID]]:
-    """Outputs in quarantine, and knowledge, that would go."""
-    by_agents = ids_of_agents(connection, group_id, agents)
-    by_name = named(connection, group_id, Names(request.names)) if request.kind == "person" else {}
-    outputs = {*by_agents["quarantine_logs"], *by_name.get("quarantine_logs", [])}
-    pieces = {*by_agents["knowledge"], *by_name.get("knowledge", []), *by_name.get("knowledge_history", [])}
-    return {
-        "outputs": outputs,
-        "knowledge": pieces | resting_on(connection, group_id, [*outputs, *pieces, *events]),
-    }
 
 
 def _texts(connection: Connection, table: str, group_id: str) -> Iterator[tuple[UUID, str]]:
@@ -153,22 +101,16 @@ _TEXTS = {
         ("knowledge_history", "history_id", "knowledge_id", "before, after"),
     )
 }
-_SOURCES = """
+_NOTE_RESTING = text("""
+    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
+    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '')
     FROM knowledge k CROSS JOIN LATERAL (
         SELECT jsonb_array_elements_text(CASE jsonb_typeof(k.metadata -> 'entry_ids') WHEN 'array'
             THEN k.metadata -> 'entry_ids' ELSE '[]' END) AS id
         UNION ALL SELECT k.metadata ->> 'edited_from'
     ) AS source
-"""
-_NOTE_RESTING = text(f"""
-    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
-    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '') {_SOURCES}
     JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id::text = source.id
     WHERE k.group_id = :group ON CONFLICT DO NOTHING
-""")
-_RESTING_ON = text(f"""
-    SELECT DISTINCT k.knowledge_id {_SOURCES}
-    WHERE k.group_id = :group AND source.id = ANY(CAST(:ids AS text[]))
 """)
 _DELETE = {
     "knowledge_history": text(
@@ -206,6 +148,6 @@ register(
         note_resting=note_resting,
         delete=delete,
         clear_valkey=clear_valkey,
-        preview=preview,
+        previewed={"outputs": QuarantineLog.entry_id, "knowledge": KnowledgeRow.knowledge_id},
     )
 )

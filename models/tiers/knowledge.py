@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import Field
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -28,7 +28,6 @@ from sqlalchemy import (
     or_,
     select,
     text,
-    tuple_,
     type_coerce,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, insert
@@ -41,7 +40,16 @@ from jiyi.protocol.knowledge import Change, KnowledgeDetail, PromoteBody
 from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
-from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, has_words
+from models.db.rows import (
+    MAX_LISTED_CHARS,
+    Record,
+    behind,
+    columns,
+    equal_if_given,
+    fetch,
+    has_words,
+    records,
+)
 from models.operations.embedding_models import TextWithoutVector, enqueues_vectors
 from models.tiers.quarantine_reads import EntryDetail, Place
 from models.tiers.tables import KnowledgeChange, KnowledgeRow
@@ -127,12 +135,6 @@ def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Floa
         connection.execute(_FILL, rows)
 
 
-@enqueues_vectors(EMBED_KNOWLEDGE)
-def enqueue_all(connection: Connection, model: str) -> int:
-    """Enqueue a vector for each piece without one of this model, after a move to it; in the whole service."""
-    return connection.execute(_ENQUEUE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
-
-
 def _current(group_id: str, question: MemoryQuestion) -> Iterator[ColumnElement[bool]]:
     """What the question may be answered from: the whole group's, and its own agent's."""
     yield _K.group_id == group_id
@@ -170,37 +172,17 @@ class KnowledgeFilters:
     demoted: Demoted = "without"
 
 
-class PieceRow(BaseModel):
-    """A piece of knowledge in a list; its text may be cut."""
-
-    knowledge_id: UUID
-    agent_id: str | None
-    session_id: str | None
-    kind: Kind
-    embedding_model: str | None
-    promoted_at: datetime
-    demoted_at: datetime | None
-    replaced_by: UUID | None
-    #: Characters of the whole text.
-    chars: int
-    content: str
+#: Of a piece in a list; ``chars``: characters of the whole text, which may be cut.
+_LISTED = (
+    *("knowledge_id", "agent_id", "session_id", "kind", "embedding_model", "promoted_at", "demoted_at"),
+    *("replaced_by", "chars", "content"),
+)
 
 
-class PieceDetail(BaseModel):
+class PieceDetail(KnowledgeDetail):
     """All that is kept of a piece but its vector; ``embedded`` is the model that made that."""
 
-    knowledge_id: UUID
-    group_id: str
-    agent_id: str | None
-    session_id: str | None
-    kind: Kind
-    content: str
-    metadata: dict[str, Any]
-    created_at: datetime
-    promoted_at: datetime
-    demoted_at: datetime | None
-    replaced_by: UUID | None
-    embedded: str | None
+    history: list[Change] = Field(default=[])
 
     @property
     def entry_ids(self) -> list[UUID]:
@@ -215,14 +197,11 @@ class PieceDetail(BaseModel):
 
 def pieces(
     connection: Connection, group_id: str, filters: KnowledgeFilters, before: Place | None, limit: int
-) -> list[PieceRow]:
+) -> list[Record]:
     """Pieces of knowledge, those promoted last first."""
     statement = select(*_columns(MAX_LISTED_CHARS)).where(_K.group_id == group_id, *_conditions(filters))
-    if before is not None:
-        statement = statement.where(tuple_(_K.promoted_at, _K.knowledge_id) < before)
-    return fetch(
-        connection, PieceRow, statement.order_by(_K.promoted_at.desc(), _K.knowledge_id.desc()).limit(limit)
-    )
+    latest = behind(statement, before, _K.promoted_at, _K.knowledge_id).limit(limit)
+    return records(connection, latest)
 
 
 def agents_with_knowledge(connection: Connection, group_id: str) -> list[str]:
@@ -232,19 +211,19 @@ def agents_with_knowledge(connection: Connection, group_id: str) -> list[str]:
     return [str(agent_id) for agent_id in agents]
 
 
-def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[PieceRow]:
+def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[Record]:
     """The pieces made of an entry of quarantine: current ones first, in the order of the pieces."""
     statement = select(*_columns()).where(
         _K.group_id == group_id, _K.source_metadata["entry_ids"].has_key(str(entry_id))
     )
     number = _K.source_metadata["piece"].as_integer().nulls_last()
     order = (_K.demoted_at.is_not(None), _K.promoted_at, number, _K.knowledge_id)
-    return fetch(connection, PieceRow, statement.order_by(*order).limit(MAX_PIECES))
+    return records(connection, statement.order_by(*order).limit(MAX_PIECES))
 
 
 def find(connection: Connection, group_id: str, ids: Iterable[UUID]) -> dict[UUID, PieceDetail]:
     """Those of the pieces that the group has, current or demoted, by id."""
-    statement = select(*columns(PieceDetail, _K, embedded=_K.embedding_model))
+    statement = select(*columns(PieceDetail, _K, embedded=_K.embedding_model, history=None))
     rows = fetch(connection, PieceDetail, statement.where(_K.group_id == group_id, _K.knowledge_id.in_(ids)))
     return {row.knowledge_id: row for row in rows}
 
@@ -260,7 +239,7 @@ def find_one(connection: Connection, group_id: str, knowledge_id: UUID) -> Piece
 def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail:
     """A piece, current or demoted, with its history. Raises :class:`NotFound`."""
     piece = find_one(connection, group_id, knowledge_id)
-    return KnowledgeDetail(**dict(piece), history=history(connection, group_id, knowledge_id))
+    return piece.model_copy(update={"history": history(connection, group_id, knowledge_id)})
 
 
 def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
@@ -292,7 +271,7 @@ def ids_in(texts: Any) -> list[UUID]:
 
 def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:
     content = _K.content if chars is None else func.left(_K.content, chars)
-    return columns(PieceRow, _K, chars=func.length(_K.content), content=content)
+    return columns(_LISTED, _K, chars=func.length(_K.content), content=content)
 
 
 def _conditions(filters: KnowledgeFilters) -> Iterator[ColumnElement[bool]]:
@@ -433,9 +412,8 @@ _FILL = text("""
     UPDATE knowledge SET embedding = :vector, embedding_model = :model WHERE knowledge_id = :id
     AND content = :content
 """)
-_ENQUEUE_ALL = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id)
-    SELECT :kind, knowledge_id, group_id FROM knowledge
-    WHERE demoted_at IS NULL AND embedding_model IS DISTINCT FROM CAST(:model AS text)
-    ON CONFLICT DO NOTHING
-""")
+enqueues_vectors(
+    EMBED_KNOWLEDGE,
+    "SELECT knowledge_id, group_id FROM knowledge"
+    " WHERE demoted_at IS NULL AND embedding_model IS DISTINCT FROM :model",
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -48,48 +48,29 @@ MAX_SHOWN = 20
 Run = tuple[str, str | None, str]
 
 
-class QuarantineRow(NamedTuple):
-    """A row of ``quarantine_logs``."""
-
-    entry_id: bytes
-    group_id: str
-    agent_id: str
-    session_id: str | None
-    node_id: str
-    node_type: str | None
-    node_name: str | None
-    kind: str
-    content: str
-    content_hash: bytes
-    confidence: float | None
-    flags: bytes
-    depth: int
-    metadata: bytes
-    provenance: bytes
-    created_at: bytes
-
-
-def _row(event: NodeExecuted) -> QuarantineRow:
+def _row(event: NodeExecuted) -> dict[str, Any]:
     """The output of a workflow's node, with all that came with it."""
     output = event.payload
-    return QuarantineRow(
-        event.event_id.bytes,
-        event.group_id,
-        event.agent_id,
-        event.session_id,
-        output.node_id,
-        output.node_type,
-        output.node_name,
-        kind_of(output.node_type, output.metadata),
-        output.output,
-        content_digest(output.output),
-        output.confidence,
-        packed_texts([flag for flag in output.flags if flag != VERIFIED]),  # which is not for senders to say
-        output.depth,
-        packed_or(output.metadata, EMPTY_OBJECT),
-        packed_or(output.provenance, EMPTY_OBJECT),
-        packed_time(event.occurred_at),
-    )
+    return {
+        "entry_id": event.event_id.bytes,
+        "group_id": event.group_id,
+        "agent_id": event.agent_id,
+        "session_id": event.session_id,
+        "node_id": output.node_id,
+        "node_type": output.node_type,
+        "node_name": output.node_name,
+        "kind": kind_of(output.node_type, output.metadata),
+        "content": output.output,
+        "content_hash": content_digest(output.output),
+        "confidence": output.confidence,
+        "flags": packed_texts(
+            [flag for flag in output.flags if flag != VERIFIED]
+        ),  # which is not for senders to say
+        "depth": output.depth,
+        "metadata": packed_or(output.metadata, EMPTY_OBJECT),
+        "provenance": packed_or(output.provenance, EMPTY_OBJECT),
+        "created_at": packed_time(event.occurred_at),
+    }
 
 
 class QuarantinedOutput(BaseModel):
@@ -124,7 +105,6 @@ class QuarantinedOutput(BaseModel):
 
 
 def rules() -> IngressRules:
-    """The filters as the deployment has set them."""
     return IngressRules(check_consistency=get_settings().agent_defaults.check_outputs == "llm")
 
 
@@ -447,9 +427,4 @@ _RUNNING_AWAY = text("""
 """)
 
 
-register_event(
-    NodeExecuted,
-    EventType(
-        table=QuarantineLog, columns=QuarantineRow._fields, row=_row, work_kind=INGRESS, of_agent=False
-    ),
-)
+register_event(NodeExecuted, EventType(table=QuarantineLog, row=_row, work_kind=INGRESS, of_agent=False))

@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, and_, case, desc, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, and_, case, desc, func, select
 
 from jiyi.protocol.events import MAX_OUTPUT_CHARS
 from jiyi.protocol.tier_questions import Kind
-from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, has_words
+from models.db.rows import MAX_LISTED_CHARS, behind, columns, equal_if_given, fetch, has_words
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Where a page ends: rows that come meanwhile do not move what follows.
@@ -78,16 +78,11 @@ class EntryPreview(BaseModel):
             return None
 
 
-class EntryWithOrigin(EntryPreview):
-    """An entry with all that came with it."""
+class EntryDetail(EntryPreview):
+    """All that is kept of an entry but its vector."""
 
     metadata: dict[str, Any]
     provenance: dict[str, Any]
-
-
-class EntryDetail(EntryWithOrigin):
-    """All that is kept of an entry but its vector."""
-
     embedding_model: str | None
 
 
@@ -119,9 +114,8 @@ def entries(
     statement = select(*_columns(EntryPreview, MAX_LISTED_CHARS)).where(
         *_in_sight(group_id), *_conditions(filters)
     )
-    if before is not None:
-        statement = statement.where(tuple_(_Q.created_at, _Q.entry_id) < before)
-    return fetch(connection, EntryPreview, statement.order_by(*_NEWEST_FIRST).limit(limit))
+    newest = behind(statement, before, _Q.created_at, _Q.entry_id).limit(limit)
+    return fetch(connection, EntryPreview, newest)
 
 
 def some_entries(
@@ -133,12 +127,12 @@ def some_entries(
     return [rows[entry_id] for entry_id in dict.fromkeys(ids) if entry_id in rows]
 
 
-def working(connection: Connection, group_id: str, limit: int) -> list[EntryWithOrigin]:
+def working(connection: Connection, group_id: str, limit: int) -> list[EntryDetail]:
     """What is in working memory as the database knows it, newest first."""
-    statement = select(*_columns(EntryWithOrigin, MAX_OUTPUT_CHARS)).where(
+    statement = select(*_columns(EntryDetail, MAX_OUTPUT_CHARS)).where(
         *_in_sight(group_id), _IS_WORKING, _Q.rejected_reason.is_(None)
     )
-    return fetch(connection, EntryWithOrigin, statement.order_by(*_NEWEST_FIRST).limit(limit))
+    return fetch(connection, EntryDetail, statement.order_by(*_NEWEST_FIRST).limit(limit))
 
 
 def spoke_last(connection: Connection, group_id: str, who: Who, limit: int) -> list[str]:

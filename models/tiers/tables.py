@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import VECTOR
-from sqlalchemy import CheckConstraint, Index, Text, Uuid, text
-from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
+from sqlalchemy import CheckConstraint, Index, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
+from models.db.base import EMPTY_OBJECT, NO_IDS, NO_TEXTS, NOW, Base, partial_index
 
 
 class QuarantineLog(Base):
@@ -26,50 +26,50 @@ class QuarantineLog(Base):
         CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
         Index("quarantine_logs_group_id_created_at_entry_id_idx", "group_id", "created_at", "entry_id"),
         Index("quarantine_logs_group_id_received_at_idx", "group_id", "received_at"),
-        Index(
+        partial_index(
             "quarantine_logs_working_idx",
+            "working_until IS NOT NULL AND expired_at IS NULL",
             "group_id",
             "working_until",
-            postgresql_where=text("working_until IS NOT NULL AND expired_at IS NULL"),
         ),
     )
 
     #: The id of the event that it came with.
     entry_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    group_id: Mapped[str] = mapped_column(primary_key=True)
     #: Who spoke; no agent with memories of its own has to have this name.
-    agent_id: Mapped[str] = mapped_column(Text)
-    session_id: Mapped[str | None] = mapped_column(Text)
-    node_id: Mapped[str] = mapped_column(Text)
-    node_type: Mapped[str | None] = mapped_column(Text)
-    node_name: Mapped[str | None] = mapped_column(Text)
+    agent_id: Mapped[str]
+    session_id: Mapped[str | None]
+    node_id: Mapped[str]
+    node_type: Mapped[str | None]
+    node_name: Mapped[str | None]
     #: ``statement`` or ``verdict``.
-    kind: Mapped[str] = mapped_column(Text)
-    content: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str]
+    content: Mapped[str]
     #: Equal for texts that differ only in case, width or spaces (``jiyi.text.words.content_digest``).
-    content_hash: Mapped[bytes] = mapped_column(BYTEA)
+    content_hash: Mapped[bytes]
     confidence: Mapped[float | None]
     #: As they came, and those that the filters added.
-    flags: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    flags: Mapped[list[str]] = mapped_column(server_default=NO_TEXTS)
     depth: Mapped[int] = mapped_column(server_default=text("0"))
     #: ``metadata`` is SQLAlchemy's own name.
     node_metadata: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=EMPTY_OBJECT)
-    provenance: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
-    created_at: Mapped[datetime] = mapped_column(Timestamp)
-    received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    provenance: Mapped[dict[str, Any]] = mapped_column(server_default=EMPTY_OBJECT)
+    created_at: Mapped[datetime]
+    received_at: Mapped[datetime] = mapped_column(server_default=NOW)
     #: When the filters have decided; ``rejected_reason`` is NULL for what they let in.
-    screened_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    rejected_reason: Mapped[str | None] = mapped_column(Text)
-    rejected_details: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    screened_at: Mapped[datetime | None]
+    rejected_reason: Mapped[str | None]
+    rejected_details: Mapped[dict[str, Any]] = mapped_column(server_default=EMPTY_OBJECT)
     #: When it leaves working memory at the latest.
-    working_until: Mapped[datetime | None] = mapped_column(Timestamp)
+    working_until: Mapped[datetime | None]
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
-    embedding_model: Mapped[str | None] = mapped_column(Text)
+    embedding_model: Mapped[str | None]
     #: When it left working memory: its time was over, newer entries took its place, or the LLM found a
     #: contradiction.
-    expired_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    promoted_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    deleted_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    expired_at: Mapped[datetime | None]
+    promoted_at: Mapped[datetime | None]
+    deleted_at: Mapped[datetime | None]
 
 
 class KnowledgeRow(Base):
@@ -78,35 +78,35 @@ class KnowledgeRow(Base):
     __tablename__ = "knowledge"
     __table_args__ = (
         CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
-        Index(
+        partial_index(
             "knowledge_known_idx",
+            "demoted_at IS NULL",
             "group_id",
             text("coalesce(agent_id, '')"),
             "content_hash",
             unique=True,
-            postgresql_where=text("demoted_at IS NULL"),
         ),
         Index("knowledge_group_id_promoted_at_knowledge_id_idx", "group_id", "promoted_at", "knowledge_id"),
     )
 
     #: Follows from group, agent and content (``engine.tiers.quarantine.knowledge_id``).
     knowledge_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
     #: NULL: the whole group's.
-    agent_id: Mapped[str | None] = mapped_column(Text)
-    session_id: Mapped[str | None] = mapped_column(Text)
-    kind: Mapped[str] = mapped_column(Text)
-    content: Mapped[str] = mapped_column(Text)
-    content_hash: Mapped[bytes] = mapped_column(BYTEA)
+    agent_id: Mapped[str | None]
+    session_id: Mapped[str | None]
+    kind: Mapped[str]
+    content: Mapped[str]
+    content_hash: Mapped[bytes]
     #: What it is found by while it has no vector of the model in use (``jiyi.text.words``), between spaces.
-    tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    tokens: Mapped[str] = mapped_column(server_default=text("''"))
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
-    embedding_model: Mapped[str | None] = mapped_column(Text)
+    embedding_model: Mapped[str | None]
     source_metadata: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=EMPTY_OBJECT)
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    promoted_at: Mapped[datetime] = mapped_column(Timestamp)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    promoted_at: Mapped[datetime]
     #: Taken back, or put into other words: not retrieved any more.
-    demoted_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    demoted_at: Mapped[datetime | None]
     replaced_by: Mapped[UUID | None]
 
 
@@ -121,15 +121,15 @@ class KnowledgeChange(Base):
     )
 
     history_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str]
     knowledge_id: Mapped[UUID]
     #: ``promoted``, ``demoted`` or ``edited``.
-    action: Mapped[str] = mapped_column(Text)
-    actor: Mapped[str] = mapped_column(Text)
-    reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    before: Mapped[str | None] = mapped_column(Text)
-    after: Mapped[str | None] = mapped_column(Text)
+    action: Mapped[str]
+    actor: Mapped[str]
+    reason: Mapped[str] = mapped_column(server_default=text("''"))
+    at: Mapped[datetime] = mapped_column(server_default=NOW)
+    before: Mapped[str | None]
+    after: Mapped[str | None]
 
 
 class DigestRow(Base):
@@ -139,15 +139,15 @@ class DigestRow(Base):
     __table_args__ = (Index("digests_group_id_digest_id_idx", "group_id", "digest_id"),)
 
     digest_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
-    since: Mapped[datetime] = mapped_column(Timestamp)
-    until: Mapped[datetime] = mapped_column(Timestamp)
+    group_id: Mapped[str]
+    since: Mapped[datetime]
+    until: Mapped[datetime]
     #: Entries there were; of these too old to be looked at, and in clusters beyond those shown.
     entries: Mapped[int]
     older: Mapped[int] = mapped_column(server_default=text("0"))
     left_out: Mapped[int] = mapped_column(server_default=text("0"))
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    created_by: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    created_by: Mapped[str]
 
 
 class DigestItemRow(Base):
@@ -157,15 +157,15 @@ class DigestItemRow(Base):
 
     digest_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    group_id: Mapped[str] = mapped_column(Text)
-    topic: Mapped[str] = mapped_column(Text)
-    summary: Mapped[str] = mapped_column(Text)
-    keywords: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    group_id: Mapped[str]
+    topic: Mapped[str]
+    summary: Mapped[str]
+    keywords: Mapped[list[str]] = mapped_column(server_default=NO_TEXTS)
     #: The similar entries, the most central first; and those that the summary rests on.
-    entry_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
-    evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
+    entry_ids: Mapped[list[UUID]] = mapped_column(server_default=NO_IDS)
+    evidence: Mapped[list[UUID]] = mapped_column(server_default=NO_IDS)
     sessions: Mapped[int] = mapped_column(server_default=text("1"))
-    first_at: Mapped[datetime] = mapped_column(Timestamp)
-    last_at: Mapped[datetime] = mapped_column(Timestamp)
+    first_at: Mapped[datetime]
+    last_at: Mapped[datetime]
     #: What summed it up.
-    llm: Mapped[str | None] = mapped_column(Text)
+    llm: Mapped[str | None]

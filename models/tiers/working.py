@@ -117,7 +117,6 @@ def change(group_id: str, entry_id: UUID, **fields: Any) -> None:
 
 
 def count(group_id: str, **numbers: int) -> None:
-    """Add to the group's counts."""
     with valkey().pipeline(transaction=False) as pipe:
         for name, number in numbers.items():
             if number:

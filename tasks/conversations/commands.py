@@ -54,7 +54,7 @@ from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import split
 from jiyi.text.words import language_of
 from models.conversations import actions, experiences, extractions, standing
-from models.conversations.experience_actions import find_experiences
+from models.conversations.experiences import find_experiences
 from models.conversations.extractions import HANDED_OVER, StoredTurn
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

@@ -20,7 +20,7 @@ from engine.erasure import folded, hash_of, is_hash_of, mark_of
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
-from models.erasure import append_only, progress, traces
+from models.erasure import cache_invalidation, progress, traces
 from models.operations import backups
 from models.queue import pending_work
 from tests.integration.conftest import Browser
@@ -123,7 +123,7 @@ def test_a_server_that_does_not_allow_it_is_named_in_the_report(
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusing = Refusing(connection_pool=valkey().connection_pool)
-    monkeypatch.setattr(append_only, "valkey", lambda: refusing)
+    monkeypatch.setattr(cache_invalidation, "valkey", lambda: refusing)
     save(observed(group, "Maria Lopez sings"))
     how = erase(group, person="Maria Lopez")["append_only_files"]["valkey"]
     assert "does not allow it" in how
@@ -132,12 +132,12 @@ def test_a_server_that_does_not_allow_it_is_named_in_the_report(
 
 def test_a_rewriting_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     idle, begun = [False, True, False, True], list[str]()
-    monkeypatch.setattr(append_only, "_is_idle", lambda *_: idle.pop(0))
-    assert append_only.rewrite(begun, 0.0) is None, "another one goes on"
+    monkeypatch.setattr(cache_invalidation, "_is_idle", lambda *_: idle.pop(0))
+    assert cache_invalidation.rewrite(begun, 0.0) is None, "another one goes on"
     assert begun == []
-    assert append_only.rewrite(begun, 0.0) is None, "begun, and not done"
+    assert cache_invalidation.rewrite(begun, 0.0) is None, "begun, and not done"
     assert begun == ["valkey"]
-    assert append_only.rewrite(begun, 0.0) == {"valkey": "rewritten"}
+    assert cache_invalidation.rewrite(begun, 0.0) == {"valkey": "rewritten"}
 
 
 def test_a_backup_in_place_of_those_of_before_does_not_hold_the_name(group: str) -> None:

@@ -23,7 +23,7 @@ from jiyi.protocol.tier_questions import TierItem
 from jiyi.stores.declarations import parse_graph, schema
 from jiyi.stores.manager import rank, rendered
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, format_history
-from models.conversations import experience_actions
+from models.conversations import experiences
 from models.db.actions import Actor
 from models.stores.backends import BACKENDS
 from models.tiers import actions, questions, working
@@ -273,16 +273,14 @@ def test_dify_passes_on_why_it_was_refused(api: Program, file: str, node: str, p
 @pytest.mark.usefixtures("database", "nothing_owed")
 def test_an_experience_is_deleted_by_the_id_that_it_had_before_it_was_changed(group: str) -> None:
     me = Actor(group, "Lin")
-    told = experience_actions.store_experience.perform(
+    told = experiences.store_experience.perform(
         me,
         TellExperience(
             agent_id="ada", pain_pattern="The printer jams", solution_steps=["Open it"], outcome="success"
         ),
     )
-    new = experience_actions.update_experience.perform(
-        me, UpdateExperience(id=told.id, solution_steps=["Close it"])
-    )
+    new = experiences.update_experience.perform(me, UpdateExperience(id=told.id, solution_steps=["Close it"]))
     assert new.id != told.id
     with pytest.raises(NotFound, match=f"{new.id} has taken its place"):
-        experience_actions.get_experience.perform(me, ById(id=told.id))
-    assert experience_actions.delete_experience.perform(me, ById(id=told.id)).count == 2
+        experiences.get_experience.perform(me, ById(id=told.id))
+    assert experiences.delete_experience.perform(me, ById(id=told.id)).count == 2

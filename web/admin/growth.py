@@ -19,7 +19,6 @@ from models.growth import (
     artifacts,
     evolution,
     identity,
-    identity_actions,
     pain_actions,
     pains,
     proposal_actions,
@@ -196,7 +195,7 @@ def identity_page(connection: Connection, group: str, agent: str) -> Context | N
 
 IDENTITY = "/identity/<name:group>/<name:agent>"
 for _verb in ("propose", "snapshot", "rollback"):
-    _action = getattr(identity_actions, _verb)
+    _action = getattr(identity, _verb)
     form(proposal_pages, f"{IDENTITY}/{_verb}", _action, "proposals.identity", in_address=["file"])
 
 

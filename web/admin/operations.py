@@ -139,7 +139,7 @@ def queue(queue: str) -> Context | None:
     address = overview_reads.address_of(settings)
     messages = source("broker").ask(lambda: broker_queues.contents(address, queue))
     states = overview_reads.state_of_queues(overview_reads.begin(settings)()).queues
-    state = next(candidate for candidate in states if candidate.queue == queue)
+    state = next(candidate for candidate in states if candidate["queue"] == queue)
     return {"queue": queue, "of_intake": queue == INTAKE_QUEUE, "contents": messages, "state": state}
 
 

@@ -24,7 +24,7 @@ from models.tiers import quarantine, quarantine_reads
 from models.tiers import query as memory
 from models.tiers import working as cache
 from models.tiers.quarantine import RunningAway
-from models.tiers.quarantine_reads import EntryPreview, EntryWithOrigin, TierCounts
+from models.tiers.quarantine_reads import EntryDetail, EntryPreview, TierCounts
 from models.tiers.working import WM_ENTRIES, WM_HOURS
 from models.tiers.working import WorkingEntry as CachedEntry
 from web.accounts.identity import who
@@ -53,8 +53,8 @@ def working_memory(group: str) -> Context:
 
 
 def together(
-    cached: SourceReading[list[CachedEntry] | None], database: SourceReading[list[EntryWithOrigin]]
-) -> tuple[list[EntryWithOrigin], list[str]]:
+    cached: SourceReading[list[CachedEntry] | None], database: SourceReading[list[EntryDetail]]
+) -> tuple[list[EntryDetail], list[str]]:
     """The entries, and what people should know about them.
 
     Raises:
@@ -78,13 +78,13 @@ def together(
     return database.value, [note] if cached.reason else []
 
 
-def _only_cached(entry: CachedEntry) -> EntryWithOrigin:
+def _only_cached(entry: CachedEntry) -> EntryDetail:
     """An entry of which only Valkey can be asked: what it does not keep is empty."""
-    cached = {name: getattr(entry, name) for name in EntryWithOrigin.model_fields if hasattr(entry, name)}
+    cached = {name: getattr(entry, name) for name in EntryDetail.model_fields if hasattr(entry, name)}
     empty: Context = {"depth": 0, "rejected_details": {}, "metadata": {}, "provenance": {}}
     derived = {"working_until": entry.expires_at, "state": "accepted", "chars": len(entry.content)}
-    unknown = dict.fromkeys(EntryWithOrigin.model_fields) | empty
-    return EntryWithOrigin(**unknown | cached | derived | {"flags": list(entry.flags)})
+    unknown = dict.fromkeys(EntryDetail.model_fields) | empty
+    return EntryDetail(**unknown | cached | derived | {"flags": list(entry.flags)})
 
 
 tier_pages = Pages(

@@ -33,7 +33,7 @@ from jiyi.settings import get_settings
 from models.conversations import actions as conversations
 from models.db.bounded_reads import FAILURES, PATIENCE, SourceUnavailable, from_database, one_line
 from models.erasure import actions as erasure_actions
-from models.memory import archive, inbox, questions, repeats
+from models.memory import archive, inbox, questions
 from models.memory import events as stored
 from models.memory.agents import key_of
 from models.memory.ingest import StatusPoller, StoredCounts, group_commit
@@ -210,7 +210,7 @@ def end_session(context: RequestContext, session_id: str, body: SessionEnd, quer
 
 
 def once(events: Sequence[Event], field_names: Sequence[Collection[str]], seconds: int) -> Sequence[Event]:
-    """The events with the ids that what they say has for so many seconds (:mod:`models.memory.repeats`); 0:
+    """The events with the ids that what they say has for so many seconds (:mod:`models.memory.events`); 0:
     with those that they have.
 
     ``field_names``: the fields of the envelope that the sender sent, event by event.
@@ -218,7 +218,7 @@ def once(events: Sequence[Event], field_names: Sequence[Collection[str]], second
     if not seconds:
         return events
     return from_database(
-        lambda connection: repeats.with_ids(connection, events, field_names, seconds, datetime.now(UTC))
+        lambda connection: stored.with_ids(connection, events, field_names, seconds, datetime.now(UTC))
     )
 
 

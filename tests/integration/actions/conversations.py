@@ -9,8 +9,7 @@ from sqlalchemy import text
 from jiyi.protocol.base import ById, ByIdForUser, OfAgent
 from jiyi.protocol.conversation_commands import IndustryWords, JudgeTurn, MemoryEntryInput, ResourceUri
 from jiyi.protocol.experiences import TellExperience, UpdateExperience
-from models.conversations import actions
-from models.conversations import experience_actions as experiences
+from models.conversations import actions, experiences
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tests.integration.actions.cases import Case

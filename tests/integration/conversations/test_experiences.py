@@ -20,8 +20,7 @@ from jiyi.protocol.experiences import (
     UpdateExperience,
 )
 from jiyi.protocol.recall import UpdateMemory
-from models.conversations import actions
-from models.conversations import experience_actions as experiences
+from models.conversations import actions, experiences
 from models.db.actions import Actor
 from models.memory import archive
 from models.operations import worker_liveness

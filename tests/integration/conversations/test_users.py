@@ -47,9 +47,7 @@ def test_each_user_has_one_page_with_what_is_known_of_nobody_else(talked: str, s
             """),
             {"group": talked},
         )
-        assert {row["user_id"]: row["memories"] for row in listing} == {
-            row.user_id: row.count for row in counts
-        }
+        assert {row["user_id"]: row["memories"] for row in listing} == dict(counts.all())
     found = browser.get("/users.json", query_string={"group": talked, "q": "MI"}).json["users"]
     assert [row["user_id"] for row in found] == ["mia"]
     page = browser.get(f"/users/{talked}/mia")

@@ -9,7 +9,7 @@ import pytest
 from jiyi.protocol.base import OfAgent
 from jiyi.protocol.growth import ProposeSolution, ReportPain
 from jiyi.protocol.identity import ProposeChange, UpdateUser
-from models.growth import identity_actions, pain_actions, self_review
+from models.growth import identity, pain_actions, self_review
 from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
 from tasks.reflection import reflect
@@ -78,13 +78,11 @@ def test_a_person_goes_from_all_of_it(group: str) -> None:
     )
     solution = ProposeSolution(id=reported.pain.pain_id, steps=[f"Ask {name}."])
     pain_actions.propose_solution.perform(actor(group), solution)
-    identity_actions.update_user.perform(
-        actor(group), UpdateUser(agent_id=AGENT, notes=f"Works with {name}.")
-    )
+    identity.update_user.perform(actor(group), UpdateUser(agent_id=AGENT, notes=f"Works with {name}."))
     change = ProposeChange(
         agent_id=AGENT, file="SOUL", suggested=f"You like {name}.", reason=f"{name} said so"
     )
-    identity_actions.propose.perform(actor(group), change)
+    identity.propose.perform(actor(group), change)
     report = erase(group, person=name)
     assert set(report["looked_through"]["tables"]) >= TABLES
     assert places(name, group=group) == []

@@ -10,7 +10,7 @@ import pytest
 
 from jiyi.protocol.identity import ProposeChange
 from models.db.connection import unit_of_work
-from models.growth import identity_actions
+from models.growth import identity
 from models.growth.artifacts import votes_on
 from models.growth.proposal_actions import decide_proposal
 from tests.integration.conftest import SignIn
@@ -29,7 +29,7 @@ def grown(group: str) -> str:
         say(group, *SMALL_TALK, trouble)
     for suggested in ("You are kind.", "You are kind.\nYou are brief."):
         request = ProposeChange(agent_id=AGENT, file="SOUL", suggested=suggested, reason="agreed")
-        made = identity_actions.propose.perform(actor(group), request)
+        made = identity.propose.perform(actor(group), request)
         if "brief" not in suggested:
             act(group, decide_proposal, id=made.id, decision="approve")
     return group

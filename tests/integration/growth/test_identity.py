@@ -14,7 +14,7 @@ from jiyi.protocol.identity import GetFile, IdentityFile, ProposeChange, Rollbac
 from jiyi.protocol.proposals import Deciding, FileProposal
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.growth import identity_actions
+from models.growth import identity
 from models.growth.proposal_actions import decide_proposal, list_proposals
 from models.memory.agents import lock_agents
 from tests.integration.growth.living import AGENT, SMALL_TALK, act, actor, rows, say
@@ -36,12 +36,12 @@ def propose(group: str, suggested: str = KIND, file: Any = "SOUL", **fields: Any
     request = ProposeChange(
         agent_id=AGENT, file=file, suggested=suggested, reason="users asked for it", **fields
     )
-    return identity_actions.propose.perform(actor(group, "user:lin"), request)
+    return identity.propose.perform(actor(group, "user:lin"), request)
 
 
 def approve(group: str, proposal: FileProposal, by: str = "user:mia") -> IdentityFile:
     act(group, decide_proposal, id=proposal.id, decision="approve", by=by)
-    return act(group, identity_actions.get_file, file=proposal.file)
+    return act(group, identity.get_file, file=proposal.file)
 
 
 def reject(group: str, proposal: FileProposal, reason: str = "") -> FileProposal:
@@ -49,7 +49,7 @@ def reject(group: str, proposal: FileProposal, reason: str = "") -> FileProposal
 
 
 def read(group: str, file: Any = "SOUL", version: int | None = None) -> IdentityFile:
-    return act(group, identity_actions.get_file, file=file, version=version)
+    return act(group, identity.get_file, file=file, version=version)
 
 
 def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:
@@ -84,8 +84,8 @@ def test_approved_it_is_the_next_version_and_every_change_leaves_an_audit_row(ag
     assert (decided.status, decided.decided_by, decided.stale) == ("approved", "user:mia", False)
     with pytest.raises(InvalidRequest, match="is already the content"):
         propose(agent)
-    assert act(agent, identity_actions.rollback, file="SOUL", version=1).rows == []
-    act(agent, identity_actions.rollback, file="SOUL", version=0)
+    assert act(agent, identity.rollback, file="SOUL", version=1).rows == []
+    act(agent, identity.rollback, file="SOUL", version=0)
     found = rows("SELECT action, actor, target FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=agent)
     assert [row["action"] for row in found if row["action"] != "identity.rollback"] == [
         "identity.propose",
@@ -167,7 +167,7 @@ def test_user_follows_the_profile_and_what_people_add_stays(group: str) -> None:
     assert "healthcare" in found.content
     assert (found.author, found.version) == ("profile", 1)
     notes = UpdateUser(agent_id=AGENT, notes="Prefers to be called Mia.")
-    written = identity_actions.update_user.perform(actor(group), notes)
+    written = identity.update_user.perform(actor(group), notes)
     assert "healthcare" in written.content
     assert written.content.endswith("## Notes\nPrefers to be called Mia.")
     say(group, *SMALL_TALK, "I'm a doctor at the hospital now.", "I use Excel.")
@@ -181,7 +181,7 @@ def test_old_versions_of_user_are_pruned_and_of_no_other_file(
 ) -> None:
     monkeypatch.setattr("models.growth.identity.USER_VERSIONS", 2)
     for number in range(4):
-        act(agent, identity_actions.update_user, notes=f"Note {number}.")
+        act(agent, identity.update_user, notes=f"Note {number}.")
         approve(agent, propose(agent, f"You are {number}."))
     found = rows("SELECT file, version FROM identity_versions WHERE group_id = :g ORDER BY 1, 2", g=agent)
     assert [(row["file"], row["version"]) for row in found] == [
@@ -195,24 +195,24 @@ def test_rollback_is_a_new_version(agent: str) -> None:
     approve(agent, propose(agent))
     approve(agent, propose(agent, "You are terse."))
     with pytest.raises(Conflict, match="not 1"):  # it was decided on an older version
-        act(agent, identity_actions.rollback, file="SOUL", version=1, base_version=1)
-    done = act(agent, identity_actions.rollback, file="SOUL", version=1)
+        act(agent, identity.rollback, file="SOUL", version=1, base_version=1)
+    done = act(agent, identity.rollback, file="SOUL", version=1)
     assert [(one.version, one.content, one.reason) for one in done.rows] == [(3, KIND, "back to version 1")]
-    history = act(agent, identity_actions.history, file="SOUL")
+    history = act(agent, identity.history, file="SOUL")
     assert [one.version for one in history.rows] == [3, 2, 1]
-    back = act(agent, identity_actions.rollback, file="SOUL", version=2)
+    back = act(agent, identity.rollback, file="SOUL", version=2)
     assert back.rows[0].content == "You are terse."
 
 
 def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
     approve(agent, propose(agent))
-    taken = act(agent, identity_actions.snapshot, name="before the trip")
+    taken = act(agent, identity.snapshot, name="before the trip")
     assert taken.versions == {"SOUL": 1, "AGENTS": 0, "USER": 0, "HEARTBEAT": 0}
     approve(agent, propose(agent, "You are terse."))
     approve(agent, propose(agent, "Answer in one line.", file="AGENTS"))
-    [listed] = act(agent, identity_actions.list_snapshots).rows
+    [listed] = act(agent, identity.list_snapshots).rows
     assert listed == taken
-    done = act(agent, identity_actions.rollback, snapshot_id=taken.snapshot_id)
+    done = act(agent, identity.rollback, snapshot_id=taken.snapshot_id)
     assert {one.file: (one.version, one.content) for one in done.rows} == {
         "SOUL": (3, KIND),
         "AGENTS": (2, ""),
@@ -221,25 +221,25 @@ def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
 
 def test_the_files_in_a_prompt(agent: str) -> None:
     approve(agent, propose(agent))
-    act(agent, identity_actions.update_user, notes='Says "hello" <b>often</b>')
-    made = act(agent, identity_actions.compose)
+    act(agent, identity.update_user, notes='Says "hello" <b>often</b>')
+    made = act(agent, identity.compose)
     assert made.prompt.startswith(f"<SOUL>\n{KIND}\n</SOUL>")
     assert '"Says \\"hello\\" \\u003cb>often\\u003c/b>"' in made.prompt
     assert 0 < made.tokens <= 2_000
-    short = act(agent, identity_actions.compose, max_tokens=50)
+    short = act(agent, identity.compose, max_tokens=50)
     assert short.tokens <= 50
 
 
 def test_what_is_not_there_is_not_found(agent: str) -> None:
     calls: list[tuple[Any, Any]] = [
-        (identity_actions.get_file, GetFile(agent_id="nobody", file="SOUL")),
-        (identity_actions.get_file, GetFile(agent_id=AGENT, file="SOUL", version=7)),
+        (identity.get_file, GetFile(agent_id="nobody", file="SOUL")),
+        (identity.get_file, GetFile(agent_id=AGENT, file="SOUL", version=7)),
         (decide_proposal, Deciding(id=uuid4(), decision="approve")),
         (decide_proposal, Deciding(id=uuid4(), decision="reject")),
-        (identity_actions.rollback, Rollback(agent_id=AGENT, file="SOUL", version=9)),
-        (identity_actions.rollback, Rollback(agent_id=AGENT, snapshot_id=uuid4())),
-        (identity_actions.propose, ProposeChange(agent_id="nobody", file="SOUL", suggested="x", reason="y")),
-        (identity_actions.update_user, UpdateUser(agent_id="nobody", notes="x")),
+        (identity.rollback, Rollback(agent_id=AGENT, file="SOUL", version=9)),
+        (identity.rollback, Rollback(agent_id=AGENT, snapshot_id=uuid4())),
+        (identity.propose, ProposeChange(agent_id="nobody", file="SOUL", suggested="x", reason="y")),
+        (identity.update_user, UpdateUser(agent_id="nobody", notes="x")),
     ]
     for action, request in calls:
         with pytest.raises(NotFound):
@@ -262,13 +262,13 @@ def test_another_groups_files_are_not_seen(agent: str) -> None:
 def test_lists_go_page_by_page(agent: str) -> None:
     for number in range(3):
         approve(agent, propose(agent, f"You are {number}."))
-        act(agent, identity_actions.snapshot, name=f"{number}")
-    history = act(agent, identity_actions.history, file="SOUL", limit=2)
+        act(agent, identity.snapshot, name=f"{number}")
+    history = act(agent, identity.history, file="SOUL", limit=2)
     assert [one.version for one in history.rows] == [3, 2]
-    rest = act(agent, identity_actions.history, file="SOUL", limit=2, cursor=history.next)
+    rest = act(agent, identity.history, file="SOUL", limit=2, cursor=history.next)
     assert ([one.version for one in rest.rows], rest.next) == ([1], None)
     first = act(agent, list_proposals, limit=2)
     following = act(agent, list_proposals, limit=2, cursor=first.next)
     assert (len(first.rows), len(following.rows), following.next) == (2, 1, None)
-    taken = act(agent, identity_actions.list_snapshots, limit=2)
+    taken = act(agent, identity.list_snapshots, limit=2)
     assert [one.name for one in taken.rows] == ["2", "1"]

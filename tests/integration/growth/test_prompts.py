@@ -20,8 +20,8 @@ from jiyi.text.prompting import PREFACE
 from models.appointments import heartbeat_actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth import identity_actions, prompts
-from models.growth.artifacts import pending_hint, votes_on
+from models.growth import identity
+from models.growth.artifacts import enabled_skills, pending_hint, votes_on
 from models.growth.proposal_actions import decide_proposal
 from tasks.conversations import injection
 from tests.integration.growth.growing import AGENT, STEPS, artifacts, chain, end, experienced, run, save, step
@@ -98,7 +98,7 @@ def test_a_skill_in_chinese_fits_a_message_in_chinese(group: str) -> None:
         group, pain="打印机第二个纸盒卡纸", solution_steps=["打开纸盒", "慢慢抽出纸张", "合上纸盒"]
     )
     ask(group, "打印机又卡纸了怎么办？")
-    with patch.object(prompts, "enabled_skills", wraps=prompts.enabled_skills) as read:
+    with patch("models.growth.artifacts.enabled_skills", wraps=enabled_skills) as read:
         again = ask(group, "打印机又卡纸了怎么办？")
     assert ([used.id for used in again.skills], read.call_count) == ([skill_id], 1)
 
@@ -127,7 +127,7 @@ def test_approved_files_open_the_prompt_and_a_new_version_makes_it_anew(group: s
     experienced(group, times=1)
     approve(group, propose(group, "You are Mia's helper.\n你很耐心。"))
     approve(group, propose(group, "Answer in one sentence.", "AGENTS"))
-    act(group, identity_actions.update_user, notes="Her kiln is blue.")
+    act(group, identity.update_user, notes="Her kiln is blue.")
     told = ask(group)
     assert told.stable.startswith(
         "<SOUL>\nYou are Mia's helper.\n你很耐心。\n</SOUL>\n\n<AGENTS>\nAnswer in one"

@@ -22,7 +22,7 @@ from jiyi.protocol.proposals import FileProposal
 from jiyi.protocol.reflection import ReflectionState
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.growth import identity_actions, self_review
+from models.growth import identity, self_review
 from models.growth.proposal_actions import decide_proposal, list_proposals
 from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
@@ -197,7 +197,7 @@ def test_an_identity_proposal_waits_for_somebody_and_is_made_once_also_when_it_w
     assert (proposal.file, proposal.status, proposal.made_by) == ("AGENTS", "pending", "reflection")
     assert proposal.suggested == "- 以后回答请简洁一点"
     assert proposal.evidence == [said[3]]
-    assert act(group, identity_actions.get_file, file="AGENTS").version == 0
+    assert act(group, identity.get_file, file="AGENTS").version == 0
     look(group, WISH)
     assert len(proposals(group)) == 1
     act(group, decide_proposal, id=proposal.id, decision="reject")
@@ -224,7 +224,7 @@ def test_without_approval_it_is_approved_at_once_and_soul_proposed_only_where_th
     run()
     assert sorted(one.file for one in proposals(group)) == (["AGENTS", "SOUL"] if soul else ["AGENTS"])
     assert {(one.status, one.decided_by) for one in proposals(group)} == {("approved", "reflection")}
-    assert "rain" in act(group, identity_actions.get_file, file="AGENTS").content
+    assert "rain" in act(group, identity.get_file, file="AGENTS").content
 
 
 def test_ignore_previous_becomes_no_part_of_an_agent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

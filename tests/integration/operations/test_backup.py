@@ -20,7 +20,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from models.operations import backups, restore
+from models.operations import backups
 from models.operations.backups import BackupError
 from tasks.framework.jobs import Run
 from tasks.operations import maintenance as backup_jobs
@@ -137,7 +137,7 @@ def test_a_backup_restored_into_a_fresh_database_has_the_same_content(url: str, 
     assert (before["memory_nodes"][0], before["events"][0]) == (4, 4)
     made = backups.make()
     with environment(database_url=empty):
-        rows = restore.restore(made.path)
+        rows = backups.restore(made.path)
         assert digests(empty) == before
         assert structure(empty) == structure(url)
         assert rows == {table: count for table, (count, _) in before.items()}
@@ -157,7 +157,7 @@ def test_indexes_are_made_anew_in_memory_and_other_options_stay(url, empty, monk
     run = create_autospec(backups.run, side_effect=backups.run)
     monkeypatch.setattr(backups, "run", run)
     with environment(database_url=empty):
-        restore.restore(made.path)
+        backups.restore(made.path)
         forget()
     (options,) = {
         call.args[1]["PGOPTIONS"] for call in run.call_args_list if "--single-transaction" in call.args[0]
@@ -238,13 +238,13 @@ def test_data_is_replaced_only_if_told_to_and_after_a_backup_of_it(url: str) -> 
     forget()
     later = digests(url)
     with pytest.raises(BackupError, match=r"the database has data \(.*5 events.*\), and nothing was changed"):
-        restore.restore(made.path)
+        backups.restore(made.path)
     assert digests(url) == later
     made.path.rename(made.path.with_name("kept.dump"))  # its name has seconds only
-    restore.restore(made.path.with_name("kept.dump"), force=True)
+    backups.restore(made.path.with_name("kept.dump"), force=True)
     assert digests(url) == before
     (safety,) = backups.existing()
-    restore.restore(safety, force=True)
+    backups.restore(safety, force=True)
     assert digests(url) == later
 
 
@@ -263,7 +263,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(url: str, monkeypatch:
 
     monkeypatch.setattr(backups, "run", breaks_at_the_end)
     with pytest.raises(BackupError, match="the cable was pulled"):
-        restore.restore(made.path, force=True)
+        backups.restore(made.path, force=True)
     assert (digests(url), structure(url)) == before
 
 
@@ -273,9 +273,9 @@ def test_nothing_is_restored_while_somebody_is_connected_but_who_is_just_ending_
         with pytest.raises(
             BackupError, match="1 programs are connected to the database: stop the service first"
         ):
-            restore.restore(made.path)
+            backups.restore(made.path)
         threading.Timer(0.2, other.close).start()
-        restore.restore(made.path)
+        backups.restore(made.path)
         assert other.closed
 
 
@@ -291,7 +291,7 @@ def test_what_is_no_backup_or_a_damaged_one_is_refused(url: str, tmp_path: Path)
     ):
         path.write_bytes(content)
         with pytest.raises(BackupError, match=problem):
-            restore.restore(path, force=True)
+            backups.restore(path, force=True)
 
 
 def test_rows_of_a_server_that_was_further_ahead_are_no_news_for_ever(url: str, empty: str) -> None:
@@ -300,7 +300,7 @@ def test_rows_of_a_server_that_was_further_ahead_are_no_news_for_ever(url: str, 
     _execute(url, "UPDATE memory_nodes SET changed_xid = '4611686018427387904'")
     made = backups.make()
     with environment(database_url=empty):
-        restore.restore(made.path)
+        backups.restore(made.path)
     assert _execute(empty, "SELECT count(*) FROM memory_nodes WHERE changed_xid > pg_current_xact_id()") == [
         (0,)
     ]

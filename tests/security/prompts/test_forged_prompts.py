@@ -67,7 +67,7 @@ from jiyi.text.words import Language
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, fitting_history
 from models.actions import ACTIONS
 from models.conversations import session_prompts
-from models.growth import prompts
+from models.growth import artifacts
 from tasks.retrieval.context import within
 from tests.integration.programs import Program
 
@@ -374,10 +374,10 @@ def _skills(texts: Sequence[str]) -> str:
     skills = [SimpleNamespace(name=text, triggers=["tea"], proposal_id=uuid4()) for text in texts]
     files = dict.fromkeys(("SOUL", "AGENTS", "USER"), SimpleNamespace(content="", version=1))
     with (
-        patch.object(prompts.identity, "current_files", return_value=files),
-        patch.object(prompts, "enabled_skills", return_value=skills),
+        patch.object(artifacts.identity, "current_files", return_value=files),
+        patch.object(artifacts, "enabled_skills", return_value=skills),
     ):
-        return compose(prompts.grown(Mock(), ("g", "a"), None, "en").stable, MAX_BUDGET).text
+        return compose(artifacts.grown(Mock(), ("g", "a"), None, "en").stable, MAX_BUDGET).text
 
 
 def _mcp(texts: Sequence[str]) -> str:
@@ -472,7 +472,7 @@ DOORS = {
         lambda text: f"allergic: {text}",
         at_once=1,
     ),
-    "skills": Door("models.growth.prompts", _skills, Frame('…: "tea"', ("## Skills",), PREFACE["en"])),
+    "skills": Door("models.growth.artifacts", _skills, Frame('…: "tea"', ("## Skills",), PREFACE["en"])),
     "appointment": Door(
         "jiyi.chat.steps", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1
     ),
@@ -634,6 +634,8 @@ NOT_FOR_PROMPTS = {
             "models.conversations.extractions",
             "models.conversations.injections",
             "models.conversations.standing",
+            "models.conversations.traces",
+            "models.erasure.traces",
             "jiyi.settings",
             "engine.operations",
         ),

@@ -10,7 +10,7 @@ from jiyi.protocol.identity import ProposeChange
 from jiyi.protocol.proposals import Deciding
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth import identity_actions, pain_actions, self_review
+from models.growth import identity, pain_actions, self_review
 from models.growth.proposal_actions import decide_proposal
 from models.memory.agents import lock_agents
 from tests.integration.actions.cases import Case
@@ -45,7 +45,7 @@ def change(group: str) -> str:
     """The id of a proposal to change a file."""
     agent(group)
     request = ProposeChange(agent_id=AGENT, file="SOUL", suggested=SOUL, reason="agreed")
-    return str(identity_actions.propose.perform(Actor(group, "test"), request).id)
+    return str(identity.propose.perform(Actor(group, "test"), request).id)
 
 
 def solution(group: str) -> str:
@@ -79,12 +79,12 @@ CASES = (
     _case(pain_actions.report_pain, agent, {**_OF_AGENT, "summary": PAIN}),
     _case(pain_actions.resolve_pain, proposed, {"resolution": "confirmed"}, "id"),
     _case(pain_actions.propose_solution, pain, {"steps": STEPS}, "id"),
-    _case(identity_actions.propose, agent, _CHANGE),
+    _case(identity.propose, agent, _CHANGE),
     _case(decide_proposal, change, {"decision": "approve", "reason": "yes"}, "id"),
     _case(decide_proposal, solution, {"decision": "reject", "reason": "no"}, "id"),
-    _case(identity_actions.update_user, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
-    _case(identity_actions.snapshot, changed, {**_OF_AGENT, "name": "before"}),
-    _case(identity_actions.rollback, changed, {**_OF_AGENT, "file": "SOUL", "version": 0}),
+    _case(identity.update_user, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
+    _case(identity.snapshot, changed, {**_OF_AGENT, "name": "before"}),
+    _case(identity.rollback, changed, {**_OF_AGENT, "file": "SOUL", "version": 0}),
     _case(self_review.configure, agent, {**_OF_AGENT, "conversations": 3}),
     _case(self_review.run, agent, _OF_AGENT),
 )
