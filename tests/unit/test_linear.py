@@ -55,7 +55,6 @@ OF_TEXTS = (
     *(
         "jiyi.protocol.events",
         "engine.providers.llm_prompts",
-        "engine.providers.dialects",
         "engine.providers.openai_compatible",
         "engine.providers.replies",
         "engine.providers.remote",
