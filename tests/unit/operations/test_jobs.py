@@ -29,17 +29,17 @@ OFF = {"jobs_off": ", ".join(JOBS.keys() - {"reconcile"})}
 @pytest.mark.parametrize(
     ("schedule", "now", "slot", "text"),
     [
-        (JobSchedule(30), NOON + timedelta(seconds=59), NOON + timedelta(seconds=30), "every 30 seconds"),
-        (JobSchedule(300), NOON, NOON, "every 5 minutes"),
-        (JobSchedule(HOUR), NOON + timedelta(minutes=59), NOON, "every hour"),
+        (JobSchedule(30), NOON + timedelta(seconds=59), NOON + timedelta(seconds=30), "every 30 s"),
+        (JobSchedule(300), NOON, NOON, "every 5 min"),
+        (JobSchedule(HOUR), NOON + timedelta(minutes=59), NOON, "every 1 h"),
         (JobSchedule(DAY, 3 * HOUR), NOON, NOON.replace(hour=3), "daily at 03:00 UTC"),
         (JobSchedule(DAY, 13 * HOUR), NOON, NOON.replace(hour=13) - timedelta(days=1), "daily at 13:00 UTC"),
-        (JobSchedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6), "every 6 hours"),
+        (JobSchedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6), "every 6 h"),
     ],
 )
 def test_a_slot_is_the_last_tick_at_or_before_now(schedule, now, slot, text):
     assert schedule.slot(now) == slot
-    assert str(schedule) == text
+    assert schedule.words == text
 
 
 @given(
@@ -64,9 +64,9 @@ def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(
     text = (CHECKOUT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert re.search(rf"^\| `{name}` \|.*{job.variable if job.setting else ''}", text, re.MULTILINE)
     if name != "reconcile":
-        assert str(job.schedule(configure(jobs_off=name))) == "off"
+        assert job.schedule(configure(jobs_off=name)).words == "off"
     if name == "backup":
-        assert str(job.schedule(configure(jobs_off="", backup_dir=""))) == "off"
+        assert job.schedule(configure(jobs_off="", backup_dir="")).words == "off"
     with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
         find("sleep")
 
