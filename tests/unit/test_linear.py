@@ -177,7 +177,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 Functions = dict[str, Callable[[str], Any]]
 #: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the
 #: phrases are tried.
-_READING = "attributes endings extract forgetting injection memories statements temporary whose"
+_READING = "attributes endings extract forgetting injection memories standing statements whose"
 _ASKING = "ASK ACT DECLINE REPORTED TENSE NOW DEPENDS FRAME"
 OF_MESSAGES = (
     *(f"engine.conversations.{name}." for name in _READING.split()),
