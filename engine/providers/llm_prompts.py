@@ -10,19 +10,14 @@ Usage of the questions to an LLM: :func:`on_usage` registers a listener that acc
 from __future__ import annotations
 
 import json
-import logging
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import accumulate
 from pathlib import Path
-from threading import Lock
 from typing import Any, cast
-
-import httpx2
 
 from engine.providers.questions import Question
 from jiyi.errors import SettingsError
@@ -33,7 +28,6 @@ from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import quoted
 from jiyi.text.words import Language
 
-log = logging.getLogger(__name__)
 #: What holds for every prompt: data is no instruction, and what an answer looks like.
 FRAME = "frame"
 #: Where prompt files of one's own lie, below ``JIYI_HOME``.
@@ -101,67 +95,13 @@ def answer_tokens() -> int:
     return min(settings.llm_max_tokens, context // ANSWER_PART) if context else settings.llm_max_tokens
 
 
-#: Seconds that a server has to say what it serves, and after which it is asked once more.
-SECONDS, ASKED_AGAIN = 5.0, 3_600.0
-#: Vendors of models that one runs oneself, whose contexts may be smaller than a prompt.
-LOCAL = frozenset({"compatible", "ollama"})
-#: What servers call it in their lists of models: vLLM, LM Studio, OpenRouter, llama.cpp (there in ``meta``).
-FIELDS = "max_model_len loaded_context_length max_context_length context_length n_ctx n_ctx_train".split()
-#: A smaller number is something else.
-LEAST = 256
-
-_asking = Lock()
-_served, _asked_at = 0, float("-inf")
+_served = 0
 
 
 def note_context(tokens: int) -> None:
     """The LLM's server says that it reads so many tokens; 0: it does not say."""
     global _served  # noqa: PLW0603 – one of each process
     _served = tokens
-
-
-def ask_context() -> None:
-    """Note how many tokens the LLM's server says that it reads. Asks it once an hour, and never raises."""
-    global _asked_at  # noqa: PLW0603 – one of each process
-    settings = get_settings()
-    if settings.llm_context or settings.llm.partition(":")[0] not in LOCAL:
-        note_context(0)
-        return
-    with _asking:
-        if time.monotonic() - _asked_at > ASKED_AGAIN:
-            note_context(_ask_server())
-            _asked_at = time.monotonic()
-
-
-def _ask_server() -> int:
-    from engine.providers.guarded import NOT_REMEMBERED  # late: the SDK takes a second to load
-    from engine.providers.llms import llm_endpoint
-
-    endpoint = llm_endpoint(get_settings())
-    headers = dict(NOT_REMEMBERED)
-    if endpoint.api_key is not None:
-        headers["Authorization"] = f"Bearer {endpoint.api_key.get_secret_value()}"
-    address = f"{endpoint.base_url.rstrip('/')}/models"
-    try:
-        answer = httpx2.get(address, headers=headers, timeout=SECONDS).json()
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        log.info("the LLM's server does not say how much it reads: %s", type(error).__name__)
-        return 0
-    return context_in(answer, endpoint.spec.model)
-
-
-def context_in(models: Any, model: str) -> int:
-    """What a list of models says of one of them, or of the only one there is; 0 if nothing."""
-    rows = models.get("data") if isinstance(models, dict) else None
-    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    matches = [row for row in rows if row.get("id") == model] or (rows if len(rows) == 1 else [])
-    for row in matches:
-        for values in (row, row.get("meta")):
-            sizes = [values.get(field) for field in FIELDS] if isinstance(values, dict) else []
-            numbers = [value for value in sizes if isinstance(value, int) and value >= LEAST]
-            if numbers:
-                return min(numbers)
-    return 0
 
 
 #: What an answer looks like, after the data: small models keep to what they read last.

@@ -25,8 +25,8 @@ from engine.conversations.pieces import (
     line_tokens,
 )
 from engine.heads.local import heads
-from engine.providers.llm_prompts import answer_tokens, ask_context, count, data_tokens, signature
-from engine.providers.llms import LLM, RULES
+from engine.providers.llm_prompts import answer_tokens, count, data_tokens, signature
+from engine.providers.llms import LLM, RULES, ask_context
 from engine.providers.questions import Extraction, KnownFact
 from engine.rules.provider import Rules, StandIn
 from jiyi.errors import BadReply, LeftToRules

@@ -1,4 +1,4 @@
-"""engine.providers.llm_prompts: how much a model reads, as servers say it."""
+"""engine.providers.llms: how much a model reads, as servers say it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.providers.llm_prompts import context_in
+from engine.providers.llms import context_in
 
 
 @pytest.mark.parametrize(
