@@ -55,18 +55,9 @@ class JobSchedule:
         since = now.timestamp() - self.offset
         return datetime.fromtimestamp(since // self.every * self.every + self.offset, UTC)
 
-    def __str__(self) -> str:
-        if not self.every:
-            return "off"
-        if self.every == DAY:
-            return f"daily at {self.offset / HOUR:02.0f}:00 UTC"
-        unit = next(unit for unit in ("hours", "minutes", "seconds") if self.every % UNITS[unit] == 0)
-        number = self.every / UNITS[unit]
-        return f"every {unit[:-1]}" if number == 1 else f"every {number:g} {unit}"
-
     @property
     def words(self) -> Translatable:
-        """The same for people: ``every 5 min``, or at which hour."""
+        """For people: ``every 5 min``, or at which hour."""
         if not self.every:
             return Translatable("off")
         if self.every == DAY:

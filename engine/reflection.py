@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid5
 
 from pydantic import BaseModel
@@ -148,13 +149,14 @@ def reflect(
     points = llm.ask(question).questions
     # A point that was given twice is thought about once.
     retrieved = dict(zip(points, retrieve(points), strict=True))
-    appraise = _Appraiser(agent_id, llm, original=original)
     thoughts: list[Thought] = []
     for point, memories in retrieved.items():
         for text, evidence in _insights(agent_id, language, point, memories, llm):
             duplicate = next((thought for thought in thoughts if thought.description == text), None)
             if duplicate is None or original:
-                thoughts.append(appraise(text, evidence, signature(Insights, language), focal_point=point))
+                prompt = signature(Insights, language)
+                thought = thought_of(llm, agent_id, text, evidence, prompt, original=original)
+                thoughts.append(replace(thought, focal_point=point))
             else:  # it answers two of the questions: one thought, with the evidence of both
                 duplicate.evidence.extend(
                     node_id for node_id in evidence if node_id not in duplicate.evidence
@@ -175,7 +177,6 @@ def reflect_on_conversation(
     """
     spoken = list(utterances)[-MAX_UTTERANCES:]
     language = language_of("\n".join(text for _, text in spoken))
-    appraise = _Appraiser(agent_id, llm, original=original)
     thoughts = []
     asks: tuple[tuple[type[Planning | Memo], dict[Language, str]], ...] = (
         (Planning, PLANNING_THOUGHT),
@@ -185,13 +186,8 @@ def reflect_on_conversation(
         sentence = llm.ask(question(agent_id=agent_id, language=language, utterances=spoken)).sentence.strip()
         # The original has "Maria Maria found it interesting" where the LLM had named her already.
         sentence = sentence.removeprefix(agent_id).strip() or sentence
-        thoughts.append(
-            appraise(
-                form[language].format(agent=agent_id, sentence=sentence),
-                list(chat_ids),
-                signature(question, language),
-            )
-        )
+        text, prompt = form[language].format(agent=agent_id, sentence=sentence), signature(question, language)
+        thoughts.append(thought_of(llm, agent_id, text, list(chat_ids), prompt, original=original))
     return thoughts
 
 
@@ -221,30 +217,33 @@ def _insights(
         yield text, list(evidence)
 
 
-class _Appraiser:
-    """Makes a thought of a text: its triple, then its poignancy, as the original asks for them."""
-
-    def __init__(self, agent_id: str, llm: LLM, *, original: bool) -> None:
-        self._agent_id, self._llm, self._original = agent_id, llm, original
-
-    def __call__(self, text: str, evidence: list[UUID], prompt: str, *, focal_point: str = "") -> Thought:
-        language = language_of(text)
-        facts = self._llm.ask(Triple(agent_id=self._agent_id, language=language, text=text))
-        idle = "is idle" in text if self._original else is_idle(text)
+def thought_of(
+    llm: LLM,
+    agent_id: str,
+    text: str,
+    evidence: list[UUID],
+    prompt: str,
+    *,
+    original: bool = False,
+    poignancy: float | None = None,
+    group_id: str = "",
+) -> Thought:
+    """A thought of a text: its triple, then its poignancy, unless that is known, as the original asks."""
+    about: dict[str, Any] = {"agent_id": agent_id, "group_id": group_id, "language": language_of(text)}
+    facts = llm.ask(Triple(**about, text=text))
+    if poignancy is None and ("is idle" in text if original else is_idle(text)):
         poignancy = IDLE_POIGNANCY
-        if not idle:
-            question = Poignancy(agent_id=self._agent_id, language=language, kind="thought", text=text)
-            poignancy = float(self._llm.ask(question).poignancy)
-        return Thought(
-            description=text,
-            subject=facts.subject,
-            predicate=facts.predicate,
-            object=facts.object,
-            poignancy=poignancy,
-            evidence=evidence,
-            prompt=prompt,
-            focal_point=focal_point,
-        )
+    elif poignancy is None:
+        poignancy = float(llm.ask(Poignancy(**about, kind="thought", text=text)).poignancy)
+    return Thought(
+        description=text,
+        subject=facts.subject,
+        predicate=facts.predicate,
+        object=facts.object,
+        poignancy=poignancy,
+        evidence=evidence,
+        prompt=prompt,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

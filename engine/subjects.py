@@ -26,9 +26,7 @@ class Subject:
     queues: tuple[str, ...] = ()
     #: Kinds of pending work → the queue that their wake-ups go to.
     kinds: Mapping[str, str] = field(default_factory=dict)
-    #: Scheduled jobs.
     jobs: tuple[str, ...] = ()
-    #: Types of events.
     events: tuple[str, ...] = ()
     #: First parts of the names of its actions.
     actions: tuple[str, ...] = ()
@@ -128,29 +126,24 @@ def is_on(name: str) -> bool:
     return any(subject.name == name for subject in on())
 
 
+# The subject that is off to which something belongs; None if there is none.
 def of_action(name: str) -> Subject | None:
-    """The disabled module that owns an action; None if there is none."""
-    first = name.partition(".")[0]
-    return next((subject for subject in off() if first in subject.actions), None)
+    return next((subject for subject in off() if name.partition(".")[0] in subject.actions), None)
 
 
 def of_event(name: str) -> Subject | None:
-    """The disabled module that owns a type of events."""
     return next((subject for subject in off() if name in subject.events), None)
 
 
 def of_job(name: str) -> Subject | None:
-    """The disabled module that owns a scheduled job."""
     return next((subject for subject in off() if name in subject.jobs), None)
 
 
 def of_path(path: str) -> Subject | None:
-    """The disabled module that owns a path of the REST API."""
     return next((subject for subject in off() if re.match(subject.paths, path)), None)
 
 
 def of_kind(kind: str) -> Subject | None:
-    """The disabled module that owns a kind of pending work."""
     return next((subject for subject in off() if kind in subject.kinds), None)
 
 

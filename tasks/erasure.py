@@ -134,15 +134,20 @@ def _withhold(connection: Connection, progress: ErasureProgress) -> bool:
     return True
 
 
+def _go_on(progress: ErasureProgress, name: str, last: Any) -> bool:
+    """Note where a step goes on the next time; whether it has ended."""
+    if last is not None:
+        progress.place[name] = last
+    return last is None
+
+
 def _note_events(connection: Connection, progress: ErasureProgress) -> bool:
     if not progress.names:
         return True
     after = progress.place.pop("events_after", 0)
     whose = (progress.erasure_id, progress.group_id)
     last = matching.note_events(connection, *whose, Names(progress.names), after)
-    if last is not None:
-        progress.place["events_after"] = last
-    return last is None
+    return _go_on(progress, "events_after", last)
 
 
 def _note_memories(connection: Connection, progress: ErasureProgress) -> bool:
@@ -154,9 +159,7 @@ def _note_memories(connection: Connection, progress: ErasureProgress) -> bool:
         for part in parts():
             part.note_named(connection, *whose, names)
     after = matching.note_named(connection, *whose, names, (agent_id, node_count))
-    if after is not None:
-        progress.place["memories_after"] = list(after)
-    return after is None
+    return _go_on(progress, "memories_after", after and list(after))
 
 
 def _note_resting(connection: Connection, progress: ErasureProgress) -> bool:
@@ -169,18 +172,14 @@ def _delete(connection: Connection, progress: ErasureProgress) -> bool:
     progress.count("scrubbed", reflections=gone.pop("focal_points", 0))
     progress.count("erased", **gone)
     progress.place["touched"] = sorted({*progress.touched, *agents})
-    if last is not None:
-        progress.place["deleted_upto"] = str(last)
-    return last is None
+    return _go_on(progress, "deleted_upto", last and str(last))
 
 
 def _repetitions(connection: Connection, progress: ErasureProgress) -> bool:
     after = progress.place.pop("repetitions_after", 0)
     last, count = deletion.erase_repetitions(connection, progress.erasure_id, progress.group_id, after)
     progress.count("erased", events=count)
-    if last is not None:
-        progress.place["repetitions_after"] = last
-    return last is None
+    return _go_on(progress, "repetitions_after", last)
 
 
 def _agents(connection: Connection, progress: ErasureProgress) -> bool:

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from engine.subjects import is_on
 from tasks import appraisal, erasure, jobs, memory
-from tasks.conversations import commands, extraction, injection, prompts
+from tasks.conversations import commands, extraction, injection
 from tasks.framework import rpc
 from tasks.operations import reembedding
 from tasks.retrieval import context, retrieve
 
 TASKS = [
-    *(
-        memory,
-        appraisal,
-        reembedding,
-        retrieve,
-        context,
-        rpc,
-        erasure,
-        extraction,
-        injection,
-        commands,
-        prompts,
-    ),
+    *(memory, appraisal, reembedding, retrieve, context, rpc, erasure, extraction, injection, commands),
     *jobs.JOB_TASKS,
 ]
 if is_on("growth"):

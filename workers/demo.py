@@ -40,11 +40,9 @@ TRIGGER = 1_000
 NAMESPACE = UUID("6f1d3a52-8a0e-5d0c-9a53-6a5d0e0f2b11")
 #: What the rules have to say about the diary, whose figures are of many things.
 NO_THOUGHTS = "[dim]nothing follows that no memory says alone; an LLM says more (docs/deployment.md)[/dim]"
-#: Thoughts shown of each agent.
 SHOWN_THOUGHTS = 3
 OUTPUTS = CHECKOUT / "examples" / "council.jsonl"
 SESSION = "cups-once-or-twice"
-#: Between two outputs.
 PAUSE = timedelta(minutes=1)
 AGENT, TZ = "helper", "Asia/Shanghai"
 STORES = CHECKOUT / "examples" / "diary" / "stores.yaml"

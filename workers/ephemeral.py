@@ -64,12 +64,8 @@ def folder(prefix: str) -> Iterator[Path]:
 
 def _end(number: int, _frame: object) -> None:
     for each in ENDING:
-        signal.signal(each, _end_already)
+        signal.signal(each, lambda *_: None)  # the run is being ended
     raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
-
-
-def _end_already(_number: int, _frame: object) -> None:
-    """The run is being ended."""
 
 
 @contextmanager

@@ -95,7 +95,7 @@ def track_errors(process: str) -> None:
             default_integrations=False,
             integrations=[
                 LoggingIntegration(level=None, event_level=logging.ERROR),
-                AtexitIntegration(_silently),
+                AtexitIntegration(lambda *_: None),  # the log has its own lines of what is still to be sent
             ],
             shutdown_timeout=LAST_REPORTS_SECONDS,
             max_breadcrumbs=0,
@@ -105,10 +105,6 @@ def track_errors(process: str) -> None:
         )
     except BadDsn as error:
         raise SettingsError(f"{TRACKER}: {error}") from None
-
-
-def _silently(_pending: int, _seconds: float) -> None:
-    """Say nothing of reports that are still to be sent: the log has its own lines."""
 
 
 def discreet(event: Any, hint: Any) -> Any:

@@ -20,6 +20,7 @@ from workers.alive import INTAKE, WEB
 #: Tasks that one worker of upkeep, reflection or a subject's own queue runs at a time.
 THREADS = 2
 
+CELERY = [sys.executable, "-m", "celery", "--app=workers.app"]
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.
 QUIET = ["--loglevel=INFO", "--without-gossip", "--without-mingle", "--without-heartbeat"]
 RETRIEVING = RETRIEVAL_THREADS + CALLS_IN_HAND
@@ -41,19 +42,15 @@ def commands() -> dict[str, list[str]]:
         "reflection": _worker("reflection", max(THREADS, settings.llm_questions if settings.has_llm else 0)),
         # Apart from both: appointments are kept on time, whatever upkeep and reflection are at.
         **{queue: _worker(queue, THREADS) for queue in subjects.queues()},
-        "beat": [*_celery(), "beat", "--loglevel=INFO"],
+        "beat": [*CELERY, "beat", "--loglevel=INFO"],
         "web": [sys.executable, "-m", WEB],
     }
-
-
-def _celery() -> list[str]:
-    return [sys.executable, "-m", "celery", "--app=workers.app"]
 
 
 def _worker(name: str, threads: int, queues: str = "") -> list[str]:
     """``queues``: the one of its name unless given."""
     options = [f"--hostname={name}@%h", f"--queues={queues or name}"]
-    return [*_celery(), "worker", *options, "--pool=threads", f"--concurrency={threads}", *QUIET]
+    return [*CELERY, "worker", *options, "--pool=threads", f"--concurrency={threads}", *QUIET]
 
 
 def fits_the_database() -> None:

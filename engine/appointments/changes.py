@@ -393,7 +393,8 @@ def asking_back(reason: str, text: str) -> str:
     if reason == NO_TIME:
         return "要什么时候提醒你？" if is_zh else "When shall I remind you?"
     if is_zh:
-        return f"什么时候？我没能读懂这个时间（{_in_chinese(reason)}）。"
+        why = next((chinese for begins, chinese in REASONS_ZH.items() if reason.startswith(begins)), reason)
+        return f"什么时候？我没能读懂这个时间（{why}）。"
     return f"When exactly? I could not make out that time ({reason})."
 
 
@@ -479,7 +480,3 @@ def _describe(appointment: ShownAppointment, text: str) -> str:
 
 def _local(moment: datetime | None, tz: str) -> str:
     return "" if moment is None else f"{moment.astimezone(ZoneInfo(tz)):%Y-%m-%d %H:%M}"
-
-
-def _in_chinese(reason: str) -> str:
-    return next((chinese for begins, chinese in REASONS_ZH.items() if reason.startswith(begins)), reason)

@@ -30,7 +30,6 @@ READ_CHARS = 1_000
 JUDGED_CHARS = 300
 #: Characters beside its time of a sentence that only says when.
 LOOSE_CHARS = 8
-#: Characters of a task.
 TASK_CHARS = 500
 
 _SENTENCE = re.compile(
@@ -168,7 +167,8 @@ def _parse(sentence: _Sentence, now: datetime, tz: str, *, asks: bool) -> Parsed
         # "Take a look at what I made this morning": what is over was no request to do something.
         return Unclear(meaning.reason, is_request=request.how != "act" or not meaning.over)
     task = task_of(blank_out(text, _spans(used)), text)[:TASK_CHARS]
-    target: Target = "workflow" if is_workflow(task) else "reminder" if request.how != "act" else "agent"
+    target: Target = "reminder" if request.how != "act" else "agent"
+    target = "workflow" if _WORKFLOW.search(task) else target
     schedules = tuple(
         ParsedSchedule(
             kind=reading.kind,
@@ -462,11 +462,6 @@ def task_of(text: str, sentence: str) -> str:
 def asks_to_act(text: str) -> bool:
     """Whether a clause asks for something to be done or notified, at whatever time."""
     return any(pattern.search(text) for pattern in (_ASK, _ASK_EN, _ACT, _ACT_EN))
-
-
-def is_workflow(task: str) -> bool:
-    """Whether what is to be done is a workflow."""
-    return _WORKFLOW.search(task) is not None
 
 
 def declines(text: str) -> bool:

@@ -26,7 +26,7 @@ from itertools import chain, islice, pairwise
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import Attribute, attribute_of, subject_words, with_pronoun
 from engine.conversations.whose import Span, others_words
-from engine.heads.judgements import ENDED, ENDINGS, LASTING, LIKELY, RETIRING, Heads, Judged, is_vital
+from engine.heads.judgements import ENDED, ENDINGS, LASTING, LIKELY, Heads, is_vital, retiring
 from engine.text.keywords import segmented
 from engine.text.statements import CHANGE, OVER, people_in, relations_in
 from jiyi.text.clauses import Clause, clauses, sentences
@@ -272,7 +272,7 @@ def candidates(older: Sequence[TimedMessage], newer: TimedMessage, heads: Heads)
         answers = [one for one in (next(judged) for _ in pair.newer.readings) if one is not None]
         part, newer_part = pair.part, pair.newer
         shared = part.words & newer_part.words
-        takes_back = max(map(_takes_back, answers), default=0.0)
+        takes_back = max(map(retiring, answers), default=0.0)
         over = max((one.probabilities["ends"] for one in answers), default=0.0)
         stays = pair.how == "named person" and over < PERSON_IS_OVER
         if stays or (pair.how == "replaced" and takes_back < REPLACED):
@@ -299,7 +299,7 @@ def candidates(older: Sequence[TimedMessage], newer: TimedMessage, heads: Heads)
         corrected, vital = is_named and pair.how in ("corrected", "value"), is_vital(part.context)
         whole = part.words <= newer_part.words
         denied = pair.how == "contrary" and vital and whole and is_vital(newer_part.context)
-        slipped = bool(newer_part.denied) or (starred and _is_slip(part, newer_part))
+        slipped = bool(newer_part.denied) or (starred and bool(_is_turned(part, newer_part) or shared))
         said_not = pair.how == "value" and slipped
         no_more = _NO_MORE.match(newer_part.clause.text) is not None
         gone = pair.how in ("named", "contrary") and whole and no_more
@@ -328,10 +328,6 @@ def _lasting(heads: Heads, contexts: Collection[str]) -> dict[str, float]:
         text: _logit(0.0 if one is None else one.probabilities[LASTING])
         for text, one in zip(contexts, judged, strict=True)
     }
-
-
-def _takes_back(judged: Judged) -> float:
-    return sum(judged.probabilities[label] for label in RETIRING)
 
 
 def _logit(probability: float) -> float:
@@ -402,7 +398,7 @@ def _resumed(
     judged = iter(heads.changes(pairs))
     for number, message in between:
         chances = [next(judged) for _ in older[:number]]
-        if any(one is not None and _takes_back(one) >= TOOK_ITS_PLACE for one in chances):
+        if any(one is not None and retiring(one) >= TOOK_ITS_PLACE for one in chances):
             yield from (
                 _Pair(number, part, new_part, "resumed")
                 for part in live_parts(message.text)
@@ -491,11 +487,6 @@ def _other_value(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     return set(mine).isdisjoint(theirs) and any(
         _same_notation(one, other) for one in mine for other in theirs
     )
-
-
-def _is_slip(part: MessagePart, newer: MessagePart) -> bool:
-    """Whether a number is the other one with its digits turned, or of what both name."""
-    return _is_turned(part, newer) or bool(part.words & newer.words)
 
 
 def _is_turned(part: MessagePart, newer: MessagePart) -> bool:

@@ -52,7 +52,6 @@ from jiyi.text.sections import first, unions
 from jiyi.text.splitting import sentences
 from jiyi.text.words import CJK_CHARACTER, stem, telling
 
-#: Keywords of a memory.
 KEYWORDS = 5
 #: Of memories without an attribute, and of preferences for how to be answered.
 ORDINARY, LASTING = 3.0, 7.0
@@ -216,7 +215,6 @@ def one_value(attribute: Attribute, text: str) -> bool:
 CONFIDENCE, WITH_STEPS, WITH_TOOLS = 0.6, 0.2, 0.1
 #: Messages between a problem and its end at most: later ones are about something else.
 MAX_BETWEEN = 16
-#: Characters of one step.
 MAX_STEP_CHARS = 300
 
 _LIST_ITEM = re.compile(r"^[^\S\n]*+(?:\d++[.)、]|[-*•])[^\S\n]++(?P<step>.+)$", re.MULTILINE)

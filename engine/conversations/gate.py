@@ -7,7 +7,7 @@ length and the names, numbers and dates in them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from engine.conversations.attributes import CALENDAR, NAME, subject_words
 from engine.providers import questions as ask
 from engine.providers.llm_prompts import FRAME, prompt
 from engine.providers.questions import A, Question
+from engine.providers.replies import texts_in
 from jiyi.errors import BadReply
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import CJK, Language, normalise, stem
@@ -51,11 +52,6 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(word for word in words if len(word) > 1) or words
 
 
-def names_and_numbers(text: str) -> frozenset[str]:
-    """Names within sentences, and numbers, dates and times."""
-    return frozenset([*map(str.lower, NAME.findall(text)), *_DIGITS.findall(text)])
-
-
 def unknown_names(text: str, source: str) -> frozenset[str]:
     """Names in a text that its source does not have."""
     whole = source.lower()
@@ -73,7 +69,7 @@ def lacks(summary: str, source: str) -> str:
     invented = {number for number in _DIGITS.findall(summary) if number not in source}
     if invented:
         return f"{', '.join(sorted(invented)[:3])} are no numbers of what it is of"
-    details = names_and_numbers(source)
+    details = {*map(str.lower, NAME.findall(source)), *_DIGITS.findall(source)}
     if len(details) < TELLING:
         return ""
     whole = summary.lower()
@@ -91,7 +87,7 @@ def usable(question: Question[A], answer: A) -> A:
     """
     gate = GATES.get(type(question))
     result = answer if gate is None else gate(question, answer)
-    if not isinstance(result, str) and any(copies(text, question) for text in _texts(result)):
+    if not isinstance(result, str) and any(copies(text, question) for text in texts_in(result.model_dump())):
         result = "it repeats the prompt itself"
     if isinstance(result, str):
         raise BadReply(f"an answer to {question.prompt} cannot be used: {result}")
@@ -115,19 +111,6 @@ def _runs(text: str) -> Iterator[str]:
     chinese = "".join(_CHINESE_RUN.findall(text))
     for start in range(len(chinese) - COPIED_CHARS + 1):
         yield chinese[start : start + COPIED_CHARS]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, BaseModel):
-        yield from _texts(value.model_dump())
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
 
 
 # What may be used of an answer, or what is wrong with all of it
@@ -180,10 +163,6 @@ def _insights(question: ask.Insights, answer: ask.InsightList) -> ask.InsightLis
     return answer.model_copy(update={"insights": insights})
 
 
-def _digest(question: ask.Digest, answer: ask.Digested) -> ask.Digested | str:
-    return _says_of(answer.summary, "\n".join(question.statements)) or answer
-
-
 #: Question → what of an answer can be used, or what is wrong with all of it; a subject adds those of its own.
 GATES: dict[type[Question[Any]], Callable[[Any, Any], BaseModel | str]] = {
     ask.Planning: _sentence,
@@ -193,5 +172,5 @@ GATES: dict[type[Question[Any]], Callable[[Any, Any], BaseModel | str]] = {
     ask.Keywords: _keywords,
     ask.Triple: _triple,
     ask.Insights: _insights,
-    ask.Digest: _digest,
+    ask.Digest: lambda question, answer: _says_of(answer.summary, "\n".join(question.statements)) or answer,
 }

@@ -276,15 +276,6 @@ READ_CHARS = 4_000
 #: Words that a query is expanded by at most.
 MAX_EXPANSIONS = 24
 
-#: The kinds that the answer is likely to be of, the most likely first.
-TARGETS: dict[Intent, list[Kind]] = {
-    "preference": ["preference"],
-    "knowledge": ["knowledge", "session"],
-    "experience": ["experience"],
-    "code": ["knowledge", "experience"],
-    "identity_recall": ["preference", "knowledge"],
-    "general": list(KINDS),
-}
 _WEAK = re.compile(r"我|咱|俺|\b(?:i|i'm|i've|i'd|me|my|mine|myself|we|our|us)\b")
 #: What only code is called: ``fetchData``, ``main()``; not iPhone.
 _CALLED = re.compile(r"\b[a-z]{3,40}[A-Z][a-z]\w{0,40}\b|\b\w{1,60}\(\)")
@@ -299,8 +290,6 @@ class QueryAnalysis(BaseModel, frozen=True):
     original: str
     keywords: list[str]
     intent: Intent
-    #: Kinds that the answer is likely to be of, the most likely first; all are searched.
-    target_types: list[Kind]
     #: Words of the same meaning, in either language.
     expansions: list[str]
     #: It only hints at the user (my, 我的): with few results, what is known of them fills up.
@@ -318,7 +307,6 @@ def analyse(query: str, industry: Mapping[str, Sequence[str]] | None = None) -> 
         original=query,
         keywords=keywords,
         intent=intent,
-        target_types=TARGETS[intent],
         expansions=_expansions(text, keywords, industry or {}),
         weak_identity=_WEAK.search(text) is not None,
     )

@@ -317,7 +317,6 @@ def _memory(note: Note, lines: list[int], part: MessagePart, message: Message) -
     )
 
 
-#: Attributes of health.
 _HEALTH = frozenset({"allergy", "diet", "health"})
 _USER = frozenset({"user", "the user", "用户", "me", "i", "我"})
 

@@ -22,7 +22,6 @@ from jiyi.text.words import Language, beginning, content_digest, language_of, st
 
 #: Share of all words of two wordings that both have, from which on they say the same.
 SAME_WORDS = 0.6
-#: Characters of a wording that are compared.
 COMPARED_CHARS = 500
 #: Share of the experiences that have a step in common.
 SHARED_BY = 0.5
@@ -275,30 +274,21 @@ def inspect_candidate(
     texts = (candidate.name, candidate.description, candidate.body, *candidate.triggers)
     if any(map(override_in, texts)):
         issues.append("body: gives orders to the model, such as to ignore its instructions; no skill may")
-    issues += _used_triggers(candidate, others) + _duplicates(candidate, others, near_duplicate)
-    return GateReport(candidate, issues, confidence)
-
-
-def _used_triggers(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> list[str]:
     triggers = {content_digest(trigger): trigger for trigger in candidate.triggers}
-    return [
+    issues += [
         f"triggers: {triggers[key]!r} is a trigger of {other.name!r} already"
         for other in others
         for key in map(content_digest, other.triggers)
         if key in triggers
     ]
-
-
-def _duplicates(
-    candidate: SkillCandidate, others: Sequence[KnownArtifact], near_duplicate: float
-) -> list[str]:
     body = content_digest(candidate.body)
-    return [
+    issues += [
         f"body: says the same as {other.name!r}"
         for other in others
         if (other.similarity is not None and other.similarity >= near_duplicate)
         or (other.body and content_digest(other.body) == body)
     ]
+    return GateReport(candidate, issues, confidence)
 
 
 #: A rejected candidate returns when its evidence has grown so many times.

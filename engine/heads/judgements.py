@@ -292,20 +292,15 @@ _OWN = re.compile(r"\b(?:i|i'm|im|i've|ive|my|we|our)\b|[我咱俺]")
 _GUARDED = ((_ALLERGY, _ALLERGY), (_DIAGNOSIS, None), (_NAME, _NAME), (_BIRTH, _BIRTH))
 
 
-def retires(heads: Heads, pairs: Sequence[Pair], expected: Sequence[bool] = ()) -> list[bool]:
-    """Whether each pair's newer statement replaces or ends the older one, as surely as the heads are asked to
-    be.
-
-    Args:
-        heads: the judges.
-        pairs: an older statement and a newer one each.
-        expected: of which pairs a rule says so already: less is enough (:data:`EXPECTED`). Empty: of none.
-    """
-    return are_sure(heads, chances(heads, pairs), expected or [False] * len(pairs))
+def retires(heads: Heads, pairs: Sequence[Pair]) -> list[bool]:
+    """Whether each pair's newer statement surely replaces or ends the older one."""
+    return are_sure(heads, chances(heads, pairs), [False] * len(pairs))
 
 
 def are_sure(heads: Heads, probabilities: Sequence[float], expected: Sequence[bool]) -> list[bool]:
-    """Which of the probabilities (:func:`chances`) are enough, as in :func:`retires`."""
+    """Which of the probabilities (:func:`chances`) are enough; less is (:data:`EXPECTED`) where a rule says
+    so, too.
+    """
     enough_each = [EXPECTED if is_expected else sure(heads) for is_expected in expected]
     return [chance >= least for chance, least in zip(probabilities, enough_each, strict=True)]
 

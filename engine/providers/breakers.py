@@ -91,51 +91,39 @@ def is_closed(name: str) -> bool:
 
 def hold(name: str, seconds: float) -> None:
     """Nobody calls for so long: the provider has asked for it."""
-    held_until[name] = time.monotonic() + seconds
-    client = valkey()
-    with suppress(redis.RedisError):  # then this process alone keeps to it
-        if client is not None:
-            client.set(KEY + name + HOLD_SUFFIX, 1, px=max(1, int(seconds * 1_000)))
+    held_until[name] = time.monotonic() + seconds  # for this process, where Valkey is away
+    ask_valkey(lambda client: client.set(KEY + name + HOLD_SUFFIX, 1, px=max(1, int(seconds * 1_000))))
 
 
 def hold_seconds(name: str) -> float:
     """Seconds that are left of a :func:`hold`; 0 if there is none."""
-    client = valkey()
-    if client is not None:
-        with suppress(redis.RedisError):  # away: what this process was asked for itself
-            return max(0.0, client.pttl(KEY + name + HOLD_SUFFIX) / 1_000)
-    return max(0.0, held_until.get(name, 0.0) - time.monotonic())
+    remaining = ask_valkey(lambda client: client.pttl(KEY + name + HOLD_SUFFIX))
+    if remaining is None:
+        return max(0.0, held_until.get(name, 0.0) - time.monotonic())
+    return max(0.0, remaining / 1_000)
 
 
 def note_success(name: str) -> None:
     """It has answered: what failed before is over."""
-    client = valkey()
-    with suppress(redis.RedisError):  # only the display misses it
-        if client is not None:
-            client.set(KEY + name + SUCCESS_SUFFIX, datetime.now(UTC).isoformat(), ex=ERROR_SECONDS)
+    now = datetime.now(UTC).isoformat()
+    ask_valkey(lambda client: client.set(KEY + name + SUCCESS_SUFFIX, now, ex=ERROR_SECONDS))
 
 
 def note_error(name: str, message: str, *, late: bool = False) -> None:
     """Keep the last error where ``jiyi embedders show`` finds it. ``late``: nothing but the time was up."""
-    client, now = valkey(), datetime.now(UTC).isoformat()
-    content = json.dumps({"at": now, "error": message, "late": late}, ensure_ascii=False)
-    with suppress(redis.RedisError):  # only the display misses it
-        if client is not None:
-            client.set(KEY + name + ERROR_SUFFIX, content, ex=ERROR_SECONDS)
+    entry = {"at": datetime.now(UTC).isoformat(), "error": message, "late": late}
+    content = json.dumps(entry, ensure_ascii=False)
+    ask_valkey(lambda client: client.set(KEY + name + ERROR_SUFFIX, content, ex=ERROR_SECONDS))
 
 
 def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
     """How a breaker stands, and what failed last. Changes nothing."""
-    client = valkey()
-    unknown = BreakerState(state="unknown")
-    if client is None:
-        return unknown
     keys = [_prefix(name) + key for key in ("state", "fail_counter", "opened_at")]
     keys += [KEY + name + suffix for suffix in (ERROR_SUFFIX, SUCCESS_SUFFIX)]
-    try:
-        state, failures, opened, error, success = client.mget(*keys)
-    except redis.RedisError:
-        return unknown
+    values = ask_valkey(lambda client: client.mget(*keys))
+    if values is None:
+        return BreakerState(state="unknown")
+    state, failures, opened, error, success = values
     last = json.loads(error) if error else {}
     state_name = state.decode() if isinstance(state, bytes) else CLOSED
     is_open = opened is not None and state_name == "open"
@@ -179,10 +167,7 @@ def _forget_when_opened(name: str) -> None:
     """Let the next call through."""
     with _lock:
         in_process.pop(name, None)
-    client = valkey()
-    with suppress(redis.RedisError):  # then the next one tries
-        if client is not None:
-            client.delete(_prefix(name) + "opened_at")
+    ask_valkey(lambda client: client.delete(_prefix(name) + "opened_at"))
 
 
 class _SharedStorage(pybreaker.CircuitRedisStorage):
@@ -209,12 +194,19 @@ class _SharedStorage(pybreaker.CircuitRedisStorage):
 
 
 def _storage(name: str) -> pybreaker.CircuitBreakerStorage:
-    client = valkey()
-    with suppress(redis.RedisError):  # away: this process's own
-        if client is not None:
-            return _SharedStorage(pybreaker.STATE_CLOSED, client, namespace=KEY + name)
+    shared = ask_valkey(lambda client: _SharedStorage(pybreaker.STATE_CLOSED, client, namespace=KEY + name))
+    if shared is not None:
+        return shared
     with _lock:
         return in_process.setdefault(name, pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED))
+
+
+def ask_valkey(ask: Callable[[redis.Redis], T]) -> T | None:
+    """What Valkey answers; None where it is away, or has no address: then each process is on its own."""
+    client = valkey()
+    with suppress(redis.RedisError):
+        return None if client is None else ask(client)
+    return None
 
 
 def valkey() -> redis.Redis | None:

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import redis
 
-from engine.providers.breakers import valkey
+from engine.providers.breakers import ask_valkey
 from engine.providers.spec import Endpoint
 
 KEY, CLAIM_SUFFIX = "jiyi:llm:", ":claim"
@@ -31,58 +31,50 @@ in_process: dict[str, dict[str, str]] = {}
 
 def read(endpoint: Endpoint) -> dict[str, Any]:
     """All that is still valid, by name."""
-    key, client = _key(endpoint), valkey()
-    if client is not None:
-        with suppress(redis.RedisError):
-            fields = cast("dict[bytes, bytes]", client.hgetall(key))
-            return _valid({name.decode(): text.decode() for name, text in fields.items()})
+    key = _key(endpoint)
+    fields = ask_valkey(lambda client: cast("dict[bytes, bytes]", client.hgetall(key)))
+    if fields is not None:
+        return _valid({name.decode(): text.decode() for name, text in fields.items()})
     with _lock:
         return _valid(in_process.get(key, {}))
 
 
 def write(endpoint: Endpoint, name: str, value: Any, seconds: float) -> None:
     """Keep a value, anything that JSON holds, for so long."""
-    key, client = _key(endpoint), valkey()
+    key = _key(endpoint)
     text = json.dumps([time.time() + seconds, value], ensure_ascii=False)
     with _lock:
         in_process.setdefault(key, {})[name] = text
-    with suppress(redis.RedisError):  # then each process learns it separately
-        if client is not None:
-            with client.pipeline(transaction=False) as pipe:
-                pipe.hset(key, name, text)
-                pipe.expire(key, KEPT_SECONDS)
-                pipe.execute()
+
+    def keep(client: redis.Redis) -> None:
+        with client.pipeline(transaction=False) as pipe:
+            pipe.hset(key, name, text)
+            pipe.expire(key, KEPT_SECONDS)
+            pipe.execute()
+
+    ask_valkey(keep)
 
 
 def forget(endpoint: Endpoint, *names: str) -> None:
     """Forget these values, or all."""
-    key, client = _key(endpoint), valkey()
+    key = _key(endpoint)
     with _lock:
         own = in_process.get(key, {})
         for name in names or list(own):
             own.pop(name, None)
-    with suppress(redis.RedisError):
-        if client is not None and names:
-            client.hdel(key, *names)
-        elif client is not None:
-            client.delete(key)
+    ask_valkey(lambda client: client.hdel(key, *names) if names else client.delete(key))
 
 
 def claim(endpoint: Endpoint, seconds: float) -> bool:
     """Whether nobody else has this model; it is the caller's for so long, or until :func:`release`."""
-    client, key = valkey(), _key(endpoint) + CLAIM_SUFFIX
-    with suppress(redis.RedisError):
-        if client is not None:
-            return bool(client.set(key, 1, nx=True, px=max(1, int(seconds * 1_000))))
-    return True
+    key, milliseconds = _key(endpoint) + CLAIM_SUFFIX, max(1, int(seconds * 1_000))
+    is_ours = ask_valkey(lambda client: bool(client.set(key, 1, nx=True, px=milliseconds)))
+    return is_ours is not False  # nobody else knows, where Valkey is away
 
 
 def release(endpoint: Endpoint) -> None:
     """The model may be taken in hand by others."""
-    client = valkey()
-    with suppress(redis.RedisError):  # then its time runs out
-        if client is not None:
-            client.delete(_key(endpoint) + CLAIM_SUFFIX)
+    ask_valkey(lambda client: client.delete(_key(endpoint) + CLAIM_SUFFIX))  # else its time runs out
 
 
 def _key(endpoint: Endpoint) -> str:

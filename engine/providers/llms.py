@@ -6,16 +6,23 @@ Rerankers: models that read a question together with each memory and say how rel
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from threading import Lock
+from typing import Any, Protocol
 
+import httpx2
+
+from engine.providers.llm_prompts import note_context
 from engine.providers.questions import A, Question
 from engine.providers.spec import Endpoint, Spec, parse, resolve
 from jiyi.errors import SettingsError
 from jiyi.once import once
 from jiyi.settings import Settings, get_settings
 
+log = logging.getLogger(__name__)
 LLM_SETTING = "JIYI_LLM"
 #: The value of ``JIYI_LLM`` that needs no model.
 RULES = "rules"
@@ -86,6 +93,62 @@ class ForGroup:
     def ask(self, question: Question[A]) -> A:
         """As the provider does."""
         return self.provider.ask(question.model_copy(update={"group_id": self.group_id}))
+
+
+#: Seconds that a server has to say what it serves, and after which it is asked once more.
+SECONDS, ASKED_AGAIN = 5.0, 3_600.0
+#: Vendors of models that one runs oneself, whose contexts may be smaller than a prompt.
+LOCAL = frozenset({"compatible", "ollama"})
+#: What servers call it in their lists of models: vLLM, LM Studio, OpenRouter, llama.cpp (there in ``meta``).
+FIELDS = "max_model_len loaded_context_length max_context_length context_length n_ctx n_ctx_train".split()
+#: A smaller number is something else.
+LEAST = 256
+
+_asking = Lock()
+_asked_at = float("-inf")
+
+
+def ask_context() -> None:
+    """Note how many tokens the LLM's server says that it reads. Asks it once an hour, and never raises."""
+    global _asked_at  # noqa: PLW0603 – one of each process
+    settings = get_settings()
+    if settings.llm_context or settings.llm.partition(":")[0] not in LOCAL:
+        note_context(0)
+        return
+    with _asking:
+        if time.monotonic() - _asked_at > ASKED_AGAIN:
+            note_context(_ask_server())
+            _asked_at = time.monotonic()
+
+
+def _ask_server() -> int:
+    from engine.providers.guarded import NOT_REMEMBERED  # the SDK takes a second to load
+
+    endpoint = llm_endpoint(get_settings())
+    headers = dict(NOT_REMEMBERED)
+    if endpoint.api_key is not None:
+        headers["Authorization"] = f"Bearer {endpoint.api_key.get_secret_value()}"
+    address = f"{endpoint.base_url.rstrip('/')}/models"
+    try:
+        answer = httpx2.get(address, headers=headers, timeout=SECONDS).json()
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        log.info("the LLM's server does not say how much it reads: %s", type(error).__name__)
+        return 0
+    return context_in(answer, endpoint.spec.model)
+
+
+def context_in(models: Any, model: str) -> int:
+    """What a list of models says of one of them, or of the only one there is; 0 if nothing."""
+    rows = models.get("data") if isinstance(models, dict) else None
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    matches = [row for row in rows if row.get("id") == model] or (rows if len(rows) == 1 else [])
+    for row in matches:
+        for values in (row, row.get("meta")):
+            sizes = [values.get(field) for field in FIELDS] if isinstance(values, dict) else []
+            numbers = [value for value in sizes if isinstance(value, int) and value >= LEAST]
+            if numbers:
+                return min(numbers)
+    return 0
 
 
 RERANKER_SETTING = "JIYI_RERANKER"

@@ -194,7 +194,7 @@ def _validated(content: JsonMapping, question: Question[A]) -> A:
         problem = _short(join_problems(problems_of(error)))
         raise UnusableReply(problem, f"这些字段不符合要求：{problem}") from None
     problems = [*unstorable(answer.model_dump()), *question.problems(answer)]
-    if PLACEHOLDER in _texts(answer.model_dump()):
+    if PLACEHOLDER in map(str.strip, texts_in(answer.model_dump())):
         problems.append(f"{PLACEHOLDER} stands for a text of your own")
     if problems:
         problem = _short(join_problems(problems))
@@ -202,12 +202,13 @@ def _validated(content: JsonMapping, question: Question[A]) -> A:
     return answer
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts of what an answer dumps."""
     if isinstance(value, str):
-        yield value.strip()
-    elif isinstance(value, dict | list):
+        yield value
+    elif isinstance(value, dict | list | tuple):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _texts(part)
+            yield from texts_in(part)
 
 
 def _short(text: str) -> str:

@@ -62,7 +62,6 @@ MOST_IN_A_ROW, PAUSE_SECONDS, ROW_SECONDS = 10, 3_600, 86_400
 DAY_SECONDS = 86_400
 #: What people see of it: the answers themselves may quote memories.
 IN_A_ROW = f"{MOST_IN_A_ROW} answers in a row could not be used"
-#: Characters of a reason.
 MAX_REASON = 300
 CAN, ROW, PAUSE = "can:", "row:", "pause:"
 

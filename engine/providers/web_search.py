@@ -351,7 +351,6 @@ def _tavily_problem(status: int, answer: Any, key: str) -> str:
     return f"answered {status}: {words(str(detail), MAX_QUOTE).replace(key, '…')}"
 
 
-#: Where its key is.
 TAVILY_KEY = "TAVILY_API_KEY"
 
 

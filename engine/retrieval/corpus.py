@@ -303,8 +303,7 @@ SIMILAR_BY_WORDS = 0.15
 
 def similarity_by_words(texts: Sequence[str]) -> Floats:
     """BM25 of each text for another's words, over what it has for its own; the mean of both ways."""
-    lexicon = Lexicon()
-    lexicon.extend(" ".join(tokens(text[:MAX_READ])) for text in texts)
+    lexicon = Lexicon(texts=(" ".join(tokens(text[:MAX_READ])) for text in texts))
     scores = np.array([lexicon.similarity(row) for row in range(len(texts))]).reshape(len(texts), len(texts))
     own = np.maximum(np.diagonal(scores), MIN_NORM)
     shares = scores / own[:, None]

@@ -181,8 +181,6 @@ B = 0.5
 #: Scores of single tokens are kept while nothing is added: so many in all, and for so many times the texts
 #: there are.
 KEPT, KEPT_TIMES = 50_000, 10
-#: Parts of scores up to which those of all tokens are added up in one go, which is slower for more.
-ADDED_AT_ONCE = 16_384
 
 #: The rows that a token is in, its part of each one's score, and its rarity.
 Scored = tuple[Ints, Floats, float]
@@ -214,7 +212,7 @@ class Lexicon:
     some of a larger collection, as ``statistics`` has them.
     """
 
-    def __init__(self, statistics: Statistics | None = None) -> None:
+    def __init__(self, statistics: Statistics | None = None, texts: Iterable[str] = ()) -> None:
         self._statistics = statistics
         self._codes = Codes()
         self._tokens: list[str] = []
@@ -231,7 +229,7 @@ class Lexicon:
         #: Which texts count, and how many; None for all.
         self._counted: NDArray[np.bool_] | None = None
         self._number: int | None = None
-        self._forget()
+        self.extend(texts)
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -272,23 +270,9 @@ class Lexicon:
         A question's repetitions do not count: they are how people talk, not what they look for. A mapping
         says what each token counts.
         """
-        scored = self._scored(tokens) if self._lengths else {}
-        if isinstance(tokens, Mapping):
-            scored = {
-                token: (rows, tokens[token] * values, rarity)
-                for token, (rows, values, rarity) in scored.items()
-            }
-        parts = list(scored.values())
-        if 0 < sum(positions.size for positions, _, _ in parts) <= ADDED_AT_ONCE:
-            # The same sums, in the same order.
-            rows = np.concatenate([positions for positions, _, _ in parts], dtype=np.intp)
-            return np.asarray(
-                np.bincount(rows, np.concatenate([values for _, values, _ in parts]), len(self._lengths)),
-                np.float64,
-            )
         scores = np.zeros(len(self._lengths), dtype=np.float64)
-        for positions, values, _ in parts:
-            scores[positions] += values
+        for token, (rows, values, _) in (self._scored(tokens) if self._lengths else {}).items():
+            scores[rows] += tokens[token] * values if isinstance(tokens, Mapping) else values
         return scores
 
     def information(self, tokens: Iterable[str] | Mapping[str, float]) -> float:

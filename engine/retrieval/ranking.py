@@ -265,7 +265,10 @@ def rank_by(
     else:
         order = np.lexsort((candidates.node_count[retained], last_accessed))
     relevant = component(relevance if everyone else relevance[retained], weights.relevance * RELEVANCE_GAIN)
-    recent = _recency(last_accessed, order, weights, now)
+    if weights.mode == "elapsed":
+        recent = recency_by_time(last_accessed, now, weights.decay)
+    else:
+        recent = recency_by_rank(order, weights.decay, newest_highest=weights.mode == "recent")
     important = candidates.poignancy if everyone else candidates.poignancy[retained]
     gains = RECENCY_GAIN, IMPORTANCE_GAIN
     if weights.mode != "stanford":
@@ -359,9 +362,3 @@ def rank_in_turn(
             touched[ranked.retained[ranked.best]] = now
             candidates = replace(candidates, last_accessed=touched)
     return results
-
-
-def _recency(last_accessed: Floats, order: Order, weights: RankingWeights, now: float) -> Floats:
-    if weights.mode == "elapsed":
-        return recency_by_time(last_accessed, now, weights.decay)
-    return recency_by_rank(order, weights.decay, newest_highest=weights.mode == "recent")

@@ -250,12 +250,10 @@ def neighbours(corpus: Corpus, score: Floats) -> Floats:
 def penalty(corpus: Corpus, text: str) -> Floats:
     """What replies of an assistant lose, unless the question asks for them."""
     weight = 0.0 if _ADDRESSED.search(text) is not None else ASSISTANT_PENALTY
-    return corpus.cached(("penalty", weight), lambda: weight * _by_assistants(corpus))
-
-
-def _by_assistants(corpus: Corpus) -> Floats:
     codes = [corpus.subject_codes[name] for name in ASSISTANTS if name in corpus.subject_codes]
-    return np.isin(corpus.subjects, codes).astype(np.float64)
+    return corpus.cached(
+        ("penalty", weight), lambda: weight * np.isin(corpus.subjects, codes).astype(np.float64)
+    )
 
 
 def _weighted_name_score(corpus: Corpus, parts: Sequence[WeightedMessage], now: datetime) -> Floats:
@@ -279,14 +277,9 @@ def _name_score(corpus: Corpus, text: str, now: datetime) -> Floats:
 
 
 def _subjects_in(corpus: Corpus, text: str) -> list[int]:
-    if not corpus.subject_codes:
-        return []
+    codes = corpus.subject_codes
     return sorted(
-        {
-            corpus.subject_codes[name]
-            for name in _possible_names(normalise(text))
-            if name in corpus.subject_codes
-        }
+        {codes[name] for name in _possible_names(normalise(text)) if name in codes} if codes else ()
     )
 
 

@@ -35,7 +35,7 @@ from jiyi.text.words import (
 #: Statements that are looked at; a reflection has dozens.
 MAX_STATEMENTS = 500
 #: Characters of a statement that are read, and that are quoted.
-MAX_READ, MAX_QUOTED = 1_000, 240
+MAX_READ, MAX_QUOTED = 1_000, 160
 
 QUESTIONS: dict[Language, str] = {"zh": "关于{}，有什么值得注意的？", "en": "What is known about {}?"}
 
@@ -85,7 +85,7 @@ def insights(question: Insights) -> InsightList:
     thoughts = set(question.thoughts)
     in_order = sorted(enumerate(texts), key=lambda item: times[item[0]])
     statements = {number: text for number, text in in_order if number not in thoughts}
-    thought_texts = [text for number, text in enumerate(texts) if number in thoughts]
+    thought_texts = {normalise(text) for number, text in enumerate(texts) if number in thoughts}
     focus = set(telling(question.focal_point))
     candidates = courses(statements, times)
     in_courses = {number for candidate in candidates for number in candidate.covers}
@@ -94,7 +94,7 @@ def insights(question: Insights) -> InsightList:
     candidates.sort(key=lambda each: focus.isdisjoint(telling(each.about)))  # stable: else as they are
     result: dict[str, Insight] = {}
     for candidate in candidates:
-        if not is_repeated(candidate, thought_texts):
+        if normalise(candidate.text) not in thought_texts:
             result.setdefault(candidate.text, Insight(text=candidate.text, evidence=candidate.evidence))
     return InsightList(insights=list(result.values())[: question.count])
 
@@ -108,7 +108,6 @@ STEPS = (3, 5, 10, 20, 50, 100, 200)
 MOST_WEEKDAYS, LEAST_EACH = 2, 2
 #: Two statements say the same if they share this part of their telling words, and have so many.
 SAME_WORDS, LEAST_WORDS = 0.6, 2
-MAX_QUOTED = 160
 #: Statements that a thought rests on, at most: the latest.
 MOST_EVIDENCE = 12
 
@@ -233,11 +232,6 @@ def period(first: datetime, last: datetime, language: Language) -> str:
         f"{day.day} {MONTHS[day.month - 1]}{f' {day.year}' if years else ''}" for day in (first, last)
     )
     return f"{begin if months else first.day} to {end}" if begin != end else begin
-
-
-def is_repeated(thought: DerivedThought, texts: Sequence[str]) -> bool:
-    """Whether one of the texts says it already."""
-    return any(normalise(thought.text) == normalise(text) for text in texts)
 
 
 #: Words before a figure that are looked at: what is measured stands close to it.

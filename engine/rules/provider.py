@@ -57,14 +57,6 @@ class StandIn(Rules):
         return super().ask(question)
 
 
-def _poignancy(question: ask.Poignancy) -> ask.Poignant:
-    return ask.Poignant(poignancy=weigh(question).poignancy)
-
-
-def _keywords(question: ask.Keywords) -> ask.KeywordList:
-    return ask.KeywordList(keywords=keywords_ranked(question.text)[: ask.MAX_KEYWORDS])
-
-
 def _consistency(question: ask.Consistency) -> ask.Checked:
     """Words do not show whether a text is right: no rule pretends to know (fail-open)."""
     zh, en = "没有配置大语言模型，无法检查。", "There is no LLM that could check it."
@@ -94,8 +86,6 @@ def _compaction(question: ask.Compaction) -> ask.Condensed:
     return ask.Condensed(summary=summary or "…")
 
 
-#: Characters of a turn that are quoted.
-MAX_QUOTED = 300
 MAX_NAME = 100
 #: Utterances that are looked at: the last ones.
 MAX_UTTERANCES = 200
@@ -143,7 +133,7 @@ def _worth(line: str, *, for_plans: bool) -> float:
 MAX_STATEMENTS, MAX_SENTENCES = 200, 600
 #: Characters of a sentence that are read: each is compared with each.
 SENTENCE_CHARS = 1_000
-#: Sentences that are quoted, and characters of each and of the topic.
+#: Sentences that are quoted, and characters of each, or of a turn, and of the topic.
 QUOTED, MAX_QUOTED, MAX_TITLE = 3, 240, 80
 #: Sentences with fewer tokens say little by themselves.
 LEAST_TOKENS = 3
@@ -173,9 +163,8 @@ def digest(question: Digest) -> Digested:
 
 def _central(texts: list[str]) -> list[int]:
     """Places of the sentences that are most like all, without those that repeat one taken before."""
-    lexicon = Lexicon()
     words = [set(tokens(sentence)) for sentence in texts]
-    lexicon.extend(" ".join(tokens(sentence)) for sentence in texts)
+    lexicon = Lexicon(texts=(" ".join(tokens(sentence)) for sentence in texts))
     centrality = sum((lexicon.similarity(place) for place in range(len(texts))), np.zeros(len(texts)))
     chosen: list[int] = []
     for place in np.argsort(-np.round(centrality, 9), kind="stable"):
@@ -189,9 +178,11 @@ def _central(texts: list[str]) -> list[int]:
 
 #: Question → who answers it; a subject adds those of its own.
 RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
-    ask.Poignancy: _poignancy,
+    ask.Poignancy: lambda question: ask.Poignant(poignancy=weigh(question).poignancy),
     ask.Triple: triple,
-    ask.Keywords: _keywords,
+    ask.Keywords: lambda question: ask.KeywordList(
+        keywords=keywords_ranked(question.text)[: ask.MAX_KEYWORDS]
+    ),
     ask.FocalPoints: focal_points,
     ask.Insights: insights,
     ask.Planning: best_sentence,

@@ -21,8 +21,6 @@ from jiyi.text.words import ENGLISH_STOP_WORDS, is_filler, normalise, stem
 COVERED = 0.25
 #: What is in one statement only connects nothing, and is a topic where nothing else is left.
 ALONE = 0.3
-#: A topic is worth so much more where the focal point names it.
-NAMED = 3.0
 #: Verbs, adverbs and words that go with anything make poor topics: "what is known about walks?"
 NO_NOUN = 0.3
 #: Two words are one phrase when they stand together in this share of the statements that have either.
@@ -88,13 +86,10 @@ class _Words:
         return spellings.most_common(1)[0][0] if spellings else phrase
 
 
-def topics(
-    statements: Sequence[str], count: int, agent_id: str, focal_point: str = "", *, least_members: int = 1
-) -> list[Topic]:
+def topics(statements: Sequence[str], count: int, agent_id: str, *, least_members: int = 1) -> list[Topic]:
     """At most ``count`` topics of so many statements each, the most salient first; the agent is none."""
     words = _Words(statements)
-    own = _stems(agent_id) | _surnames(agent_id, statements)
-    focal_stems = _stems(focal_point) - own
+    own = {stem(word) for word in words_of(agent_id)} | _surnames(agent_id, statements)
     candidates = {
         key: numbers
         for key, numbers in words.members.items()
@@ -103,9 +98,7 @@ def topics(
     # Function words, small talk and verbs are no topics, as long as there is anything else.
     fit = {key: numbers for key, numbers in candidates.items() if _is_topic(words.spelling(key))}
     candidates = fit or candidates
-    fitness = {
-        key: fitness_of(words.spelling(key)) * (NAMED if key in focal_stems else 1.0) for key in candidates
-    }
+    fitness = {key: fitness_of(words.spelling(key)) for key in candidates}
     weights = [1.0] * len(statements)
     chosen: list[Topic] = []
     while candidates and len(chosen) < count:
@@ -147,7 +140,3 @@ def _surnames(agent_id: str, statements: Sequence[str]) -> set[str]:
     name = re.escape(agent_id.strip())
     names = re.findall(rf"\b{name} ([A-Z][\w'-]+)", "\n".join(statements)) if name else []
     return {stem(normalise(word)) for word in names}
-
-
-def _stems(text: str) -> set[str]:
-    return {stem(word) for word in words_of(text)}

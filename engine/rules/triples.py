@@ -24,6 +24,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from engine.providers.questions import Facts, Poignancy, Triple
+from engine.text.keywords import verbs
 from jiyi.text.words import (
     CJK,
     beginning,
@@ -212,7 +213,6 @@ def _part(text: str) -> str:
     return shortened(one_line(text).strip(TRIM), MAX_PART_CHARS)
 
 
-#: Words of a subject at most.
 MAX_SUBJECT_WORDS = 8
 
 _BE = frozenset(
@@ -253,12 +253,7 @@ _WHEN = re.compile(
 _LEADING = re.compile(r"\A(?:and|or|but|the|a|an|his|her|my|your|their|our|its|some)\s+(?=\S)", re.IGNORECASE)
 
 
-def _verbs() -> frozenset[str]:
-    lines = [line for line in read("verbs.en.txt").splitlines() if not line.startswith("#")]
-    return frozenset(" ".join(lines).split())
-
-
-VERBS = _verbs()
+VERBS = verbs()
 
 
 def english_parts(clause: str) -> tuple[str, str, str] | None:
@@ -304,7 +299,6 @@ def _follows_helping(word: str, *, after_be: bool) -> bool:
     return word not in _NO_VERB_FOLLOWS_HELPING and word.isalpha()
 
 
-#: Characters of a subject at most.
 MAX_SUBJECT_CHARS = 20
 
 #: Tags of what a subject is made of, and of what joins it: nouns, names, pronouns, idioms, numbers, …

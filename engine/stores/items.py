@@ -203,20 +203,14 @@ class StoreCorpus:
             has none.
             files: of chunks each one's file, numbered from 0 in order.
         """
-        lexicon, languages = _lexicon(tokens), [language_code(text) for text in tokens]
+        lexicon, languages = Lexicon(texts=tokens), [language_code(text) for text in tokens]
         corpus = Corpus.of(vectors, lexicon, languages, range(len(tokens)), created, [None] * len(tokens))
         if files is None:
             return cls(corpus, None)
         whole: list[list[str]] = [[] for _ in range(max(files, default=-1) + 1)]
         for number, text in zip(files, tokens, strict=True):
             whole[number].append(text)
-        return cls(corpus, (np.array(files, dtype=np.intp), _lexicon([" ".join(parts) for parts in whole])))
-
-
-def _lexicon(texts: Sequence[str]) -> Lexicon:
-    lexicon = Lexicon()
-    lexicon.extend(texts)
-    return lexicon
+        return cls(corpus, (np.array(files, dtype=np.intp), Lexicon(texts=map(" ".join, whole))))
 
 
 @dataclass(frozen=True, slots=True)

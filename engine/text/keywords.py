@@ -74,11 +74,12 @@ def _naming(segment: str) -> list[str]:
 
 def _telling(words: list[str]) -> list[str]:
     """Without verbs of somebody (sends), as long as anything is left: people look for things and names."""
-    return [word for word in words if not (word.endswith("s") and word in _verbs())] or words
+    return [word for word in words if not (word.endswith("s") and word in verbs())] or words
 
 
 @cache
-def _verbs() -> frozenset[str]:
+def verbs() -> frozenset[str]:
+    """English verbs of somebody: sends."""
     lines = files("engine").joinpath("rules", "verbs.en.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(" ".join(line for line in lines if not line.startswith("#")).split())
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
-from jiyi.text.sections import parsed
+from jiyi.text.sections import sections, unions
 from jiyi.text.words import normalise
 
 #: Characters of a text that are looked at.
@@ -217,8 +216,7 @@ def _read(text: str) -> str:
 @cache
 def _topics() -> dict[str, _Topic]:
     lines = {
-        header.partition(":"): patterns
-        for header, patterns in parsed(_TOPICS.read_text(encoding="utf-8")).items()
+        header.partition(":"): patterns for header, patterns in sections(__package__, "topics.txt").items()
     }
     return {
         name: _Topic(
@@ -229,11 +227,7 @@ def _topics() -> dict[str, _Topic]:
     }
 
 
-_TOPICS = files(__package__).joinpath("topics.txt")
-
-
-_LINES = parsed(files(__package__).joinpath("changes.txt").read_text(encoding="utf-8"))
-_WORDS = {section: re.compile("|".join(lines), re.IGNORECASE) for section, lines in _LINES.items()}
+_WORDS = unions(__package__, "changes.txt")
 
 #: In any memory: it says so (now, moved, 改, 不再), or perhaps (went up, 了 at the end of a clause).
 SAYS = _WORDS["says"]

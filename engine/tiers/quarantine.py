@@ -230,11 +230,9 @@ def cosine(one: Float32 | None, other: Float32 | None) -> float | None:
     return float(one @ other) / lengths if lengths > MIN_NORM else None
 
 
-#: Of the ids of promoted pieces.
 NAMESPACE = UUID("6f0f7f0e-3b1d-5c5e-9a57-6a1f0c6b7d21")
 
 
-#: Keywords of a piece.
 PIECE_KEYWORDS = 5
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
@@ -101,6 +102,14 @@ def _holidays(calendar: str) -> dict[str, tuple[int, int]]:
 
 #: Days that have a name, as month and day; those of the Chinese calendar, as its month and day.
 HOLIDAYS, LUNAR_HOLIDAYS = _holidays("solar"), _holidays("lunar")
+
+
+def any_of(names: Collection[str], *, english: bool) -> str:
+    """A pattern of the names in English, or in Chinese, the longest first."""
+    return "|".join(sorted((name for name in names if name.isascii() is english), key=len, reverse=True))
+
+
+EN_HOLIDAYS, ZH_HOLIDAYS = any_of(HOLIDAYS, english=True), any_of(HOLIDAYS, english=False)
 
 
 def weekday_index(word: str) -> int:

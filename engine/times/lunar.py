@@ -18,7 +18,7 @@ from borax.calendars.lunardate import (
     LunarDate,
 )
 
-from engine.times.clocks import LUNAR_HOLIDAYS, Day, Impossible, number
+from engine.times.clocks import LUNAR_HOLIDAYS, Day, Impossible, any_of, number
 
 #: Lunar years within which a day comes again: a leap month, 19.
 _YEARS = 20
@@ -32,10 +32,7 @@ _FREE = r"(?=提醒|[叫给让]我|[早晚上中下凌傍的时,，。\d一二�
 
 _NUMERALS = "一二三四五六七八九十"
 _ANY_MONTH = rf"(?P<month>[{_NUMERALS}]{{1,3}}|\d{{1,2}}|[正冬腊])"
-_ZH_NAMES, _EN_NAMES = (
-    "|".join(sorted((name for name in LUNAR_HOLIDAYS if name.isascii() is english), key=len, reverse=True))
-    for english in (False, True)
-)
+_ZH_NAMES, _EN_NAMES = any_of(LUNAR_HOLIDAYS, english=False), any_of(LUNAR_HOLIDAYS, english=True)
 _PATTERNS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (

@@ -23,10 +23,12 @@ from itertools import islice
 
 from engine.times.clocks import (
     EN_DAYS,
+    EN_HOLIDAYS,
     EN_MONTH_NAMES,
     HOLIDAYS,
     SMALL_EN,
     WEEK,
+    ZH_HOLIDAYS,
     ZH_WEEKS,
     add_months,
     month_index,
@@ -76,15 +78,11 @@ _WEEK_DAY = (
     r"(?P<weekday>一(?![直共起定般些样])|[二三四五六](?![个次天年])|日(?![子本常程])|天(?!气|天(?!气))|末)"
 )
 
-#: Holidays in either language, and how many days those have that are more than one: China's golden weeks.
-_EN_HOLIDAYS, _ZH_HOLIDAYS = (
-    "|".join(sorted((name for name in HOLIDAYS if name.isascii() is english), key=len, reverse=True))
-    for english in (True, False)
-)
+#: How many days those holidays have that have more than one: China's golden weeks.
 _HOLIDAY_DAYS = {(10, 1): 7, (5, 1): 5}
 #: Nearly every question has none of these, and is done.
 _HINT = re.compile(
-    rf"{_EN_HOLIDAYS}|{_ZH_HOLIDAYS}|"
+    rf"{EN_HOLIDAYS}|{ZH_HOLIDAYS}|"
     r"[0-9今昨天周拜期月年]|day|night|week|month|year|ago|this|last|past"
     r"|(?:in|of|during|throughout|on|early|mid|late)[\s-]+"
     r"(?:jan|feb|ma|apr|ju|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri)"
@@ -223,7 +221,7 @@ _ISO_MONTH_DAY = r"(?P<month>[0-9]{1,2})\2(?P<day>[0-9]{1,2})"
 _CHINESE_YEAR = r"(?P<year>(?:19|20)[0-9]{2}|[一二][〇零一二三四五六七八九]{3})"
 _CHINESE_UNIT = r"(?P<unit>[天日年周]|星期|礼拜|(?<=个)月)"
 _OF_YEAR = rf"(?:(?P<year>[0-9]{{4}})~年~的?|{_CHINESE_BACK}的?)?"
-_ON_HOLIDAY = rf"(?:on|at|over|during|for|since|(?P<back>last|this)) (?P<holiday>{_EN_HOLIDAYS})"
+_ON_HOLIDAY = rf"(?:on|at|over|during|for|since|(?P<back>last|this)) (?P<holiday>{EN_HOLIDAYS})"
 _PATTERNS: list[tuple[str, _Reader]] = [
     (rf"(?<![a-z0-9_./-])(?P<year>[0-9]{{4}})([-/]){_ISO_MONTH_DAY}(?![0-9]|[-/.][0-9])", _date),
     (rf"(?<![a-z0-9_.:/$-]){_ON_WEEKDAY}{_DAY} (?:of )?{_MONTH}{_NO_VERB}{_YEAR}", _date),
@@ -244,7 +242,7 @@ _PATTERNS: list[tuple[str, _Reader]] = [
     (rf"(?<![每下个几0-9一二两三四五六七八九十]){WEEK}{_WEEK_DAY}", _on_weekday),
     (rf"{_CHINESE_THIS}个?月(?![亮球])(?:~(?P<day>{_N})~[日号])?", _of_month),
     (rf"{_B}{_ON_HOLIDAY}(?: (?P<year>[0-9]{{4}}))?{_E}", _holiday),
-    (rf"(?<![一二三四五六七八九十百千双]){_OF_YEAR}(?P<holiday>{_ZH_HOLIDAYS})(?![路街十号])", _holiday),
+    (rf"(?<![一二三四五六七八九十百千双]){_OF_YEAR}(?P<holiday>{ZH_HOLIDAYS})(?![路街十号])", _holiday),
     (rf"{_NOT_IN_NUMBER}(?P<n>{_N})~(?:个~(?=月|星期|礼拜))?{_CHINESE_UNIT}(?:之|以)?前", _unit),
 ]
 _RULES = [

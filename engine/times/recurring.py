@@ -12,12 +12,14 @@ from datetime import timedelta
 
 from engine.times.clocks import (
     EN,
+    EN_HOLIDAYS,
     EN_MONTH,
     EN_WEEKDAY,
     HOLIDAYS,
     TH,
     WEEK,
     ZH,
+    ZH_HOLIDAYS,
     Impossible,
     month_index,
     number,
@@ -43,6 +45,7 @@ class Every:
     open: str | None = None
 
 
+_Reader = Callable[[re.Match[str]], Every | Impossible]
 _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 _UNIT_WORDS = {
     1: "秒 秒钟 second sec s",
@@ -86,12 +89,8 @@ def _range(match: re.Match[str]) -> Every:
     return Every(*match.span(), dow="*" if len(days) == 7 else days_of_week(days))
 
 
-def _workdays(match: re.Match[str]) -> Every:
-    return Every(*match.span(), dow="1-5")
-
-
-def _weekends(match: re.Match[str]) -> Every:
-    return Every(*match.span(), dow="0,6")
+def _always(dom: str = "*", month: str = "*", dow: str = "*", is_open: str | None = None) -> _Reader:
+    return lambda match: Every(*match.span(), dom, month, dow, open=is_open)
 
 
 def _weekly(match: re.Match[str]) -> Every:
@@ -138,10 +137,6 @@ def _quarterly(match: re.Match[str]) -> Every:
     return Every(*match.span(), dom=dom, month=month, open=None if which else "quarter")
 
 
-def _half_yearly(match: re.Match[str]) -> Every:
-    return Every(*match.span(), dom="1", month="*/6", open="half year")
-
-
 def _in_months(match: re.Match[str]) -> Every | Impossible:
     step, day = number(match["n"]), match["day"]
     if not step or 12 % step:
@@ -165,10 +160,6 @@ def _every_other(match: re.Match[str]) -> Every:
     if unit not in _SECONDS:
         return Every(*match.span(), seconds=2 * _WEEK, dow=str(_dow(unit)))
     return Every(*match.span(), seconds=2 * _SECONDS[unit], open="week" if _SECONDS[unit] == _WEEK else None)
-
-
-def _daily(match: re.Match[str]) -> Every:
-    return Every(*match.span())
 
 
 def _short_step(match: re.Match[str]) -> Every:
@@ -235,11 +226,8 @@ _MORE_HALF = r"(?P<more_half> and a half)?"
 #: Behind "weekly" these say what kind of thing something is.
 _THINGS = "report review update summary meeting newsletter email digest backup sync standup plan budget rent"
 _NO_THING = rf"(?! (?:{'|'.join(_THINGS.split())}))"
-_ZH_HOLIDAYS, _EN_HOLIDAYS = (
-    "|".join(sorted((name for name in HOLIDAYS if name.isascii() is english), key=len, reverse=True))
-    for english in (False, True)
-)
-_RULES: list[tuple[Callable[[re.Match[str]], Every | Impossible], str]] = [
+_daily, _workdays, _weekends = _always(), _always(dow="1-5"), _always(dow="0,6")
+_RULES: list[tuple[_Reader, str]] = [
     (_range, rf"{_ZH_ON}{WEEK}{_ZH_FIRST}(?:到|至|-|~|—)(?:{WEEK})?{_ZH_LAST}(?:的?每天|每日|天天)?"),
     (_range, rf"{_EN_ON}(?P<first>{EN_WEEKDAY})s? ?(?:{_EN_TO}) ?(?P<last>{EN_WEEKDAY})s?\b"),
     (_workdays, rf"{_ZH_ON}(?:工作日|上班日)(?:的?每天)?|平日(?=里|早|上|中|下|晚|\d)"),
@@ -270,14 +258,14 @@ _RULES: list[tuple[Callable[[re.Match[str]], Every | Impossible], str]] = [
     (_month_end, r"\bevery (?P<where>first|last)(?: day)? of (?:the|a) month\b"),
     (_month_end, r"\b(?P<where>month[- ]end|end of month)\b"),
     (_yearly, rf"每(?:逢)?年的?(?P<month>{ZH})月的?(?P<day>{ZH})[日号]?"),
-    (_yearly, rf"每(?:逢)?年的?(?P<holiday>{_ZH_HOLIDAYS})"),
+    (_yearly, rf"每(?:逢)?年的?(?P<holiday>{ZH_HOLIDAYS})"),
     (_yearly, rf"(?:{_EACH_YEAR}|\bevery )(?P<month>{EN_MONTH}) (?:the )?(?P<day>\d{{1,2}}){TH}?\b"),
     (_yearly, rf"{_EACH_YEAR}(?:the )?(?P<day>\d{{1,2}}){TH}?(?: of)? (?P<month>{EN_MONTH})"),
-    (_yearly, rf"{_EACH} (?P<holiday>{_EN_HOLIDAYS})\b"),
+    (_yearly, rf"{_EACH} (?P<holiday>{EN_HOLIDAYS})\b"),
     (_quarterly, r"每(?:个)?季度的?(?P<which>第一天|最后一天|初|末)?"),
     (_quarterly, rf"{_EACH} quarter,? on the (?P<which>first|last)(?: day)?\b"),
     (_in_months, rf"每(?:隔)?(?P<n>{ZH})个月的?(?:(?P<day>{ZH})[号日])?"),
-    (_half_yearly, "每半年"),
+    (_always("1", "*/6", is_open="half year"), "每半年"),
     (_hourly, rf"每(?:个)?小时的?第?(?P<minute>{ZH})分(?!钟)"),
     (_hourly, r"(?:每(?:到|逢|个)?|(?<![点前后在定赶到]))整点"),
     (_hourly, rf"{_EACH} hour,? at (?P<minute>\d{{1,2}}|quarter|half){_PAST_HOUR}\b"),

@@ -25,9 +25,8 @@ from engine.conversations.pieces import (
     line_tokens,
 )
 from engine.heads.local import heads
-from engine.providers.contexts import asked_context
-from engine.providers.llm_prompts import answer_tokens, count, data_tokens, note_context, signature
-from engine.providers.llms import LLM, RULES
+from engine.providers.llm_prompts import answer_tokens, count, data_tokens, signature
+from engine.providers.llms import LLM, RULES, ask_context
 from engine.providers.questions import Extraction, KnownFact
 from engine.rules.provider import Rules, StandIn
 from jiyi.errors import BadReply, LeftToRules
@@ -72,7 +71,7 @@ class LearnedRoom:
 
     def room(self, used_tokens: int = 0) -> TokenRoom:
         """What a question has room for beside the tokens that are used already."""
-        note_context(asked_context())
+        ask_context()
         most = data_tokens() if self._most is None else min(data_tokens(), self._most)
         return TokenRoom(most - used_tokens, answer_tokens())
 
@@ -99,33 +98,20 @@ class LearnedRoom:
 learned = LearnedRoom()
 
 
-class Asking:
-    """Asks about conversations, with the patience of one run.
+def extract_parts(
+    first: LLM, question: Extraction, patience: RunPatience, *, alone: bool = False
+) -> list[AnsweredPart]:
+    """The extractions from the new messages, in parts; ``first``: the LLM, or the rules.
 
-    Args:
-        llm: the LLM, or the rules.
-        patience: of the run.
-        alone: whether a message without an answer is no matter for the rules.
+    Raises ``LLMUnavailable`` where the LLM is away and the rules do not stand in, and ``BadReply`` where a
+    message without an answer is no matter for the rules (``alone``).
     """
 
-    def __init__(self, llm: LLM, patience: RunPatience, *, alone: bool = False) -> None:
-        self._llm, self._patience, self._alone = llm, patience, alone
-
-    def about(self, question: Extraction) -> list[AnsweredPart]:
-        """The extractions from the new messages, in parts.
-
-        Raises:
-            LLMUnavailable: the LLM is away, and the rules do not stand in.
-            BadReply: ``alone``, and the LLM has no answer.
-        """
-        return or_by_rules(self._llm, lambda llm: self._by(llm, question))[0]
-
-    def _by(self, llm: LLM, question: Extraction) -> list[AnsweredPart]:
+    def by(llm: LLM) -> list[AnsweredPart]:
         prompt = signature(question, question.language)
         if llm.model.startswith(RULES):
             extraction, turns = llm.ask(question), list(range(len(question.messages)))
-            stands_in = llm is not self._llm
-            return [AnsweredPart(question.messages, turns, extraction, llm.model, prompt, stands_in)]
+            return [AnsweredPart(question.messages, turns, extraction, llm.model, prompt, llm is not first)]
         fact_numbers, fact_tokens = learned.choose_facts(question.known, question.messages[question.since :])
         pieces = in_pieces(
             question.messages, question.since, learned.room(fact_tokens), with_facts=bool(fact_numbers)
@@ -135,8 +121,8 @@ class Asking:
             pieces,
             lambda piece: _noted(llm, question, piece, fact_numbers if piece.with_facts else []),
             lambda piece: _by_rules(rules, question, piece),
-            self._patience,
-            alone=self._alone,
+            patience,
+            alone=alone,
         )
         return [
             AnsweredPart(
@@ -150,6 +136,8 @@ class Asking:
             )
             for one in answers
         ]
+
+    return or_by_rules(first, by)[0]
 
 
 def combine_parts(parts: Sequence[AnsweredPart]) -> CombinedExtraction:

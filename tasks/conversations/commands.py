@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 
 from engine.conversations.attributes import subject_words
 from engine.conversations.forgetting import Order, to_forget
-from engine.conversations.pieces import RunPatience, in_chunks
+from engine.conversations.notes import Experiences, Notes
+from engine.conversations.pieces import RunPatience, in_chunks, in_pieces
 from engine.conversations.standing import TurnPart
 from engine.conversations.trials import Careful
 from engine.providers import llms
 from engine.providers.embedder_specs import complete
 from engine.providers.embedders import embedder, embedder_of
-from engine.providers.llm_prompts import count, data_tokens
-from engine.providers.questions import Compaction, Extraction
+from engine.providers.llm_prompts import count, data_tokens, messages, signature
+from engine.providers.questions import (
+    Compaction,
+    Extraction,
+    Keywords,
+    KnownFact,
+    Memo,
+    Planning,
+    Poignancy,
+    Question,
+    Summary,
+    Triple,
+)
 from engine.text.keywords import keywords_ranked
 from jiyi.chat import compaction
 from jiyi.chat.secrets import masked
-from jiyi.errors import BadReply, InvalidRequest, JiyiError, ProviderUnavailable, SettingsError
+from jiyi.errors import BadReply, InvalidRequest, JiyiError, NotFound, ProviderUnavailable, SettingsError
 from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import (
     ConfigureSummaries,
@@ -31,8 +42,11 @@ from jiyi.protocol.conversation_commands import (
     ExtractMessages,
     Fact,
     FindOptions,
+    PromptName,
     SearchOptions,
     SessionMemories,
+    ShownPrompt,
+    ShowPrompts,
 )
 from jiyi.protocol.conversations import (
     KINDS,
@@ -42,6 +56,7 @@ from jiyi.protocol.conversations import (
     CompactMessages,
     ExtractedMemory,
     Kind,
+    Message,
     parse_uri,
     uri_of,
 )
@@ -50,23 +65,23 @@ from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.recall import ForgetWhatWasSaid, Forgotten
 from jiyi.protocol.retrieval import Filters, RetrievalRequest, ScoredMemory
 from jiyi.settings import get_settings
-from jiyi.text.budget import cut_to_tokens
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.splitting import split
 from jiyi.text.words import language_of
 from models.conversations import actions, experiences, extractions, standing
 from models.conversations.experiences import find_experiences
+from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES
 from models.conversations.extractions import HANDED_OVER, StoredTurn
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.agents import agent_row, lock_agents, no_agent
-from tasks.conversations.asking import Asking, combine_parts
+from tasks.conversations.asking import combine_parts, extract_parts, learned
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
 from tasks.retrieval.retrieve import retrieve
 
 #: So many times as many memories are looked at when too few of those match.
 POOL_FACTOR = 10
-#: Keywords of a piece of a text.
 PIECE_KEYWORDS = 5
 
 
@@ -185,13 +200,13 @@ def _answer(request: ForgetWhatWasSaid, which: Literal["asks", "erased", "nothin
 def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionMemories:
     """Safe to repeat because it stores nothing."""
     conversation = (message for message in request.messages if message.role != HANDED_OVER)
-    messages = [message.model_copy(update={"text": masked(message.text)}) for message in conversation]
+    new = [message.model_copy(update={"text": masked(message.text)}) for message in conversation]
     llm, extraction, answered = llms.llm(), CombinedExtraction(), llms.llm().model
-    if messages:
+    if new:
         about: dict[str, Any] = {"agent_id": request.agent_id, "group_id": actor.group_id}
-        language = language_of("\n".join(message.text for message in messages))
-        question = Extraction(**about, language=language, messages=messages)
-        parts = Asking(Careful(llm), RunPatience()).about(question)
+        language = language_of("\n".join(message.text for message in new))
+        question = Extraction(**about, language=language, messages=new)
+        parts = extract_parts(Careful(llm), question, RunPatience())
         extraction = combine_parts(parts)
         answered = ", ".join(dict.fromkeys(part.llm for part in parts)) or answered
     return SessionMemories(
@@ -241,29 +256,25 @@ def configure_summaries(_actor: Actor, request: ConfigureSummaries) -> DriverSta
     return DriverState(active=False, in_use=used, how=how)
 
 
-@dataclass(frozen=True, slots=True)
-class _Summariser:
-    """An LLM as what makes summaries of conversations."""
-
-    actor: Actor
-    llm: llms.LLM
-
-    def __call__(self, messages: Sequence[ChatMessage], previous: str, most: int) -> str:
-        utterances = [(message.role, message.content) for message in messages if message.content]
-        if not utterances:
-            return previous
-        language = language_of("\n".join(text for _, text in utterances))
-        room = data_tokens()
-        most = min(most, room // 2)
-        for chunk in in_chunks(utterances, room - most):
-            about: dict[str, Any] = {"agent_id": "", "group_id": self.actor.group_id}
-            question = Compaction(**about, language=language, text=previous, utterances=chunk)
-            try:
-                previous = cut_to_tokens(self.llm.ask(question).summary, most)
-            except (ProviderUnavailable, BadReply):
-                count(self.llm.model, question, by_rules=1)
-                raise
+def _summarised(
+    turns: Sequence[ChatMessage], previous: str, most: int, *, llm: llms.LLM, group_id: str
+) -> str:
+    """A summary of a conversation by an LLM, that of the part ``previous`` to it included."""
+    utterances = [(message.role, message.content) for message in turns if message.content]
+    if not utterances:
         return previous
+    language = language_of("\n".join(text for _, text in utterances))
+    room = data_tokens()
+    most = min(most, room // 2)
+    about: dict[str, Any] = {"agent_id": "", "group_id": group_id, "language": language}
+    for chunk in in_chunks(utterances, room - most):
+        question = Compaction(**about, text=previous, utterances=chunk)
+        try:
+            previous = cut_to_tokens(llm.ask(question).summary, most)
+        except (ProviderUnavailable, BadReply):
+            count(llm.model, question, by_rules=1)
+            raise
+    return previous
 
 
 @implements(actions.compact)
@@ -277,6 +288,89 @@ def compact(actor: Actor, request: CompactMessages) -> Compacted:
     if get_settings().llm == llms.RULES:
         return compacted()
     try:
-        return compacted(summarise=_Summariser(actor, Careful(llms.llm())))
+        return compacted(summarise=partial(_summarised, llm=Careful(llms.llm()), group_id=actor.group_id))
     except JiyiError:
         return compacted()
+
+
+#: Number of a turn that is later than any.
+LAST = 2**31 - 1
+
+_Build = Callable[[Sequence[Message], Sequence[KnownFact], Mapping[str, Any]], list[Question[Any]]]
+
+
+@implements(actions.show_prompts)
+def show_prompts(actor: Actor, request: ShowPrompts) -> Rows[ShownPrompt]:
+    """What an LLM would be asked about a session. Safe to repeat because it stores and asks nothing."""
+    name, session = (actor.group_id, request.agent_id), (request.session_id, request.user_id)
+    with unit_of_work() as connection:
+        context = extractions.context_of(connection, name, session, LAST, EXTRACT_MAX_MESSAGES)
+        turns = extractions.said(context)
+        known_facts = extractions.known_facts(
+            connection, name, [turn.node_id for turn in turns], request.user_id
+        )
+    if not turns:
+        why = f"the agent {request.agent_id!r} has no turns of the session {request.session_id!r}"
+        raise NotFound(f"session_id: {why}")
+    conversation = [turn.message for turn in turns]
+    language = language_of("\n".join(one.text for one in conversation))
+    about = {"agent_id": request.agent_id, "group_id": actor.group_id, "language": language}
+    questions = _QUESTIONS[request.name](conversation, [fact.fact for fact in known_facts], about)
+    return Rows(rows=[_shown(question) for question in questions])
+
+
+def _shown(question: Question[Any]) -> ShownPrompt:
+    sent = [ChatMessage(**message) for message in messages(question)]
+    tokens = sum(estimate_tokens(message.content or "") for message in sent)
+    return ShownPrompt(
+        prompt=signature(question, question.language),
+        tokens=tokens,
+        messages=sent,
+        answer=question.answer.model_json_schema(),
+    )
+
+
+def _notes(
+    conversation: Sequence[Message], known_facts: Sequence[KnownFact], about: Mapping[str, Any]
+) -> list[Question[Any]]:
+    fact_numbers, fact_tokens = learned.choose_facts(known_facts, conversation)
+    shown_facts = [known_facts[number] for number in fact_numbers]
+    pieces = in_pieces(conversation, 0, learned.room(fact_tokens))
+    return [Notes(**about, messages=one.messages, since=one.since, known=shown_facts) for one in pieces]
+
+
+def _experiences(
+    conversation: Sequence[Message], _known_facts: Sequence[KnownFact], about: Mapping[str, Any]
+) -> list[Question[Any]]:
+    pieces = in_pieces(conversation, 0, learned.room())
+    return [Experiences(**about, messages=one.messages, since=one.since) for one in pieces]
+
+
+def _compaction(
+    conversation: Sequence[Message], _known_facts: Sequence[KnownFact], about: Mapping[str, Any]
+) -> list[Question[Any]]:
+    chunks = in_chunks([(message.role, message.text) for message in conversation], data_tokens())
+    return [Compaction(**about, utterances=chunk) for chunk in chunks]
+
+
+def _of_conversation(question: type[Planning | Memo]) -> _Build:
+    return lambda conversation, _known_facts, about: [
+        question(**about, utterances=[(one.name or one.role, one.text) for one in conversation])
+    ]
+
+
+def _of_last(question: type[Summary | Poignancy | Triple | Keywords]) -> _Build:
+    return lambda conversation, _known_facts, about: [question(**about, text=conversation[-1].text)]
+
+
+_QUESTIONS: dict[PromptName, _Build] = {
+    "extraction": _notes,
+    "experiences": _experiences,
+    "compaction": _compaction,
+    "planning": _of_conversation(Planning),
+    "memo": _of_conversation(Memo),
+    "summary": _of_last(Summary),
+    "poignancy": _of_last(Poignancy),
+    "triple": _of_last(Triple),
+    "keywords": _of_last(Keywords),
+}

@@ -26,7 +26,7 @@ from models.db.connection import unit_of_work
 from models.memory import agents
 from models.memory.agents import AgentName
 from models.memory.work import SUMMARIZE
-from tasks.conversations.asking import Asking
+from tasks.conversations.asking import extract_parts
 from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, with_llm, work_task
 
 log = logging.getLogger(__name__)
@@ -135,10 +135,9 @@ def extract_session(
         since=len(before),
         known=[fact.fact for fact in known_facts],
     )
-    asking = Asking(LeaseRenewingLLM(llms.llm(), batch), patience, alone=inputs.cursor is None)
-    where = group_id, agent_id, session_id
+    llm, where = LeaseRenewingLLM(llms.llm(), batch), (group_id, agent_id, session_id)
     extracted = []
-    for part in asking.about(question):
+    for part in extract_parts(llm, question, patience, alone=inputs.cursor is None):
         ids = [all_turns[number].node_id for number in part.turns]
         source = ExtractionSource(*where, part.messages, ids, part.llm, part.prompt, part.fallback, user_id)
         of_users = of_user(part.extraction, part.messages)
@@ -157,7 +156,6 @@ def extract_session(
 SUMMARIES_AT_ONCE = 20
 #: Seconds. The claim is extended before questions.
 SUMMARY_TIME_LIMIT = 600
-#: Tokens of an overview, and of an abstract, at most.
 OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
 
 

@@ -369,7 +369,9 @@ def caller(request: Any, task: str, group_id: str, scope: KeyScope, *, changes: 
         if scope == "operator" or get_settings().accept_unsigned != "all":
             raise NotAllowed(_NOT_SIGNED)
         return Actor(group_id, NOBODY if options.get("actor") == NOBODY else UNSIGNED, admin=True)
-    key = None if key_id == SERVICE else _key(key_id)
+    key = None
+    if key_id != SERVICE and (key := _keys().get(key_id) if ID.fullmatch(key_id) else None) is None:
+        raise NotAllowed(_WRONG)
     expected = call_signature(
         _secret() if key is None else key.signing_key, task, at, request.args or (), options
     )
@@ -413,13 +415,6 @@ def _check_time(at: str) -> None:
             f"signed {age:.0f} s ago by the caller's clock; a call is valid for {CALL_SECONDS:.0f} s: check"
             " the clocks"
         )
-
-
-def _key(key_id: str) -> ApiKey:
-    key = _keys().get(key_id) if ID.fullmatch(key_id) else None
-    if key is None:
-        raise NotAllowed(_WRONG)
-    return key
 
 
 def _secret() -> bytes:

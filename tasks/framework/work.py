@@ -70,15 +70,24 @@ RULES_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of work; the fields are described at :func:`work_task`."""
+    """A kind of work."""
 
+    #: In ``pending_work``; ``models.queue.wakeups.QUEUES`` has its Celery queue.
     name: str
     queue: str
+    #: Most subjects of one run.
     batch: int
-    time_limit: float = 60.0
+    #: Seconds that one run may take; then its claim is no longer renewed. Celery enforces it in prefork pools
+    #: only, so the handler's own calls need time-outs.
+    time_limit: int | float = 60
+    #: One run at a time in the whole deployment; who comes meanwhile leaves the rest to that one.
     alone: bool = False
+    #: It embeds other texts than memories: at most half of the worker's threads are at those.
     gives_way: bool = False
+    #: What is cheaper to do for the batches of several groups at once, each in its own scope; it leaves what
+    #: it made in ``prepared`` of each. What it raises counts for all of them.
     prepare: Callable[[list[Batch]], None] | None = None
+    #: Most seconds after which it may be due when it is enqueued.
     due_ahead: float = 0.0
 
 
@@ -167,45 +176,16 @@ class Batch:
 
 
 def work_task(
-    name: str,
-    *,
-    batch: int,
-    time_limit: int,
-    alone: bool = False,
-    gives_way: bool = False,
-    prepare: Callable[[list[Batch]], None] | None = None,
-    due_ahead: float = 0.0,
+    name: str, *, batch: int, time_limit: int, **options: Any
 ) -> Callable[[Callable[[Batch], None]], Callable[[Batch], None]]:
-    """Make a handler the task ``work.<name>``.
-
-    Args:
-        name: the kind in ``pending_work``; ``models.queue.wakeups.QUEUES`` has its Celery queue.
-        batch: most subjects of one run.
-        time_limit: seconds that one run may take; then its claim is no longer renewed. Celery enforces it in
-            prefork pools only, so the handler's own calls need time-outs.
-        alone: one run at a time in the whole deployment; who comes meanwhile leaves the rest to that one.
-        gives_way: it embeds other texts than memories: at most half of the worker's threads are at those.
-        prepare: what is cheaper to do for the batches of several groups at once, each in its own scope; it
-            leaves what it made in ``prepared`` of each. What it raises counts for all of them.
-        due_ahead: most seconds after which it may be due when it is enqueued.
-    """
+    """Make a handler the task ``work.<name>``; the options are further fields of :class:`Kind`."""
+    kind = KINDS[name] = Kind(name, wakeups.QUEUES[name], batch, time_limit, **options)
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
-        kind = KINDS[name] = Kind(
-            name,
-            wakeups.QUEUES[name],
-            batch,
-            time_limit,
-            alone=alone,
-            gives_way=gives_way,
-            prepare=prepare,
-            due_ahead=due_ahead,
-        )
-
         @wraps(handler)
         def handle(batch: Batch) -> None:
-            if prepare is not None and batch.prepared is None:
-                prepare([batch])
+            if kind.prepare is not None and batch.prepared is None:
+                kind.prepare([batch])
             handler(batch)
 
         @shared_task(

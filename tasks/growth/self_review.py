@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.growth.pains import MetaMemory, ReviewSchedule, SelfReflected
+from engine.growth.pains import ReviewSchedule, SelfReflected
 from engine.growth.questions import SelfReflectionQuestion
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
-from engine.providers.questions import Triple
-from engine.reflection import Thought
+from engine.reflection import Thought, thought_of
 from engine.rules.provider import Rules
 from jiyi.protocol.reflection import SELF_TRIGGERS
 from jiyi.text.words import language_of
@@ -65,9 +62,18 @@ class SelfReview:
             utterances=utterances,
         )
         self.answer = llm.ask(question)
+        (group_id, agent_id), prompt = self.name, signature(question, language)
         return [
-            _thought(llm, self, meta_memory, signature(question, language))
-            for meta_memory in self.answer.meta_memories
+            thought_of(
+                llm,
+                agent_id,
+                found.text,
+                [self.turns[line].node_id for line in dict.fromkeys(found.evidence)],
+                prompt,
+                poignancy=found.importance,
+                group_id=group_id,
+            )
+            for found in self.answer.meta_memories
         ]
 
     def finish(self, connection: Connection, begun: StartedReflection) -> bool:
@@ -97,30 +103,6 @@ class SelfReviews:
 
 
 LOOKS.append(SelfReviews())
-
-
-def _thought(llm: LLM, look: SelfReview, meta_memory: MetaMemory, prompt: str) -> Thought:
-    facts = llm.ask(
-        Triple(
-            agent_id=look.name[1],
-            group_id=look.name[0],
-            language=language_of(meta_memory.text),
-            text=meta_memory.text,
-        )
-    )
-    return Thought(
-        description=meta_memory.text,
-        subject=facts.subject,
-        predicate=facts.predicate,
-        object=facts.object,
-        poignancy=meta_memory.importance,
-        evidence=_ids(look.turns, meta_memory.evidence),
-        prompt=prompt,
-    )
-
-
-def _ids(turns: Sequence[StoredTurn], lines: Sequence[int]) -> list[UUID]:
-    return [turns[line].node_id for line in dict.fromkeys(lines)]
 
 
 @work_task(FOLLOW_PROFILE, batch=20, time_limit=60)

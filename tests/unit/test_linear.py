@@ -45,7 +45,7 @@ SKIPPED = re.compile(
 OF_TEXTS = tuple(
     "jiyi.text jiyi.tiers jiyi.protocol.events engine.erasure engine.memory engine.reflection engine.retrieval"
     " engine.rules engine.operations engine.text.keywords engine.providers.llm_prompts"
-    " engine.providers.dialects engine.providers.openai_compatible engine.providers.replies"
+    " engine.providers.openai_compatible engine.providers.replies"
     " engine.providers.remote web.show".split()
 )
 #: Functions that take a name that the service itself chose, a file, or one word that others have cut out and
@@ -152,7 +152,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 Functions = dict[str, Callable[[str], Any]]
 #: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the
 #: phrases are tried.
-_READING = "attributes endings extract forgetting injection memories statements temporary whose"
+_READING = "attributes endings extract forgetting injection memories standing statements whose"
 _ASKING = "ASK ACT DECLINE REPORTED TENSE NOW DEPENDS FRAME"
 OF_MESSAGES = (
     *(f"engine.conversations.{name}." for name in _READING.split()),

@@ -55,7 +55,7 @@ from models.memory import access
 from models.memory.work import SUMMARIZE
 from tasks.conversations import commands as worker
 from tasks.conversations import extraction, injection
-from tasks.conversations.prompts import show_prompts
+from tasks.conversations.commands import show_prompts
 from tasks.framework.work import run_until_idle
 from tasks.operations.reembedding import embedder_report
 from tests.integration.conversations.talk import end_session, facts, hurry, nodes, run, say

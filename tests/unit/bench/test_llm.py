@@ -11,8 +11,8 @@ from bench.llm import sample
 from bench.support.perfect import answer, completion
 from engine.conversations.notes import Experiences, Notes
 from engine.growth.questions import PainQuestion
-from engine.providers.dialects import ServerDialect
 from engine.providers.llm_prompts import messages
+from engine.providers.openai_compatible import ServerDialect
 from engine.providers.questions import FocalPoints, KnownFact, Memo, Poignancy, Question
 from jiyi.protocol.conversations import Message
 

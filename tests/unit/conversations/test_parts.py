@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 from engine.conversations.forgetting import Order, forgets, to_forget
 from engine.conversations.marks import Mark, live, marks_of, span_of_part, visible_text
-from engine.conversations.temporary import temporary
+from engine.conversations.standing import temporary
 from engine.conversations.whose import others_words, played_turns
 from engine.times.past import with_dates
 from jiyi.protocol.conversations import Message

@@ -29,15 +29,15 @@ OFF = {"jobs_off": ", ".join(JOBS.keys() - {"reconcile"})}
 def test_a_slot_is_the_last_tick_at_or_before_now():
     seconds, minutes = timedelta(seconds=1), timedelta(minutes=1)
     for schedule, now, slot, text in (
-        (JobSchedule(30), NOON + 59 * seconds, NOON + 30 * seconds, "every 30 seconds"),
-        (JobSchedule(300), NOON, NOON, "every 5 minutes"),
-        (JobSchedule(HOUR), NOON + 59 * minutes, NOON, "every hour"),
+        (JobSchedule(30), NOON + 59 * seconds, NOON + 30 * seconds, "every 30 s"),
+        (JobSchedule(300), NOON, NOON, "every 5 min"),
+        (JobSchedule(HOUR), NOON + 59 * minutes, NOON, "every 1 h"),
         (JobSchedule(DAY, 3 * HOUR), NOON, NOON - 540 * minutes, "daily at 03:00 UTC"),
         (JobSchedule(DAY, 13 * HOUR), NOON, NOON - 23 * 60 * minutes, "daily at 13:00 UTC"),
-        (JobSchedule(6 * HOUR), NOON - seconds, NOON - 360 * minutes, "every 6 hours"),
+        (JobSchedule(6 * HOUR), NOON - seconds, NOON - 360 * minutes, "every 6 h"),
     ):
         assert schedule.slot(now) == slot
-        assert str(schedule) == text
+        assert schedule.words == text
 
 
 @given(
@@ -62,8 +62,8 @@ def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(
         assert job.purpose.endswith(".")
         assert re.search(rf"^\| `{name}` \|.*{job.variable if job.setting else ''}", text, re.MULTILINE)
         if name != "reconcile":
-            assert str(job.schedule(configure(jobs_off=name))) == "off"
-    assert str(find("backup").schedule(configure(jobs_off="", backup_dir=""))) == "off"
+            assert job.schedule(configure(jobs_off=name)).words == "off"
+    assert find("backup").schedule(configure(jobs_off="", backup_dir="")).words == "off"
     with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
         find("sleep")
 

@@ -1,10 +1,10 @@
-"""engine.providers.contexts: how much a model reads, as servers say it."""
+"""engine.providers.llms: how much a model reads, as servers say it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from engine.providers.contexts import context_in
+from engine.providers.llms import context_in
 
 
 def test_each_server_has_its_own_word_for_it() -> None:

@@ -18,8 +18,8 @@ from engine.conversations import notes
 from engine.growth import questions as questions_of_growth
 from engine.providers import llm_prompts as prompts
 from engine.providers import questions as ask
-from engine.providers.dialects import LIMITS, strict_schema
 from engine.providers.llm_prompts import answer_tokens, block_of, data_tokens, example_of, note_context
+from engine.providers.openai_compatible import LIMITS, strict_schema
 from engine.providers.questions import FocalPoints, Insights, Memo, Poignancy, Question
 from jiyi.errors import SettingsError
 from jiyi.settings import Settings
