@@ -14,10 +14,11 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
+from typing import Annotated, Any, Literal, Protocol, Unpack
 from uuid import UUID
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError, WithJsonSchema, field_validator
+from typing_extensions import TypedDict
 
 from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, kind_and_words, problems_of
@@ -76,7 +77,7 @@ class NodeEvent(TypedDict, total=False):
     """An event that the node passes to the callback; ``data`` depends on the event."""
 
     event: EventName
-    timestamp: str
+    timestamp: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
     node_id: str
     data: dict[str, Any]
 

@@ -8,8 +8,7 @@ from uuid import UUID
 from engine.conversations.memories import StoredExperience, text_of
 from engine.memory import MemorySource
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.base import ById, ByIdForUser, Rows
-from jiyi.protocol.conversation_commands import Deletion
+from jiyi.protocol.base import ById, ByIdForUser, Count, Rows
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.experiences import Experience, ListExperiences, TellExperience, UpdateExperience
 from jiyi.protocol.recall import UpdateMemory
@@ -99,7 +98,7 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
 
 
 @action("experiences.delete")
-def delete_experience(context: Context, request: ById) -> Deletion:
+def delete_experience(context: Context, request: ById) -> Count:
     """Erase an experience with all its versions, whichever of them the id is of.
 
     For good, with what was concluded from it; a job does it. The turns that say it stay. Nothing happens if

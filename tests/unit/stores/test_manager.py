@@ -10,13 +10,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from jiyi.protocol.stores import MAX_TEXT, Hit, LogOperation, MemoryItem, Snapshot, SnapshotBlock
+from jiyi.protocol.stores import MAX_TEXT, Hit, LogOperation, MemoryItem, Snapshot, SnapshotBlock, WrittenItem
 from jiyi.stores import registry
 from jiyi.stores.declarations import MemoryAttachmentConfig
 from jiyi.stores.graph import Graph
-from jiyi.stores.manager import MemoryManager, StoreFailed, Style, into_messages, into_prompt
+from jiyi.stores.manager import MemoryManager, StoreFailed, Style
 from jiyi.stores.registry import register_memory_store
-from jiyi.stores.store import Payload, StoreQuestion, Surroundings, Written
+from jiyi.stores.store import Payload, StoreQuestion, Surroundings
 from jiyi.stores.types import Config
 from jiyi.text.prompting import PREFACE
 from jiyi.text.words import storable
@@ -47,11 +47,11 @@ class Shelf:
             for number, text in enumerate(self.texts[: question.top_k])
         ]
 
-    def update(self, payload: Payload) -> Written:
+    def update(self, payload: Payload) -> WrittenItem:
         self._may_fail()
         assert payload.output_snapshot is not None
         self.texts.append(payload.output_snapshot.text)
-        return Written(str(len(self.texts)))
+        return WrittenItem(item_id=str(len(self.texts)))
 
     def save(self) -> None:
         self._may_fail()
@@ -104,22 +104,6 @@ def test_the_text_and_its_label() -> None:
     assert len((found.text or "").split()) < 200
     nothing = manager({"notes": Shelf()}, {"name": "notes"}).retrieve("writer", "where?", "gen")
     assert (nothing.text, nothing.items) == (None, [])
-
-
-def test_injection_into_a_prompt_and_into_messages() -> None:
-    assert into_prompt("memory", "question") == "memory\n\nquestion"
-    assert into_prompt(None, "question") == "question"
-    messages = [
-        {"role": "user", "content": "a"},
-        {"role": "assistant", "content": "b"},
-        {"role": "user", "content": "c"},
-    ]
-    assert [one["content"] for one in into_messages("memory", messages)] == ["a", "b", "memory", "c"]
-    assert into_messages(None, messages) == messages
-    assert into_messages("memory", [{"role": "system", "content": "s"}])[-1] == {
-        "role": "user",
-        "content": "memory",
-    }
 
 
 def test_thinking_gets_the_blocks_with_their_attachments() -> None:
