@@ -247,7 +247,6 @@ def test_observe_reads_one_memory_a_line_and_publishes_none_if_one_is_wrong(clie
         ("retrieve a x --mode wrong", ""),
         ("retrieve a x -k 0", ""),
         ("retrieve a x --now yesterday", ""),
-        ("observe a x --evidence no-id", ""),
         (f"dead_letters resolve discard {OLD_V7}", "needs --yes"),  # no terminal to ask at
         ("stores delete notes", "needs --yes"),
         ("memory list --limit many", ""),
