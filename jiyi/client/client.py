@@ -41,7 +41,7 @@ T = TypeVar("T")
 class Verbs(WriteMethods[W]):
     """Everything that both clients can do: the verbs that everybody needs, every action by its subject."""
 
-    awaits = False
+    _awaits = False
     transport: Any
 
     def __init__(
@@ -55,8 +55,8 @@ class Verbs(WriteMethods[W]):
         transport: Transport | AsyncTransport | None = None,
     ) -> None:
         self.settings = settings = settings or get_settings()
-        self.transport = transport or _transport(settings, group, key, url, awaits=self.awaits)
-        super().__init__(Calls(self.transport, settings, group or settings.group, tz, awaits=self.awaits))
+        self.transport = transport or _transport(settings, group, key, url, awaits=self._awaits)
+        super().__init__(Calls(self.transport, settings, group or settings.group, tz, awaits=self._awaits))
 
     def within(self, seconds: float) -> Self:
         """The same client, over the same connections, each call of which may take so many seconds instead of
@@ -314,7 +314,7 @@ class AsyncClient(Verbs[Awaiting]):
                 print(memory.created_at, memory.description)
     """
 
-    awaits = True
+    _awaits = True
     transport: AsyncTransport
 
     async def __aenter__(self) -> Self:
