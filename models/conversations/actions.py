@@ -186,7 +186,7 @@ def _imported(connection: Connection, group_id: str, memory: PersistentMemory) -
     same = memory.model_dump(exclude={"node_id", "agent_id", "kind", "uri", "description"})
     fields = {**same, "event_id": memory.node_id, "origin": claimable(memory.origin)}
     fields["poignancy"] = memory.poignancy or DEFAULT_IMPORTANCE
-    return entries.add(connection, group_id, uri, memory.description, **fields).new
+    return entries.add(connection, group_id, uri, memory.description, **fields).new is True
 
 
 find = by_worker("resources.find")
