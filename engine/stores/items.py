@@ -57,7 +57,7 @@ def metadata_of(
 ) -> JsonObject:
     """Who said it, the beginning of what went in, what was attached."""
     length = {} if content_length is None else {"content_length": content_length}
-    notes = [one.note.model_dump() for one in attached]
+    notes = [one.note.model_dump(exclude={"data"}) for one in attached]
     return {"agent_role": role, "input_preview": inputs_text[:PREVIEW_CHARS], **length, "attachments": notes}
 
 

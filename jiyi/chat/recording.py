@@ -33,6 +33,7 @@ RECORDED = ("user", "assistant")
 ROLES = {
     "developer": "system",
     "function": "tool",
+    "toolresult": "tool",
     "model": "assistant",
     "ai": "assistant",
     "bot": "assistant",

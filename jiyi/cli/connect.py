@@ -14,9 +14,8 @@ import tempfile
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import httpx2
 import typer
@@ -52,15 +51,8 @@ BEGIN, END = "# jiyi: begin\n", "# jiyi: end\n"
 Json = dict[str, Any]
 
 
-class Host(StrEnum):
-    """What can be connected."""
-
-    CLAUDE_CODE = "claude-code"
-    CODEX = "codex"
-    CURSOR = "cursor"
-    HERMES = "hermes"
-    OPENCLAW = "openclaw"
-    OPEN_WEBUI = "open-webui"
+#: What can be connected.
+Host = Literal["claude-code", "codex", "cursor", "hermes", "openclaw", "open-webui"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +178,14 @@ def _openclaw_entry(content: Json, connection: ServiceConnection | None) -> None
 
 def _files(host: Host) -> dict[Path, Edit]:
     home = Path.home()
-    if host is Host.HERMES:
+    if host == "hermes":
         folder = Path(os.environ.get("HERMES_HOME") or home / ".hermes") / "plugins" / "jiyi"
         return {
             folder / "__init__.py": _whole(lambda _: _standalone("hermes")),
             folder / "plugin.yaml": _constant(HERMES_MANIFEST),
             folder / "jiyi.json": _hook_config,
         }
-    if host is Host.OPENCLAW:
+    if host == "openclaw":
         state = Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw")
         folder, config = state / "extensions" / "jiyi", os.environ.get("OPENCLAW_CONFIG_PATH")
         files = {path.name: path.read_text("utf-8") for path in sorted((INTEGRATIONS / "openclaw").iterdir())}
@@ -202,9 +194,9 @@ def _files(host: Host) -> dict[Path, Edit]:
             folder / "jiyi.json": _hook_config,
             Path(config or state / "openclaw.json"): _json_edit(_openclaw_entry),
         }
-    if host is Host.CODEX:
+    if host == "codex":
         return {Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml": _toml}
-    if host is Host.CURSOR:
+    if host == "cursor":
         return {home / ".cursor" / "mcp.json": _json_edit(_servers)}
     return {
         home / ".claude" / "settings.json": _json_edit(_hooks),
@@ -214,20 +206,20 @@ def _files(host: Host) -> dict[Path, Edit]:
 
 
 #: How to see that it works.
-SEEN = {
-    Host.CLAUDE_CODE: (
+SEEN: dict[Host, str] = {
+    "claude-code": (
         "start `claude`: `/hooks` and `/mcp` list jiyi; what was said is in `jiyi memory list AGENT`"
     ),
-    Host.CODEX: "start `codex`: `/mcp` lists jiyi",
-    Host.CURSOR: "Settings → MCP lists jiyi with its tools",
-    Host.OPENCLAW: (
+    "codex": "start `codex`: `/mcp` lists jiyi",
+    "cursor": "Settings → MCP lists jiyi with its tools",
+    "openclaw": (
         "`openclaw plugins inspect jiyi --runtime` lists its hooks and tools, once the gateway was restarted"
     ),
-    Host.OPEN_WEBUI: (
+    "open-webui": (
         "Admin Panel → Functions lists Jiyi, switched on for all models; a new chat knows what an earlier one"
         " said"
     ),
-    Host.HERMES: "`hermes memory setup jiyi` switches it on; `hermes memory status` then names it",
+    "hermes": "`hermes memory setup jiyi` switches it on; `hermes memory status` then names it",
 }
 
 
@@ -260,7 +252,7 @@ def connect(
         )
     zone = own_zone(settings, tz)
     connection = None if remove else ServiceConnection(address_of(settings, url), key, agent, zone)
-    if host is Host.OPEN_WEBUI:
+    if host == "open-webui":
         _open_webui(connection, host_url, host_key, yes=yes)
         return
     edits = {path: _change(path, edit, connection) for path, edit in _files(host).items()}
@@ -273,7 +265,7 @@ def connect(
     _ask(yes=yes)
     for path, (before, after) in changes.items():
         _write(path, before, after, removes=remove)
-    if remove and host is Host.CLAUDE_CODE:
+    if remove and host == "claude-code":
         shutil.rmtree(places(), ignore_errors=True)
     _print_outcome(host, connection)
 
@@ -347,7 +339,7 @@ def _write_function(api: httpx2.Client, connection: ServiceConnection | None, *,
         for field, path in (("is_active", "toggle"), ("is_global", "toggle/global")):
             if not function[field]:
                 call("POST", f"/id/{OURS}/{path}")
-    _print_outcome(Host.OPEN_WEBUI, connection)
+    _print_outcome("open-webui", connection)
 
 
 def _change(path: Path, edit: Edit, connection: ServiceConnection | None) -> tuple[str, str] | None:

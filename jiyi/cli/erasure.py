@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, cast
-from uuid import UUID
+from functools import partial
+from typing import Annotated, Any, cast
 
 import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import CommandResult, non_empty, shows
+from jiyi.cli.shell import CommandResult, shows
+from jiyi.cli.subjects import options_of
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
@@ -29,32 +30,23 @@ class ErasureOpen(JiyiError):  # noqa: N818 – its name says what happened
     code = "erasure_open"
 
 
-@shows
+@partial(shows, options=options_of(Erasure))
 def erase(
     client: Client,
-    agent_id: Annotated[str | None, typer.Option(help="Everything of this agent.")] = None,
-    person: Annotated[str | None, typer.Option("--person", help="Everything that names this person.")] = None,
-    aliases: Annotated[
-        list[str] | None, typer.Option(help="Another name of the person. May be repeated.")
-    ] = None,
-    node_ids: Annotated[list[UUID] | None, typer.Option(help="Id of a memory. May be repeated.")] = None,
-    delete_backups: Annotated[
-        bool, typer.Option("--delete-backups", help="Delete the backups of before, and make a new one.")
-    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it is done.")] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait.")] = PATIENCE,
+    **what: Any,
 ) -> CommandResult:
     """Erase an agent, a person or memories, with everything derived from them. Cannot be undone.
 
     Asks for the name first; `jiyi erasure preview` says what would go. A person is found by every name that
     is given, as whole words; in Chinese, Japanese and the like wherever the characters stand.
     """
-    what = non_empty(agent_id=agent_id, person=person, aliases=aliases, node_ids=node_ids)
     request = checked(Erasure, **what)
     if not yes:
         _confirm(request)
-    state = client.erasure.get(id=client.erasure.request(**what, delete_backups=delete_backups).erasure_id)
+    state = client.erasure.get(id=client.erasure.request(**what).erasure_id)
     if wait:
         state = _wait(client, state, timeout)
     goes_on = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -12,25 +11,25 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import CommandResult, choices, moment, non_empty, shows
+from jiyi.cli.shell import CommandResult, shows
+from jiyi.cli.subjects import options_of
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
-from jiyi.protocol.base import NodeType
-from jiyi.protocol.conversations import AnyKind
-from jiyi.protocol.origins import Origin
-from jiyi.protocol.retrieval import DEFAULT_TOP_K, Answer, Filters, FocalAnswer, ScoredMemory
-from jiyi.settings import Mode, RelevanceMode
+from jiyi.protocol.retrieval import DEFAULT_TOP_K, Answer, Filters, FocalAnswer, Question, ScoredMemory
 
 #: Cells of a bar where there is room, and where there is not.
 WIDE_BAR, NARROW_BAR = 20, 14
 #: Lines that a long description takes before it is cut.
 MAX_LINES = 3
-scoring = partial(typer.Option, rich_help_panel="Scoring (instead of the agent's own settings)")
-filtering = partial(typer.Option, rich_help_panel="Which memories are candidates")
-ISO: dict[str, Any] = {"parser": moment, "metavar": "ISO"}
 
 
-@shows
+@partial(
+    shows,
+    options=[
+        *options_of(Question, "agent_id", "queries", "top_k", panel="Instead of the agent's own settings"),
+        *options_of(Filters, panel="Which memories are candidates"),
+    ],
+)
 def retrieve(
     client: Client,
     agent: Annotated[str, typer.Argument(help="ID of the agent.")],
@@ -38,77 +37,11 @@ def retrieve(
         list[str], typer.Argument(help="What they should matter for; one table each.", metavar="FOCAL…")
     ],
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many memories.")] = DEFAULT_TOP_K,
-    mode: Annotated[Mode | None, scoring(help="How recency is measured.")] = None,
-    relevance: Annotated[RelevanceMode | None, scoring(help="By meaning, by words, or both.")] = None,
-    recency_w: Annotated[float | None, scoring(help="Weight of recency.")] = None,
-    relevance_w: Annotated[float | None, scoring(help="Weight of relevance.")] = None,
-    importance_w: Annotated[float | None, scoring(help="Weight of importance.")] = None,
-    decay: Annotated[float | None, scoring(help="Decay of recency.")] = None,
-    now: Annotated[datetime | None, scoring(**ISO, help="The time it is.")] = None,
-    types: Annotated[
-        list[str] | None, filtering("--type", help="Instead of event and thought.", **choices(NodeType))
-    ] = None,
-    kinds: Annotated[
-        list[str] | None,
-        filtering(
-            "--kind",
-            help="Instead of memory, preference, knowledge and experience; `session`: turns.",
-            **choices(AnyKind),
-        ),
-    ] = None,
-    origins: Annotated[
-        list[str] | None, filtering("--origin", help="Only what comes from here.", **choices(Origin))
-    ] = None,
-    min_trust: Annotated[float | None, filtering(min=0, max=1, help="Trusted at least so much.")] = None,
-    as_of: Annotated[datetime | None, filtering(**ISO, help="What was known then.")] = None,
-    session: Annotated[str | None, filtering(help="Of this session only.")] = None,
-    user: Annotated[str | None, filtering(help="What is visible to this user of the agent.")] = None,
-    after: Annotated[datetime | None, filtering(**ISO, help="Created at this time or later.")] = None,
-    before: Annotated[datetime | None, filtering(**ISO, help="Created before this time.")] = None,
-    keyword: Annotated[list[str] | None, filtering(help="With any of these.")] = None,
-    min_similarity: Annotated[float | None, filtering(help="Least cosine with the focal text.")] = None,
-    archived: Annotated[bool, filtering("--archived", help="Archived ones too.")] = False,
-    expired: Annotated[bool, filtering("--expired", help="Expired ones too.")] = False,
-    superseded: Annotated[bool, filtering("--superseded", help="Older versions too.")] = False,
-    diversity: Annotated[
-        float | None, scoring(min=0, max=1, help="Thin out what says nearly the same: 0 to 1.")
-    ] = None,
-    min_probability: Annotated[
-        float | None, filtering(min=0, max=1, help="Least probability that a memory answers.")
-    ] = None,
-    no_touch: Annotated[bool, typer.Option("--no-touch", help="Do not count this as an access.")] = False,
+    **options: Any,
 ) -> CommandResult:
     """The memories that matter most for a text, with what each score is made of."""
-    filters = non_empty(
-        types=types,
-        kinds=kinds,
-        origins=origins,
-        min_trust=min_trust,
-        session_id=session,
-        created_after=after,
-        created_before=before,
-        keywords=keyword,
-        min_similarity=min_similarity,
-        include_archived=archived,
-        include_expired=expired,
-        superseded=superseded,
-    )
-    options = non_empty(
-        user_id=user,
-        mode=mode,
-        relevance=relevance,
-        recency_w=recency_w,
-        relevance_w=relevance_w,
-        importance_w=importance_w,
-        recency_decay=decay,
-        now=now,
-        as_of=as_of,
-        diversity=diversity,
-        min_probability=min_probability,
-    )
-    answer = client.retrieve(
-        agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options
-    )
+    filters = {name: options.pop(name) for name in Filters.model_fields if name in options}
+    answer = client.retrieve(agent, focal, top_k=top_k, filters=checked(Filters, **filters), **options)
     unknown = answer.status == "unknown_agent"
     return CommandResult(answer, lambda: _print_answer(answer), typer.Exit(1) if unknown else None)
 

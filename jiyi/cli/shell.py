@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -178,11 +178,6 @@ def address_of(settings: Settings, url: str | None) -> str:
     return url or settings.url or f"http://127.0.0.1:{settings.web_port}"
 
 
-def non_empty(**options: Any) -> dict[str, Any]:
-    """The options that were given: neither None nor an empty list."""
-    return {name: value for name, value in options.items() if value is not None and value != []}
-
-
 def moment(text: str | datetime) -> datetime:
     """An ISO 8601 date or time; local time unless it names its offset. For ``typer.Option(parser=…)``."""
     if isinstance(text, datetime):
@@ -217,18 +212,31 @@ class CommandResult:
     failure: Exception | None = None
 
 
-def shows(command: Callable[..., CommandResult]) -> Callable[..., None]:
-    """Make a function of a client a command: gives it one for the session's group, and adds ``--json``."""
+def shows(
+    command: Callable[..., CommandResult], options: Sequence[inspect.Parameter] = ()
+) -> Callable[..., None]:
+    """Make a function of a client a command: gives it one for the session's group, and adds ``--json``.
+
+    ``options``: more of its arguments, given to it where they differ from their defaults.
+    """
     client, *own = inspect.signature(command, eval_str=True).parameters.values()
     assert client.name == "client", f"{command.__name__}: its first parameter is the client"
 
     @wraps(command)
     def run(ctx: typer.Context, *, as_json: bool, **arguments: Any) -> None:
         with connect(ctx) as connected:
-            result = command(connected, **arguments)
+            result = command(connected, **changed(arguments, options))
         show(result, as_json=as_json)
 
-    return with_parameters(run, [keyword_only(each.name, each.annotation, each.default) for each in own])
+    named = [each for each in own if each.kind is not each.VAR_KEYWORD]
+    by_name = [keyword_only(each.name, each.annotation, each.default) for each in named]
+    return with_parameters(run, [*by_name, *options])
+
+
+def changed(arguments: Mapping[str, Any], options: Sequence[inspect.Parameter]) -> dict[str, Any]:
+    """The arguments without the options that nobody gave."""
+    usual: dict[str, tuple[Any, ...]] = {option.name: (option.default, None, []) for option in options}
+    return {name: value for name, value in arguments.items() if value not in usual.get(name, ())}
 
 
 def keyword_only(name: str, annotation: Any, default: Any) -> inspect.Parameter:

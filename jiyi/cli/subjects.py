@@ -81,6 +81,15 @@ def callback_of(name: str) -> Any:
     return with_parameters(run, own)
 
 
+def options_of(model: type[BaseModel], *left_out: str, panel: str | None = None) -> list[inspect.Parameter]:
+    """The fields of a request as options, but for those that would be JSON, or are arguments themselves."""
+    return [
+        _parameter(field, each, False, panel)
+        for field, each in model.model_fields.items()
+        if field not in left_out and _kind(each.annotation)[0] is not None
+    ]
+
+
 def _variable(field: str) -> str:
     return f"{field}_" if keyword.iskeyword(field) else field
 
@@ -103,10 +112,10 @@ def _lists_of_ids(request: type[BaseModel]) -> Iterator[str]:
     return (name for name, each in request.model_fields.items() if _kind(each.annotation) == (UUID, True))
 
 
-def _parameter(field: str, each: FieldInfo, argument: bool) -> inspect.Parameter:
+def _parameter(field: str, each: FieldInfo, argument: bool, panel: str | None = None) -> inspect.Parameter:
     kind, many = _kind(each.annotation)
     default = each.default if not each.is_required() and isinstance(each.default, str | int | float) else None
-    options: dict[str, Any] = {"help": each.description or ""}
+    options: dict[str, Any] = {"help": each.description or "", "rich_help_panel": panel}
     annotation: Any
     if kind is None:
         annotation, options["metavar"] = str, "JSON"

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Annotated, Any, TextIO
@@ -35,6 +36,7 @@ from jiyi.protocol.conversations import parse_uri, uri_of
 from jiyi.protocol.events import Event, MemoryObserved
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import TRUST, claimable
+from jiyi.protocol.parts import following
 
 import_app = typer.Typer(no_args_is_help=True, help="Import memories from files.")
 
@@ -211,32 +213,11 @@ def _publish_events(
     )
 
 
-export_app = typer.Typer(help="Write memories to files.")
+export_app = typer.Typer(no_args_is_help=True, help="Write memories to files.")
 
-WithVectors = Annotated[
-    bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")
-]
 #: Rows of one page: with vectors of 1,536 numbers, about four megabytes.
 PAGE = min(500, limits.MAX_PAGE)
 STDOUT = Path("-")
-
-
-@export_app.callback(invoke_without_command=True)
-def export_all(
-    ctx: typer.Context,
-    everything: Annotated[bool, typer.Option("--all", help="All that the group's agents remember.")] = False,
-    file: Annotated[Path, typer.Option(help="Where to; - is stdout.")] = STDOUT,
-    with_vectors: WithVectors = False,
-    as_json: Json = False,
-) -> None:
-    """Write memories to files. With --all: events and what came of them, for `jiyi import jsonl`."""
-    if ctx.invoked_subcommand is not None:
-        if everything:
-            raise typer.BadParameter("give either --all or a command")
-        return
-    if not everything:
-        raise typer.BadParameter("give --all, or a command; `jiyi export --help` lists them")
-    _write(ctx, file, lambda client: all_lines(client, with_vectors=with_vectors), as_json=as_json)
 
 
 @export_app.command("jsonl")
@@ -244,22 +225,24 @@ def export_jsonl(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="Where to; - is stdout.")] = STDOUT,
     agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
-    with_vectors: WithVectors = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Of all agents, and what came of the events.")
+    ] = False,
+    with_vectors: Annotated[
+        bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """The group's events, one a line, as `jiyi import jsonl` takes them back."""
-    _write(ctx, file, lambda client: exported(client, agent, with_vectors=with_vectors), as_json=as_json)
-
-
-def _write(
-    ctx: typer.Context, file: Path, lines: Callable[[Client], Iterator[JsonObject]], *, as_json: bool
-) -> None:
     if as_json and file == STDOUT:
         raise typer.BadParameter("--json needs a FILE: the events would come out between it")
+    if everything and agent is not None:
+        raise typer.BadParameter("give either --all or --agent")
     count = 0
     with connect(ctx) as client, writing(file) as out, output.progress(counted=False) as progress:
         task = progress.add_task("exporting", total=None)
-        for event in lines(client):
+        lines = all_lines if everything else partial(exported, agent=agent)
+        for event in lines(client, with_vectors=with_vectors):
             out.write(json.dumps(event, ensure_ascii=False) + "\n")
             count += 1
             progress.advance(task)
@@ -269,7 +252,7 @@ def _write(
     output.notice(f"{count:,} events exported")
 
 
-def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[JsonObject]:
+def exported(client: Client, *, agent: str | None = None, with_vectors: bool) -> Iterator[JsonObject]:
     """Every event in order of arrival, without the fields that say nothing."""
     cursor: str | None = None
     while True:
@@ -283,7 +266,7 @@ def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterat
 
 def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
     """Events, then the current memories from conversations and thoughts, each after what it rests on."""
-    yield from exported(client, None, with_vectors=with_vectors)
+    yield from exported(client, with_vectors=with_vectors)
     group = group_of(client)
     ids = [memory.node_id for memory in client.list(None, archived="with", page_size=PAGE)]
     for page in chunks(ids[::-1], PAGE):
@@ -470,7 +453,4 @@ def _new_id(old: Any, place: str) -> Any:
         before = UUID(old)
     except (ValueError, TypeError, AttributeError):
         return old  # invalid: validation will report it
-    copy = uuid5(NAMESPACE, f"{place}\n{before}")
-    return (
-        str(UUID(int=before.int >> 64 << 64 | copy.int & (1 << 64) - 1)) if before.version == 7 else str(copy)
-    )
+    return str(following(before, uuid5(NAMESPACE, f"{place}\n{before}")))

@@ -44,6 +44,7 @@ def _prompt(fields: Mapping[str, Any]) -> None:
 
 
 def _one(fields: Mapping[str, Any], words: Sequence[str]) -> None:
+    fields = {name: value for name, value in fields.items() if value is not None}
     rest, following = dict(fields), None
     if "rows" in rest:
         _rows("", rest.pop("rows"))

@@ -62,8 +62,8 @@ class ConversationsActions(Namespace[W]):
     check_length = Answers[conversations.Threshold].to(conversations.CheckThreshold)
     compact = Answers[conversations.Compacted].to(conversations.CompactMessages)
     context = Answers[recall.InjectedContext].to(conversations.ContextRequest)
-    delete = Answers[conversation_commands.Deletion].to(base.ByIdForUser)
-    delete_all = Answers[conversation_commands.Deletion].to(base.OfAgent)
+    delete = Answers[base.Count].to(base.ByIdForUser)
+    delete_all = Answers[base.Count].to(base.OfAgent)
     export = Answers[base.Rows[memory.Memory]].to(base.OfAgents)
     extract = Answers[conversation_commands.SessionMemories].to(conversation_commands.ExtractMessages)
     get = Answers[memory.Memory | None].to(base.ByIdForUser)
@@ -73,7 +73,7 @@ class ConversationsActions(Namespace[W]):
     record = Answers[conversation_commands.StoredSession].to(conversation_commands.ExtractMessages)
     search = Answers[base.Rows[retrieval.ScoredMemory]].to(conversation_commands.SearchOptions)
     stats = Answers[conversation_commands.MemoryStats].to(base.Request)
-    store = Answers[base.Added].to(conversation_commands.MemoryEntryInput)
+    store = Answers[base.Made].to(conversation_commands.MemoryEntryInput)
 
 
 class DeadLettersActions(Namespace[W]):
@@ -108,8 +108,8 @@ class EvolutionActions(Namespace[W]):
 
 
 class ExperiencesActions(Namespace[W]):
-    delete = Answers[conversation_commands.Deletion].to(base.ById)
-    find = Answers[base.Rows[experiences.Experience]].to(experiences.FindExperiences)
+    delete = Answers[base.Count].to(base.ById)
+    find = Answers[base.Rows[experiences.Experience]].to(conversation_commands.SearchOptions)
     get = Answers[experiences.Experience].to(base.ByIdForUser)
     list = Answers[base.Rows[experiences.Experience]].to(experiences.ListExperiences)
     store = Answers[experiences.Experience].to(experiences.TellExperience)
@@ -180,7 +180,7 @@ class LlmsActions(Namespace[W]):
 
 
 class MemoryActions(Namespace[W]):
-    add = Answers[base.Added].to(recall.AddMemory)
+    add = Answers[base.Made].to(recall.AddMemory)
     context = Answers[recall.RecalledContext].to(recall.RecallRequest)
     export = Answers[base.Rows[dict[str, object]]].to(memory.ExportQuery)
     forget = Answers[recall.Forgotten].to(recall.ForgetWhatWasSaid)
@@ -189,7 +189,7 @@ class MemoryActions(Namespace[W]):
     list = Answers[base.Rows[memory.Memory]].to(recall.ListMemories)
     mistakes = Answers[base.Rows[recall.Mistake]].to(base.OfAgents)
     rate = Answers[base.Count].to(memory.RateMemories)
-    reinstate = Answers[recall.Reinstated].to(recall.ReinstateMemory)
+    reinstate = Answers[recall.Updated].to(recall.ReinstateMemory)
     related = Answers[memory.Related].to(memory.RelatedQuery)
     update = Answers[recall.Updated].to(recall.UpdateMemory)
     why = Answers[reflection.Reasons].to(reflection.WhyQuery)
@@ -204,7 +204,7 @@ class PainsActions(Namespace[W]):
 
 
 class PatternsActions(Namespace[W]):
-    list = Answers[base.Rows[artifacts.PatternState]].to(artifacts.PatternsQuery)
+    list = Answers[base.Rows[artifacts.PatternState]].to(base.OfAgent)
 
 
 class PendingWorkActions(Namespace[W]):
@@ -246,12 +246,12 @@ class ReflectionActions(Namespace[W]):
 
 
 class ResourcesActions(Namespace[W]):
-    add = Answers[base.Added].to(conversation_commands.MemoryEntryInput)
+    add = Answers[base.Made].to(conversation_commands.MemoryEntryInput)
     find = Answers[base.Rows[retrieval.ScoredMemory]].to(conversation_commands.FindOptions)
     grep = Answers[base.Rows[memory.Memory]].to(conversation_commands.GrepOptions)
     list = Answers[base.Rows[conversation_commands.Resource]].to(conversation_commands.ListResources)
     read = Answers[base.Rows[conversation_commands.ResourceText]].to(conversation_commands.ReadOptions)
-    remove = Answers[conversation_commands.Deletion].to(conversation_commands.ResourceUri)
+    remove = Answers[base.Count].to(conversation_commands.ResourceUri)
     status = Answers[conversation_commands.StorageStatus].to(base.Request)
 
 
@@ -274,7 +274,7 @@ class StatsActions(Namespace[W]):
 
 class StoresActions(Namespace[W]):
     apply = Answers[stores.AppliedGraph].to(stores.ApplyGraph)
-    attachment = Answers[stores.AttachmentBytes].to(stores.AttachmentQuery)
+    attachment = Answers[stores.Attachment].to(stores.AttachmentQuery)
     delete = Answers[base.Count].to(stores.StoreName)
     files = Answers[base.Rows[stores.ListedFile]].to(stores.FilesQuery)
     items = Answers[base.Rows[stores.ListedItem]].to(stores.ItemsQuery)

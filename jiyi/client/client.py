@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -42,9 +41,22 @@ T = TypeVar("T")
 class Verbs(WriteMethods[W]):
     """Everything that both clients can do: the verbs that everybody needs, every action by its subject."""
 
-    def __init__(self, calls: Calls) -> None:
-        super().__init__(calls)
-        self.settings = calls.settings
+    _awaits = False
+    transport: Any
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        settings: Settings | None = None,
+        key: str | None = None,
+        url: str | None = None,
+        tz: str | None = None,
+        transport: Transport | AsyncTransport | None = None,
+    ) -> None:
+        self.settings = settings = settings or get_settings()
+        self.transport = transport or _transport(settings, group, key, url, awaits=self._awaits)
+        super().__init__(Calls(self.transport, settings, group or settings.group, tz, awaits=self._awaits))
 
     def within(self, seconds: float) -> Self:
         """The same client, over the same connections, each call of which may take so many seconds instead of
@@ -52,7 +64,7 @@ class Verbs(WriteMethods[W]):
         """
         calls, other = copy(self._calls), copy(self)
         calls.timeout = seconds
-        Verbs.__init__(other, calls)
+        WriteMethods.__init__(other, calls)
         return other
 
     @property
@@ -178,7 +190,7 @@ class Verbs(WriteMethods[W]):
         }
         result: Updated = yield from self._call("memory.update", timeout, **changes)
         if wait:
-            yield from self._wait_for([result.node_id], {}, timeout)
+            yield from WriteMethods.wait_for.steps(self, [result.node_id], timeout)
         return result.node_id
 
     @verb
@@ -266,26 +278,12 @@ class Client(Verbs[Blocking]):
                 print(node.score, node.description)
     """
 
-    def __init__(
-        self,
-        group: str | None = None,
-        *,
-        settings: Settings | None = None,
-        key: str | None = None,
-        url: str | None = None,
-        tz: str | None = None,
-        transport: Transport | None = None,
-    ) -> None:
-        settings = settings or get_settings()
-        self.transport: Transport = transport or _transport(settings, group, key, url)
-        super().__init__(Calls(self.transport, settings, group or settings.group, tz))
+    transport: Transport
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -316,26 +314,13 @@ class AsyncClient(Verbs[Awaiting]):
                 print(memory.created_at, memory.description)
     """
 
-    def __init__(
-        self,
-        group: str | None = None,
-        *,
-        settings: Settings | None = None,
-        key: str | None = None,
-        url: str | None = None,
-        tz: str | None = None,
-        transport: AsyncTransport | None = None,
-    ) -> None:
-        settings = settings or get_settings()
-        self.transport: AsyncTransport = transport or _transport(settings, group, key, url, awaits=True)
-        super().__init__(Calls(self.transport, settings, group or settings.group, tz, awaits=True))
+    _awaits = True
+    transport: AsyncTransport
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -354,7 +339,7 @@ def needs_broker(error: ModuleNotFoundError) -> SettingsError:
 
 
 def _transport(
-    settings: Settings, group: str | None, key: str | None, url: str | None, *, awaits: bool = False
+    settings: Settings, group: str | None, key: str | None, url: str | None, *, awaits: bool
 ) -> Any:
     """The way to the service. Imported late: importing jiyi stays light, and HTTP needs no extra. Raises
     SettingsError for missing packages or addresses.

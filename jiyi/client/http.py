@@ -140,25 +140,21 @@ class Requests:
             httpx2.Timeout(self._settings.publish_timeout + NETWORK_SECONDS, read=STREAM_SECONDS),
         )
 
-    def failure(self, error: Exception, seconds: float) -> JiyiError:
-        """What it means that there was no answer."""
-        if isinstance(error, httpx2.PoolTimeout):
-            return NoAnswer(
-                f"not sent to {self.url}: for {seconds:g} s all of this client's connections were busy with"
-                " other calls"
-            )
-        if not was_sent(error):
-            return BrokerUnavailable(
-                f"cannot reach {self.url}: {words_of(error)}; is the service running, and this its address?"
-            )
-        if isinstance(error, httpx2.TimeoutException):
-            return NoAnswer(f"no answer from {self.url} within {seconds:g} s")
-        return BrokerUnavailable(
-            f"the connection to {self.url} broke before there was an answer ({words_of(error)})"
-        )
-
     def _sent(self, path: str, body: bytes, wait: float) -> Sent:
         return Sent(f"{self.url}{API}{path}", body, wait + NETWORK_SECONDS)
+
+
+def failure(url: str, error: Exception, seconds: float) -> JiyiError:
+    """What it means that there was no answer."""
+    if isinstance(error, httpx2.PoolTimeout):
+        busy = f"for {seconds:g} s all of this client's connections were busy with other calls"
+        return NoAnswer(f"not sent to {url}: {busy}")
+    if not was_sent(error):
+        running = "is the service running, and this its address?"
+        return BrokerUnavailable(f"cannot reach {url}: {words_of(error)}; {running}")
+    if isinstance(error, httpx2.TimeoutException):
+        return NoAnswer(f"no answer from {url} within {seconds:g} s")
+    return BrokerUnavailable(f"the connection to {url} broke before there was an answer ({words_of(error)})")
 
 
 def opened(response: httpx2.Response) -> bytes:
@@ -275,7 +271,7 @@ class HttpTransport:
                 for line in response.iter_lines():
                     yield from reader.read(line)
         except FAILURES as error:
-            raise self.requests.failure(error, timeout.read or 0) from error
+            raise failure(self.requests.url, error, timeout.read or 0) from error
 
     def close(self) -> None:
         self._http.close()
@@ -286,7 +282,7 @@ class HttpTransport:
                 sent.url, content=sent.body, headers=self.requests.headers, timeout=sent.seconds
             )
         except FAILURES as error:
-            raise self.requests.failure(error, sent.seconds) from error
+            raise failure(self.requests.url, error, sent.seconds) from error
         self.answered_for = response.headers.get(GROUP_HEADER, self.answered_for)
         return opened(response)
 
@@ -330,7 +326,7 @@ class AsyncHttpTransport:
                     for event in reader.read(line):
                         yield event
         except FAILURES as error:
-            raise self.requests.failure(error, timeout.read or 0) from error
+            raise failure(self.requests.url, error, timeout.read or 0) from error
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -341,5 +337,5 @@ class AsyncHttpTransport:
                 sent.url, content=sent.body, headers=self.requests.headers, timeout=sent.seconds
             )
         except FAILURES as error:
-            raise self.requests.failure(error, sent.seconds) from error
+            raise failure(self.requests.url, error, sent.seconds) from error
         return opened(response)

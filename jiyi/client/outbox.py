@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, Self
 
 from jiyi.errors import InvalidEvent
@@ -67,9 +66,7 @@ class Outbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:

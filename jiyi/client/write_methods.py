@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Unpack
 from uuid import UUID
@@ -250,11 +250,44 @@ class WriteMethods(Subjects[W]):
         return (yield from QuarantineActions.wait_for.steps(self.quarantine, entry_id, timeout))
 
     @verb
-    def wait_for(self, event_ids: Sequence[UUID], timeout: float | None = None) -> Steps[None]:
+    def wait_for(
+        self,
+        events: Sequence[UUID | Event],
+        timeout: float | None = None,
+        *,
+        on_progress: Callable[[int], object] = lambda _count: None,
+    ) -> Steps[None]:
         """Return when every event has its effect. Raises :class:`EventRejected`, :class:`IdReused` or
-        :class:`NoAnswer`.
+        :class:`NoAnswer`, when all others are done.
+
+        Args:
+            events: the events, or their ids alone, which do not show whether an id is another event's.
+            timeout: seconds; the deployment's request time-out unless given.
+            on_progress: called with how many more are done.
         """
-        return self._wait_for(event_ids, {}, timeout)
+        limit = self._wait(timeout)
+        digests = digests_of(event for event in events if isinstance(event, wire.Event))
+        pending = [event.event_id if isinstance(event, wire.Event) else event for event in events]
+        refused: list[EventState] = []
+
+        def look() -> Steps[int]:
+            """Events without effect yet; asks on at once while whole pages are done."""
+            while pending:
+                page = pending[:STATES_A_CALL]
+                states = yield from self._states(page, digests=digests)
+                refused.extend(state for state in states if state.state in ("dead", "id_reused"))
+                pending[: len(page)] = [state.event_id for state in states if not state.final]
+                on_progress(sum(state.final for state in states))
+                if not all(state.final for state in states):
+                    break
+            return len(pending)
+
+        count = yield from polled(look, lambda count: not count, limit)
+        if (refusal_error := refusal(refused)) is not None:
+            raise refusal_error
+        if count:
+            late = f"of {len(events)} events are not retrievable after {limit:g} s; they are not lost"
+            raise NoAnswer(f"{count} {late}")
 
     def _short(self, kind: str, *, split: bool = False, **fields: Any) -> list[Event]:
         return _built({"group_id": self._group, **full_form(fields, kind)}, split=split)
@@ -283,40 +316,15 @@ class WriteMethods(Subjects[W]):
                     f"{error}; it may be stored: to publish it again with {which} is harmless"
                 ) from error
         if wait:
-            yield from self._wait_for(ids, digests_of(events), timeout)
+            yield from WriteMethods.wait_for.steps(self, events, timeout)
         return ids
 
     def _states(
         self, ids: Sequence[UUID], timeout: float | None = None, digests: Mapping[UUID, str] | None = None
     ) -> Steps[list[EventState]]:
-        own_digests = (
-            {event_id: digests[event_id] for event_id in ids if event_id in digests} if digests else {}
-        )
-        page: Rows[EventState] = yield from self._call(
-            "events.states", timeout, ids=[*ids], digests=own_digests
-        )
+        own = {event_id: digests[event_id] for event_id in ids if digests and event_id in digests}
+        page: Rows[EventState] = yield from self._call("events.states", timeout, ids=[*ids], digests=own)
         return page.rows
-
-    def _wait_for(
-        self, event_ids: Sequence[UUID], digests: Mapping[UUID, str], timeout: float | None
-    ) -> Steps[None]:
-        limit = self._wait(timeout)
-        pending = list(event_ids)
-
-        def look() -> Steps[int]:
-            """Events without effect yet; asks on at once while whole pages are done."""
-            while pending:
-                page = pending[:STATES_A_CALL]
-                states = yield from self._states(page, digests=digests)
-                if refused := refusal(states):
-                    raise refused
-                pending[: len(page)] = [state.event_id for state in states if not state.final]
-                if not all(state.final for state in states):
-                    break
-            return len(pending)
-
-        late = f"of {len(event_ids)} events are not retrievable after {limit:g} s; they are not lost"
-        yield from polled(look, lambda count: not count, limit, lambda count: f"{count} {late}")
 
 
 def refusal(states: Sequence[EventState]) -> EventRejected | None:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from uuid import UUID, uuid5
 
+from jiyi.chat.recording import ROLES
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol import limits
@@ -33,13 +34,6 @@ Reason = Literal[
     "erased",
 ]
 NAMESPACE = UUID("5f0d3c7e-2b8e-5a41-9a6c-7f1f0b9c4d55")
-#: What others call those who speak.
-ROLES: Mapping[str, Role] = {
-    **dict.fromkeys(("user", "human"), "user"),
-    **dict.fromkeys(("assistant", "ai", "bot", "model"), "assistant"),
-    **dict.fromkeys(("system", "developer"), "system"),
-    **dict.fromkeys(("tool", "function", "toolresult"), "tool"),
-}
 #: Seconds since 1970 beyond which a number means milliseconds.
 MILLISECONDS = 100_000_000_000
 MAX_ID_CHARS = 500
@@ -160,7 +154,8 @@ def _storable(value: Any) -> Any:
 
 def role_of(name: Any) -> Role | None:
     """What a speaker is here; None: nothing that is known."""
-    return ROLES.get(name.replace("_", "").replace("-", "").lower()) if isinstance(name, str) else None
+    known_by = name.replace("_", "").replace("-", "").lower() if isinstance(name, str) else ""
+    return next((role for role in get_args(Role) if role == ROLES.get(known_by, known_by)), None)
 
 
 class BadTimeError(ValueError):

@@ -9,7 +9,7 @@ from agent_framework import AgentSession, ContextProvider, Message, SessionConte
 from jiyi.client.client import AsyncClient
 from jiyi.integrations.turns import AgentMemory
 from jiyi.protocol.base import Role
-from jiyi.protocol.recall import BUDGET
+from jiyi.protocol.conversations import BUDGET
 
 
 class JiyiContextProvider(ContextProvider):

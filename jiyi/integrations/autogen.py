@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from jiyi.client.client import AsyncClient
 from jiyi.errors import NotFound
 from jiyi.integrations.turns import REMEMBERED, AgentMemory, parts, words_of
-from jiyi.protocol.recall import BUDGET
+from jiyi.protocol.conversations import BUDGET
 
 
 class JiyiMemory(Memory):

@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr
 from jiyi.client.client import AsyncClient
 from jiyi.integrations.turns import AgentMemory
 from jiyi.protocol.base import Role
-from jiyi.protocol.recall import BUDGET
+from jiyi.protocol.conversations import BUDGET
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 
 ROLES: dict[MessageRole, Role] = {MessageRole.USER: "user", MessageRole.ASSISTANT: "assistant"}

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -34,8 +33,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jiyi import __version__
-from jiyi.client.http import was_sent
-from jiyi.errors import InvalidRequest, words_of
+from jiyi.chat.recent import Recent
+from jiyi.client.http import API, failure, problem, was_sent
+from jiyi.errors import InvalidRequest
 from jiyi.integrations.mcp_batches import OverHttp, OverStdio
 from jiyi.protocol.base import Rows
 from jiyi.protocol.openapi import functions as tool_calls
@@ -45,7 +45,6 @@ from jiyi.text.prompting import quoted, visible
 
 log = logging.getLogger(__name__)
 
-API = "/api/v1"
 #: Seconds that one request to the service may take; some wait for workers.
 TIMEOUT = 40.0
 #: Seconds for which a host that was started before the service waits for its first tools, and between two
@@ -113,7 +112,7 @@ class Gateway:
     def __init__(self, url: str, http: httpx2.AsyncClient | None = None, agent: str = "") -> None:
         self.url, self.agent = url.rstrip("/"), agent
         self._http = http or httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False)
-        self._tools_by_key: OrderedDict[str, tuple[float, dict[str, Tool]]] = OrderedDict()
+        self._tools_by_key: Recent[str, tuple[float, dict[str, Tool]]] = Recent(REMEMBERED_KEYS)
 
     async def tools(self, key: str) -> dict[str, Tool]:
         """The tools that a key may use, by name. Raises :class:`MCPError` if it is refused, or away."""
@@ -129,8 +128,6 @@ class Gateway:
                 raise MCPError(code, _problem(response))
             tools = {tool.name: tool for tool in Rows[Tool].model_validate_json(response.content).rows}
             self._tools_by_key[key] = (time.monotonic() + REMEMBERED_SECONDS, tools)
-            while len(self._tools_by_key) > REMEMBERED_KEYS:
-                self._tools_by_key.popitem(last=False)
         return tools
 
     async def tools_once_there(self, key: str, seconds: float) -> dict[str, Tool]:
@@ -256,14 +253,7 @@ class Gateway:
         try:
             response = await self._http.request(method, f"{self.url}{path}", headers=headers, **more)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            if not was_sent(error):
-                running = "is the service running, and this its address?"
-                what = f"cannot reach {self.url}: {words_of(error)}; {running}"
-            elif isinstance(error, httpx2.TimeoutException):
-                what = f"no answer from {self.url} within {TIMEOUT:g} s"
-            else:
-                what = f"the connection to {self.url} broke before there was an answer ({words_of(error)})"
-            raise Away(what, may_be_done=was_sent(error)) from None
+            raise Away(str(failure(self.url, error, TIMEOUT)), may_be_done=was_sent(error)) from None
         if response.status_code == UNAUTHORIZED:
             # It has ended: the next request is refused, and a host gets another one.
             self._tools_by_key.pop(key, None)
@@ -517,10 +507,4 @@ def _whether_done(tool: Tool) -> str:
 
 def _problem(response: httpx2.Response) -> str:
     """What the service said instead, in a sentence."""
-    try:
-        body = from_json(response.content)
-        errors = body.get("errors") or []
-        fields = [f"{error['field']}: {error['message']}".removeprefix(": ") for error in errors]
-        return "; ".join(fields) or str(body["detail"])
-    except (ValueError, KeyError, TypeError):
-        return f"{response.url} answered {response.status_code} and no explanation: is this Jiyi's address?"
+    return str(problem(response))

@@ -16,7 +16,7 @@ from pydantic_ai.toolsets import FunctionToolset
 from jiyi.client.client import AsyncClient
 from jiyi.integrations.turns import AgentMemory, words_of
 from jiyi.protocol.base import Role
-from jiyi.protocol.recall import BUDGET
+from jiyi.protocol.conversations import BUDGET
 
 
 @dataclass

@@ -8,8 +8,8 @@ from typing import Any
 
 from jiyi.client.client import AsyncClient
 from jiyi.protocol.base import NodeType, Role
+from jiyi.protocol.conversations import BUDGET
 from jiyi.protocol.limits import MAX_DESCRIPTION_CHARS, MAX_FOCAL_CHARS
-from jiyi.protocol.recall import BUDGET
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.text.words import storable
 

@@ -35,16 +35,6 @@ def local(day: date, clock: time, zone: ZoneInfo) -> datetime:
     return datetime.combine(day, clock, zone).astimezone(UTC).astimezone(zone)
 
 
-def check_cron(cron: str) -> None:
-    """Raises ValueError if it is no cron expression of five fields, or one that never comes."""
-    if len(cron.split()) != 5:
-        raise ValueError("cron: needs five fields: minute, hour, day of month, month, day of week")
-    try:
-        next(CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC)))
-    except (CronSimError, StopIteration) as error:
-        raise ValueError(f"cron: {error or 'never comes'}") from error
-
-
 def runs(cron: str, tz: str, after: datetime) -> Iterator[datetime]:
     """Times of a cron expression after a moment, in UTC, each once. Raises ValueError for a wrong one."""
     try:
@@ -59,13 +49,9 @@ def runs(cron: str, tz: str, after: datetime) -> Iterator[datetime]:
         raise ValueError(f"cron: {error}") from error
 
 
-def next_run(
-    *, kind: str, cron: str | None, at: datetime | None, every_seconds: int | None, tz: str, after: datetime
-) -> datetime | None:
-    """The first time after a moment, in UTC; None if there is none any more."""
-    return next(
-        next_runs(kind=kind, cron=cron, at=at, every_seconds=every_seconds, tz=tz, after=after, count=1), None
-    )
+def next_run(**timing: Any) -> datetime | None:
+    """The first time after a moment, as :func:`next_runs` takes it; None if there is none any more."""
+    return next(next_runs(**timing, count=1), None)
 
 
 def next_runs(
@@ -111,17 +97,18 @@ def _steps(first: datetime, seconds: int, tz: str, after: datetime) -> Iterator[
         passed += 1
 
 
-def _is_cron(cron: str) -> str:
+def check_cron(cron: str) -> str:
+    """The expression. Raises ValueError if it has not five fields, or never comes."""
+    if len(cron.split()) != 5:
+        raise ValueError("a cron expression has five fields: minute, hour, day of month, month, day of week")
     try:
-        check_cron(cron)
-    except ValueError as error:
-        raise ValueError(
-            str(error).removeprefix("cron: ")
-        ) from None  # the field's name stands before it already
+        next(CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC)))
+    except (CronSimError, StopIteration) as error:
+        raise ValueError(f"no cron expression: {error or 'it never comes'}") from error
     return cron
 
 
-Cron = Annotated[str, Field(max_length=200), AfterValidator(_is_cron)]
+Cron = Annotated[str, Field(max_length=200), AfterValidator(check_cron)]
 
 
 class Target(BaseModel):

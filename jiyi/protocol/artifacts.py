@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.base import Request
 
 #: What a pattern can become; a workflow is called pipeline where it is voted on.
 ArtifactKind = Literal["skill", "pipeline"]
@@ -27,13 +27,6 @@ Line = Annotated[str, Field(pattern=r"\S", max_length=MAX_DESCRIPTION_CHARS)]
 Signal = Literal["explicit", "implicit_usage", "usage_count", "completion_rate"]
 Sentiment = Literal["positive", "negative", "neutral"]
 Recommendation = Literal["archive", "optimise", "promote"]
-
-
-class PatternsQuery(Request):
-    """Whose patterns."""
-
-    agent_id: Name
-    limit: PageSize = DEFAULT_PAGE
 
 
 class PatternState(BaseModel):

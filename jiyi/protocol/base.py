@@ -48,7 +48,6 @@ NOT_BLANK = r"\S"
 NUL_ESCAPE = b"\\u0000"
 
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 #: How far a caller's clock may be ahead of the service's.
 CLOCK_AHEAD = timedelta(minutes=1)
 
@@ -166,13 +165,6 @@ def unstorable_texts(model: BaseModel, exclude: set[str] | None = None) -> list[
     return first_of(unstorable(model.model_dump(exclude=exclude)))
 
 
-def all_storable(request: M) -> M:
-    """Refuse texts that the database could not compare with anything: NUL, halves of surrogate pairs."""
-    if problems := unstorable_texts(request, exclude={"vectors"}):
-        raise ValueError("; ".join(problems))
-    return request
-
-
 #: Celery queues of the calls over the broker: questions, and changes.
 QUEUE, CHANGES = "inspection", "actions"
 DEFAULT_PAGE = 50
@@ -200,7 +192,10 @@ class Request(BaseModel, frozen=True, extra="forbid"):
 
     @model_validator(mode="after")
     def _storable(self) -> Self:
-        return all_storable(self)
+        """Refuse texts that the database could not compare with anything: NUL, halves of surrogate pairs."""
+        if problems := unstorable_texts(self, exclude={"vectors"}):
+            raise ValueError("; ".join(problems))
+        return self
 
 
 def encode_cursor(place: object) -> str:
@@ -282,19 +277,15 @@ class Count(BaseModel):
     """How many were changed, or there are."""
 
     count: int
+    erasure_id: UUID | None = Field(None, description="The erasure that deletes them for good, if any.")
 
 
 class Made(BaseModel):
     """What was asked for, or is in its place, has this id."""
 
     id: UUID
-
-
-class Added(Made):
-    """The memory that was added, or that says the same at the same address already."""
-
-    uri: str | None = Field(None, description="Its address, if it has one.")
-    new: bool = Field(True, description="False if the same was there already.")
+    uri: str | None = Field(None, description="Of a memory: its address, if it has one.")
+    new: bool | None = Field(None, description="Of a memory: false if the same was there already.")
 
 
 def user_of(request: BaseModel) -> str | None:

@@ -105,13 +105,6 @@ class SearchOptions(Request, ForUser):
     min_importance: Poignancy | None = None
 
 
-class Deletion(BaseModel):
-    """What is being erased: how many memories, and the erasure that does it."""
-
-    count: int
-    erasure_id: UUID | None
-
-
 class MemoryStats(BaseModel):
     """What is remembered of conversations."""
 

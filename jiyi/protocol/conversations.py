@@ -42,11 +42,10 @@ Intent = Literal["preference", "knowledge", "experience", "code", "general", "id
 #: Characters of any one text that is extracted: a sentence or two.
 MAX_CONTENT_CHARS = 1_000
 MAX_WORD_CHARS = 200
+#: Characters of a text whose tokens are counted.
 MAX_TEXT_CHARS = 1_000_000
 #: Messages of one request.
 MAX_MESSAGES = 1_000
-#: Characters of a text whose tokens are counted.
-MAX_TEXT_CHARS = 1_000_000
 MAX_KEYWORDS = 8
 #: Memories and experiences that one run may extract: the first ones count.
 MAX_MEMORIES, MAX_EXPERIENCES = 100, 20

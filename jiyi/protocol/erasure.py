@@ -38,13 +38,15 @@ PersonName = Annotated[Name, AfterValidator(_a_name)]
 class Erasure(Request):
     """What is to be erased: an agent, or a person by all of their names, or single memories."""
 
-    agent_id: Name | None = None
-    person: PersonName | None = None
-    #: Other names of the person: short forms, other spellings, other scripts.
-    aliases: list[PersonName] = Field(default_factory=list, max_length=MAX_NAMES)
-    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_NODES)
-    #: Delete the backups of before, and make a new one.
-    delete_backups: bool = False
+    agent_id: Name | None = Field(None, description="Everything of this agent.")
+    person: PersonName | None = Field(None, description="Everything that names this person.")
+    aliases: list[PersonName] = Field(
+        default_factory=list,
+        max_length=MAX_NAMES,
+        description="Other names of the person: short forms, other spellings, other scripts.",
+    )
+    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_NODES, description="These memories.")
+    delete_backups: bool = Field(False, description="Delete the backups of before, and make a new one.")
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from jiyi.chat.secrets import masked
@@ -21,7 +21,7 @@ from jiyi.errors import InvalidEvent
 from jiyi.protocol import limits
 from jiyi.protocol.base import NUL_ESCAPE
 from jiyi.protocol.events import KEEPS_NO_VALUES, ONE, AgentConfigured, Event, MemoryObserved, build
-from jiyi.protocol.wire.bounds import MESSAGE, TooDeepError, TooMuchError, most_names
+from jiyi.protocol.wire.bounds import MESSAGE, TooMuchError, most_names
 from jiyi.protocol.wire.json_checks import (
     Repeating,
     gives_each_once,
@@ -88,28 +88,27 @@ def _framed(bodies: Sequence[bytes]) -> bytes:
     return bodies[0] if len(bodies) == 1 else MANY_OPEN + b",".join(bodies) + MANY_CLOSE
 
 
-class DecodedMessage(BaseModel):
+class DecodedMessage(NamedTuple):
     """What a message held: the good events, and for each bad one its JSON text and the reason."""
 
-    events: list[Event] = []
-    rejected: list[tuple[str, str]] = []
+    events: list[Event]
+    rejected: list[tuple[str, str]]
 
 
 def excess_of(body: bytes) -> str:
     """What a message body has too much of to be parsed, as a sentence; empty if nothing."""
     try:
         MESSAGE.check(body)
-    except TooDeepError as error:
-        return f"not JSON that is read: {error}"
     except TooMuchError as error:
-        return f"has {error}: send its events in several messages"
+        deep = f"not JSON that is read: {error}"
+        return deep if error.deep else f"has {error}: send its events in several messages"
     return ""
 
 
 def decode(body: bytes) -> DecodedMessage:
     """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
     if excess := excess_of(body):
-        return DecodedMessage.model_construct(events=[], rejected=[(_text(body), excess)])
+        return DecodedMessage([], [(_text(body), excess)])
     if NUL_ESCAPE in body:
         return _decode_one_by_one(body)
     many = body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE)
@@ -125,7 +124,7 @@ def decode(body: bytes) -> DecodedMessage:
         return _decode_one_by_one(body)
     if not gives_each_once(body, sum(map(_keys_of, events)) + many) and repeated_key(body) is not None:
         return _decode_one_by_one(body)
-    return DecodedMessage.model_construct(events=events, rejected=[])
+    return DecodedMessage(events, [])
 
 
 def _keys_of(event: Event) -> int:
@@ -156,20 +155,16 @@ def _decode_one_by_one(body: bytes) -> DecodedMessage:
     try:
         message = load(body)
     except (ValueError, RecursionError) as error:
-        return DecodedMessage.model_construct(events=[], rejected=[(text, f"not JSON: {error}")])
+        return DecodedMessage([], [(text, f"not JSON: {error}")])
     if isinstance(message, Repeating):
-        return DecodedMessage.model_construct(events=[], rejected=[(text, sentence(message.repeated))])
+        return DecodedMessage([], [(text, sentence(message.repeated))])
     items = message.get("events") if isinstance(message, dict) and "events" in message else [message]
     if not isinstance(items, list):
-        return DecodedMessage.model_construct(
-            events=[], rejected=[(text, "events: must be a list of events")]
-        )
+        return DecodedMessage([], [(text, "events: must be a list of events")])
     limit = limits.MAX_EVENTS_PER_MESSAGE
     if len(items) > limit:
-        return DecodedMessage.model_construct(
-            events=[], rejected=[(text, f"events: {len(items):,} are more than {limit:,} in one message")]
-        )
-    decoded = DecodedMessage.model_construct(events=[], rejected=[])
+        return DecodedMessage([], [(text, f"events: {len(items):,} are more than {limit:,} in one message")])
+    decoded = DecodedMessage([], [])
     for item in items:
         if (repeated := repeated_in(item)) is not None:
             decoded.rejected.append(

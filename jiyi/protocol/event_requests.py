@@ -9,16 +9,7 @@ from types import new_class
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import (
-    BaseModel,
-    Discriminator,
-    Field,
-    RootModel,
-    Tag,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, Discriminator, Field, RootModel, Tag, ValidationError, model_validator
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, problems_of
@@ -209,9 +200,6 @@ def _parts(event: Any) -> list[Any]:
     return split
 
 
-_NAME: TypeAdapter[str] = TypeAdapter(Name)
-
-
 class SessionEnd(BaseModel, extra="forbid"):
     """Whose conversation it was."""
 
@@ -225,19 +213,16 @@ class SessionEnd(BaseModel, extra="forbid"):
     def as_event(self, group_id: str, session_id: str) -> Event:
         """The event that it stands for. Raises InvalidRequest if the conversation cannot have that name."""
         try:
-            _NAME.validate_python(session_id)
+            return SessionEnded(
+                event_id=self.event_id,
+                occurred_at=self.occurred_at,
+                group_id=group_id,
+                agent_id=self.agent_id,
+                session_id=session_id,
+                payload=Ending(user_id=self.user_id, partner=self.partner, chat_ids=self.chat_ids),
+            )
         except ValidationError as error:
-            raise InvalidRequest(
-                [f"session_id: {problem.removeprefix('value: ')}" for problem in problems_of(error)]
-            ) from None
-        return SessionEnded(
-            event_id=self.event_id,
-            occurred_at=self.occurred_at,
-            group_id=group_id,
-            agent_id=self.agent_id,
-            session_id=session_id,
-            payload=Ending(user_id=self.user_id, partner=self.partner, chat_ids=self.chat_ids),
-        )
+            raise InvalidRequest(problems_of(error)) from None
 
 
 #: Events whose states one GET may ask for: so many ids fit into a request line of 8 KiB.

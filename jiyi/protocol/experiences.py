@@ -13,9 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from jiyi.chat.secrets import masked
 from jiyi.protocol.base import ById, ForUser, Fraction, Name, Paged, Request, UserId
 from jiyi.protocol.conversations import MAX_CONTENT_CHARS, MAX_STEPS, PROFILE_ENTRIES, Content, Outcome, Word
-from jiyi.protocol.retrieval import FocalText
 
-MAX_FOUND = 100
 Steps = Annotated[list[Content], Field(max_length=MAX_STEPS)]
 Tools = Annotated[list[Word], Field(max_length=PROFILE_ENTRIES)]
 Context = Annotated[str, Field(max_length=MAX_CONTENT_CHARS), AfterValidator(masked)]
@@ -58,14 +56,6 @@ class ListExperiences(Paged, ForUser):
     agent_id: Name
     words: str | None = Field(None, max_length=MAX_CONTENT_CHARS, description="Words that the problem has.")
     outcome: Outcome | None = None
-
-
-class FindExperiences(Request, ForUser):
-    """What is to be solved: experiences of problems like it are looked for."""
-
-    agent_id: Name
-    query: Annotated[FocalText, Field(max_length=8_000)]
-    limit: int = Field(10, ge=1, le=MAX_FOUND)
 
 
 class UpdateExperience(ById):

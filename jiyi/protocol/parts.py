@@ -75,5 +75,9 @@ def part_id(whole: str, number: int) -> str:
         first = UUID(whole)
     except ValueError:
         return whole  # invalid: validation will report it
-    own = uuid5(NAMESPACE, f"{first}\n{number}")
-    return str(UUID(int=first.int >> 64 << 64 | own.int & (1 << 64) - 1)) if first.version == 7 else str(own)
+    return str(following(first, uuid5(NAMESPACE, f"{first}\n{number}")))
+
+
+def following(first: UUID, own: UUID) -> UUID:
+    """An id of its own; with the time, and so in the order, of a UUIDv7 that it follows from."""
+    return UUID(int=first.int >> 64 << 64 | own.int & (1 << 64) - 1) if first.version == 7 else own

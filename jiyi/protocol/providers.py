@@ -48,12 +48,21 @@ class ActiveLLM(BaseModel):
     left_to_rules: list[PromptByRules] = []
 
 
-class LLMVendor(BaseModel):
+class Vendor(BaseModel):
+    """A vendor of embedders or LLMs. ``ready``: whether there is a key or package; ``breaker`` None: it needs
+    no network.
+    """
+
     vendor: str
-    model: str | None
-    needs_key: bool
+    spec: str | None = None
+    model: str | None = None
+    dimensions: int | None = None
+    ready: str = ""
+    needs_key: bool | None = None
     #: Whether there is a key.
-    key: bool
+    key: bool | None = None
+    breaker: BreakerState | None = None
+    active: bool = False
 
 
 class LLMUsage(BaseModel):
@@ -83,45 +92,25 @@ UsageKey = Literal["model", "task", "group", "month"]
 
 class LLMReport(BaseModel):
     active: ActiveLLM
-    vendors: list[LLMVendor]
+    vendors: list[Vendor]
     days: int
     usage: list[LLMUsage]
 
 
 class EmbeddingModel(BaseModel):
-    """A model, and the setting that names it."""
+    """A model that is in use, set, moved to, known or has vectors, as far as each of that is known."""
 
     model: str
-    spec: str
-    since: datetime | None = Field(None, description="Of the one in use: since when.")
-    left: int | None = Field(None, description="Of the one moved to: memories not embedded yet.")
-
-
-class EmbedderVendor(BaseModel):
-    """``ready`` says whether there is a key or package; ``breaker`` is None for what needs no network."""
-
-    vendor: str
+    #: The setting that names it.
     spec: str | None = None
-    model: str | None = None
+    since: datetime | None = Field(None, description="Since when it is the one in use.")
+    left: int | None = Field(None, description="Of the one moved to: memories not embedded yet.")
     dimensions: int | None = None
-    ready: str = ""
-    key: bool | None = None
-    breaker: BreakerState | None = None
-    active: bool = False
-
-
-class EmbeddedByModel(BaseModel):
-    """A model that is known or has vectors: ``memories`` by it, ``beside`` those of a re-embedding."""
-
-    model: str
-    spec: str | None
-    dimensions: int | None
-    state: str | None
-    active_since: datetime | None
-    replaces: str | None
-    everything: bool | None
-    memories: int
-    beside: int
+    state: str | None = None
+    replaces: str | None = None
+    everything: bool | None = None
+    memories: int | None = Field(None, description="In the list of models: memories that it embedded.")
+    beside: int | None = Field(None, description="In that list: memories that a move to it has embedded.")
 
 
 class EmbedderReport(BaseModel):
@@ -129,8 +118,8 @@ class EmbedderReport(BaseModel):
     setting: EmbeddingModel
     move: EmbeddingModel | None
     notes: list[str]
-    vendors: list[EmbedderVendor]
-    models: list[EmbeddedByModel]
+    vendors: list[Vendor]
+    models: list[EmbeddingModel]
 
 
 QUEUE = "embedding"

@@ -34,8 +34,10 @@ from jiyi.protocol.base import (
     Visibility,
 )
 from jiyi.protocol.conversations import (
+    BUDGET,
     CONTEXT_KINDS,
     KINDS_DESCRIPTION,
+    MAX_BUDGET,
     InjectedSkill,
     Intent,
     Kind,
@@ -47,8 +49,6 @@ from jiyi.protocol.origins import BySource
 from jiyi.protocol.retrieval import Answer, FocalText
 from jiyi.zones import TZ_DESCRIPTION, TimeZone
 
-#: Tokens of a context, by default and at most.
-BUDGET, MAX_BUDGET = 2_000, 100_000
 #: Whether archived memories are among those that are listed.
 Archived = Literal["without", "with", "only"]
 #: Characters of a reason.
@@ -115,11 +115,12 @@ class AddMemory(Request):
 
 
 class Updated(BaseModel):
-    """A newer version is current; the older one stays, dated, and is found only on request."""
+    """Which version of a memory is current now; an older one stays, dated, and is found only on request."""
 
-    node_id: UUID = Field(description="The new version.")
-    supersedes: UUID
-    superseded_at: datetime
+    node_id: UUID = Field(description="The version that is current.")
+    supersedes: UUID | None = Field(None, description="The version before it, if it is new.")
+    superseded_at: datetime | None = Field(None, description="Since when the version before is not current.")
+    superseded_by: UUID | None = Field(None, description="What had superseded it wrongly, if it is so again.")
 
 
 class ForgetWhatWasSaid(Request, ForUser):
@@ -160,13 +161,6 @@ class Mistake(BaseModel):
     newer: str
     #: ``adds`` of the same attribute, ``unrelated`` of none or another one: the newer did not end the older.
     label: Literal["adds", "unrelated"]
-
-
-class Reinstated(BaseModel):
-    """The memory is current again, and what had superseded it stays current, too."""
-
-    node_id: UUID
-    superseded_by: UUID | None = Field(description="What had wrongly superseded it.")
 
 
 class RecallRequest(Request, ForUser, BySource):

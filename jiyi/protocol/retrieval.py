@@ -19,7 +19,7 @@ from jiyi.protocol.base import (
     Keyword,
     Name,
     NodeType,
-    all_storable,
+    Request,
 )
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, Kinds
 from jiyi.protocol.limits import QUESTION_CHARS
@@ -150,7 +150,7 @@ class Filters(BySource, frozen=True, extra="forbid", use_attribute_docstrings=Tr
         return self  # frozen: all requests that give none share the default
 
 
-class Question(ForUser, frozen=True, extra="forbid", use_attribute_docstrings=True):
+class Question(Request, ForUser, use_attribute_docstrings=True):
     """What matters to this agent now?
 
     What is left out comes from the agent's settings, then from the deployment's.
@@ -192,10 +192,6 @@ class Question(ForUser, frozen=True, extra="forbid", use_attribute_docstrings=Tr
     vectors: Annotated[list[Vector], Field(fail_fast=True)] | None = None
     """The focal texts' own vectors, one each, by embedding_model."""
     embedding_model: Name | None = Field(None, description="The model that made the vectors.")
-
-    @model_validator(mode="after")
-    def _storable(self) -> Self:
-        return all_storable(self)
 
     @property
     def texts(self) -> list[str]:

@@ -28,14 +28,15 @@ class Snapshot(BaseModel, extra="forbid"):
     blocks: Annotated[list[SnapshotBlock], Field(max_length=MAX_BLOCKS)] = []
 
 
-class AttachmentNote(BaseModel):
-    """An attachment in an item's metadata; its bytes are kept once by their SHA-256."""
+class Attachment(BaseModel):
+    """An attachment. Items' metadata have it without ``data``: its bytes are kept once by their SHA-256."""
 
-    role: str
     attachment_id: str
     mime_type: str
-    name: str
     size: int
+    role: str = ""
+    name: str = ""
+    data: str | None = Field(None, description="The bytes in base64; only of one attachment by its id.")
 
 
 class MemoryItem(BaseModel):
@@ -230,15 +231,6 @@ class SavedStore(BaseModel):
 
 class AttachmentQuery(StoreName):
     attachment_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
-
-class AttachmentBytes(BaseModel):
-    """The bytes of an attachment, in base64."""
-
-    attachment_id: str
-    mime_type: str
-    size: int
-    data: str
 
 
 OperationType = Literal["RETRIEVE", "UPDATE"]

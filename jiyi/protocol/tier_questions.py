@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, Field, StringConstraints, computed_field, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, StringConstraints, computed_field
 
-from jiyi.protocol.base import NOT_BLANK, JsonMapping, Name, Request, all_storable
+from jiyi.protocol.base import NOT_BLANK, JsonMapping, Name, Request
 from jiyi.protocol.events import MAX_OUTPUT_CHARS
 from jiyi.protocol.retrieval import FocalText
 from jiyi.text.prompt import BUDGET, MAX_BUDGET, Part
@@ -47,7 +47,7 @@ Domain = Annotated[
 Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
 
 
-class MemoryQuestion(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
+class MemoryQuestion(Request, use_attribute_docstrings=True):
     """What do the group's working and long-term memory know about this?"""
 
     query: FocalText
@@ -73,10 +73,6 @@ class MemoryQuestion(BaseModel, frozen=True, extra="forbid", use_attribute_docst
     """The session that asks, whose web searches are counted; it filters nothing. Unless given:
     `session_id`; those who name neither share one allowance in their group."""
     now: AwareDatetime | None = Field(None, description="The present, for those who live in simulated time.")
-
-    @model_validator(mode="after")
-    def _storable(self) -> Self:
-        return all_storable(self)
 
     def since(self, now: datetime) -> datetime | None:
         """The oldest time that an item of working memory may have."""

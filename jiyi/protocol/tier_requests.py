@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from jiyi.protocol.base import JsonObject
+from jiyi.protocol import limits
+from jiyi.protocol.base import JsonObject, plain_json
 from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tier_questions import MemoryQuestion
-from jiyi.tiers.retrieval_node import EventName, NodeProperties
+from jiyi.tiers.retrieval_node import NodeEvent, NodeProperties
 
 #: Seconds that workers get for an answer by default. A web process that then answers instead takes up to
 #: three more, so that both stay below the original's ten.
@@ -37,13 +36,7 @@ MAX_NODE_ID_CHARS = 128
 
 def _finite(value: JsonObject) -> JsonObject:
     """Other numbers could not go back as JSON."""
-    waiting: list[Any] = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, float) and not math.isfinite(item):
-            raise ValueError("every number in it must be finite")
-        if isinstance(item, dict | list):
-            waiting.extend(item.values() if isinstance(item, dict) else item)
+    plain_json(value, limits.MAX_DEPTH)
     return value
 
 
@@ -59,20 +52,11 @@ class NodeBody(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     """The node's id, for the events."""
 
 
-class NodeRunEvent(BaseModel):
-    """An event of the node, as passed to the callback of the Python library."""
-
-    event: EventName
-    timestamp: datetime
-    node_id: str = ""
-    data: dict[str, Any]
-
-
 class NodeRun(BaseModel):
     """`outputs`: the inputs and `history_context`, markdown, which is empty where there is no history."""
 
     outputs: dict[str, Any]
-    events: list[NodeRunEvent]
+    events: list[NodeEvent]
 
 
 class NodeDescription(BaseModel):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Literal
 
 import httpx2
 
+from jiyi.chat.recent import Recent
 from jiyi.client.http import API, GROUP_HEADER
 from jiyi.errors import JiyiError, words_of
 from jiyi.protocol.limits import TRUSTED_SECONDS
@@ -72,11 +72,11 @@ class KeyChecker:
         self._http = http or httpx2.AsyncClient(timeout=CHECK_SECONDS, limits=limits, follow_redirects=False)
         self._trusted_seconds = trusted_seconds
         self._url = f"{service.rstrip('/')}{API}/tools"
-        self._known: OrderedDict[str, KnownKey] = OrderedDict()
+        self._known: Recent[str, KnownKey] = Recent(MOST_KEYS)
         self._questions: dict[str, asyncio.Task[Outcome]] = {}
         self._away_until = float("-inf")
         #: By addresses: how many wrong keys since when.
-        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._wrong: Recent[str, tuple[float, int]] = Recent(MOST_ADDRESSES)
 
     async def check(self, key: str, address: str, seconds: float = CHECK_SECONDS) -> KnownKey | None:
         """What the service says of a key; while it is away, what it last said, for as long as that is
@@ -138,9 +138,6 @@ class KeyChecker:
             return "away"
         if response.is_success:
             self._known[key] = KnownKey(time.monotonic(), response.headers.get(GROUP_HEADER))
-            self._known.move_to_end(key)
-            if len(self._known) > MOST_KEYS:
-                self._known.popitem(last=False)
             return "known"
         if response.is_server_error:
             log.warning("the memory service answered %d", response.status_code)
@@ -157,6 +154,3 @@ class KeyChecker:
         count = self._wrong_of(address, now)
         since = self._wrong[address][0] if count else now
         self._wrong[address] = (since, count + 1)
-        self._wrong.move_to_end(address)
-        if len(self._wrong) > MOST_ADDRESSES:
-            self._wrong.popitem(last=False)

@@ -19,6 +19,7 @@ from uuid import UUID, uuid5
 
 import httpx2
 
+from jiyi.chat.recent import Recent
 from jiyi.chat.recording import messages_of, recordable, turn_event
 from jiyi.client.client import AsyncClient, Client
 from jiyi.client.http import CONNECT_RETRIES, AsyncHttpTransport, HttpTransport
@@ -114,14 +115,14 @@ class KeyMemory:
         self._outbox = Outbox(self._writer, "a turn", "turns")
         self._max_tokens, self._seconds = max_tokens, seconds
         #: What was recalled by digests of what the user had said.
-        self._recalled: OrderedDict[str, _Recalled] = OrderedDict()
+        self._recalled: Recent[str, _Recalled] = Recent(KEPT_RECALLS)
         #: Ids of turns that were published.
-        self._published: OrderedDict[UUID, None] = OrderedDict()
+        self._published: Recent[UUID, None] = Recent(KEPT_TURNS)
         #: The sessions of the latest exchanges: programs may leave out what was said first.
-        self._sessions: OrderedDict[str, str] = OrderedDict()
+        self._sessions: Recent[str, str] = Recent(KEPT_SESSIONS)
         #: Session, and number of the user's messages so far, by digests of the ids under which upstreams keep
         #: conversations.
-        self._threads: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self._threads: Recent[str, tuple[str, int]] = Recent(KEPT_SESSIONS)
         #: What is being recorded in threads, one after the other.
         self._under_way: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
@@ -153,7 +154,6 @@ class KeyMemory:
                     elif earlier.text == recalled:
                         recalled = ""
             self._recalled[digests[-1]] = _Recalled(injected.stable, recalled, numbered)
-            _keep(self._recalled, KEPT_RECALLS)
         recalls = [self._recalled.get(digest) or _Recalled("", "") for digest in digests]
         texts = {turn: it.text for turn, it in enumerate(recalls, 1) if it.text}
         return MemoryInjection(recalls[-1].stable, texts, begun=begun is not None)
@@ -194,12 +194,10 @@ class KeyMemory:
             return
         for exchange in _exchanges(conversation, messages):
             self._sessions[exchange] = session
-        _keep(self._sessions, KEPT_SESSIONS)
         begun = self._thread(conversation)
         turns = sum(message.role == "user" for message in messages) + (0 if begun is None else begun[1])
         for answer_ref in filter(None, (answer_id, conversation.thread)):
             self._threads[conversation.digest(answer_ref)] = (session, turns)
-        _keep(self._threads, KEPT_SESSIONS)
         publish = partial(self._publish, conversation, session, messages, answer_id)
         if (
             not self._under_way
@@ -243,7 +241,6 @@ class KeyMemory:
         if events:
             self._outbox.put(*events.values())
             self._published.update(dict.fromkeys(events))
-        _keep(self._published, KEPT_TURNS)
 
     def _session(self, conversation: Conversation, messages: Sequence[RequestMessage]) -> str | None:
         """The session: as the program calls it, else the upstream's, else by an exchange."""
@@ -345,8 +342,3 @@ def _exchanges(conversation: Conversation, messages: Sequence[RequestMessage]) -
         for question, answer in pairwise(messages)
         if (question.role, answer.role) == ("user", "assistant")
     ]
-
-
-def _keep(entries: OrderedDict[Any, Any], most: int) -> None:
-    while len(entries) > most:
-        entries.popitem(last=False)

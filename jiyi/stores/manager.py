@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from jiyi.errors import JiyiError, kind_and_words
-from jiyi.protocol.stores import Hit, LogOperation, OperationType, Snapshot, StoreUse
+from jiyi.protocol.stores import Hit, LogOperation, OperationType, Snapshot, StoreUse, WrittenItem
 from jiyi.stores.declarations import MemoryAttachmentConfig, Stage, stage_of
 from jiyi.stores.snapshots import snapshot_of
-from jiyi.stores.store import Payload, Store, StoreQuestion, Written
+from jiyi.stores.store import Payload, Store, StoreQuestion
 from jiyi.stores.types import Fidelity
 from jiyi.text.prompt import MAX_BUDGET, Line, PromptStyle, Section, compose
 from jiyi.text.prompting import one_line
@@ -83,7 +83,7 @@ class Retrieved:
 class StoreUpdates:
     """What became of what a node said, by store."""
 
-    written: dict[str, Written]
+    written: dict[str, WrittenItem]
     failed: dict[str, str] = field(default_factory=dict)
 
 
@@ -274,23 +274,6 @@ def rendered(
     prompt = compose(sections, max_tokens or MAX_BUDGET, style)
     entries = sorted((written.line.item for written in prompt.lines), key=lambda item: item[0])
     return prompt.text, [one for _, one in entries]
-
-
-def into_prompt(memory: str | None, message: str) -> str:
-    """A prompt's last message with what was found before it; unchanged if nothing was."""
-    return message if memory is None else f"{memory}\n\n{message}"
-
-
-def into_messages(memory: str | None, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages with one of the user's more, before the last of the user's; unchanged if nothing was found."""
-    copies = [dict(message) for message in messages]
-    if memory is None:
-        return copies
-    place = next(
-        (number for number in reversed(range(len(copies))) if copies[number].get("role") == "user"),
-        len(copies),
-    )
-    return [*copies[:place], {"role": "user", "content": memory}, *copies[place:]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.stores import MAX_TEXT, AttachmentNote, Snapshot, SnapshotBlock
+from jiyi.protocol.stores import MAX_TEXT, Attachment, Snapshot, SnapshotBlock
 from jiyi.text.words import storable
 
 #: Bytes of one attachment, and of all attachments of a store.
@@ -33,7 +33,7 @@ MAX_DEPTH = 20
 class Attached:
     """An attachment taken out of a block."""
 
-    note: AttachmentNote
+    note: Attachment
     data: bytes
 
 
@@ -123,7 +123,7 @@ def _without_bytes(
     except (binascii.Error, ValueError):
         return value  # no base64 after all: it stays a text
     sha256 = hashlib.sha256(data).hexdigest()
-    note = AttachmentNote(
+    note = Attachment(
         role=role,
         attachment_id=sha256,
         mime_type=kind,

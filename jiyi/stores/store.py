@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Protocol
 
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
 from jiyi.protocol.retrieval import Filters, ScoredMemory
-from jiyi.protocol.stores import Hit, MemoryItem, Snapshot
+from jiyi.protocol.stores import Hit, MemoryItem, Snapshot, WrittenItem
 from jiyi.stores.declarations import Stage
 from jiyi.stores.registry import register_memory_store
 from jiyi.stores.types import (
@@ -52,16 +51,6 @@ class Surroundings:
     client: Client | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What became of an update."""
-
-    #: None: nothing was stored, for the reason.
-    item_id: str | None
-    reason: str = ""
-    at: datetime | None = None
-
-
 class Store(Protocol):
     """A store of a graph. Methods may raise any error: the manager notes it, and no node fails for it but in
     :meth:`load`.
@@ -76,7 +65,7 @@ class Store(Protocol):
     def retrieve(self, question: StoreQuestion) -> list[Hit]:
         """The items that fit best, best first (a blackboard: oldest first), with scores if it has any."""
 
-    def update(self, payload: Payload) -> Written:
+    def update(self, payload: Payload) -> WrittenItem:
         """Store what a node said."""
 
     def save(self) -> None:
@@ -104,14 +93,12 @@ class LongTermStore:
         )
         return [_hit(node) for node in answer.retrieved_nodes]
 
-    def update(self, payload: Payload) -> Written:
+    def update(self, payload: Payload) -> WrittenItem:
         assert self._client is not None, "it was loaded"
         text = payload.output_snapshot.text if payload.output_snapshot is not None else payload.inputs_text
         if not text.strip():
-            return Written(None, "nothing was said")
-        now = datetime.now(UTC)
-        event = self._client.observe(self._agent or payload.role, text, occurred_at=now)
-        return Written(str(event), at=now)
+            return WrittenItem(item_id=None, reason="nothing was said")
+        return WrittenItem(item_id=str(self._client.observe(self._agent or payload.role, text)))
 
     def save(self) -> None:
         """Events are kept when they are published."""
@@ -140,18 +127,17 @@ class ServiceStore:
         self._stores.load(name=self._name, run_id=self._run_id)
 
     def retrieve(self, question: StoreQuestion) -> list[Hit]:
-        results = self._stores.retrieve(
+        return self._stores.retrieve(
             name=self._name,
             query=question.query,
             role=question.role,
             top_k=question.top_k,
             similarity_threshold=question.threshold,
             run_id=self._run_id,
-        )
-        return results.hits
+        ).hits
 
-    def update(self, payload: Payload) -> Written:
-        result = self._stores.update(
+    def update(self, payload: Payload) -> WrittenItem:
+        return self._stores.update(
             name=self._name,
             role=payload.role,
             inputs_text=payload.inputs_text,
@@ -159,7 +145,6 @@ class ServiceStore:
             output_snapshot=payload.output_snapshot,
             run_id=self._run_id,
         )
-        return Written(result.item_id, result.reason)
 
     def save(self) -> None:
         if self._saved:

@@ -14,10 +14,11 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
+from typing import Annotated, Any, Literal, NotRequired, Protocol, Unpack
 from uuid import UUID
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError, WithJsonSchema, field_validator
+from typing_extensions import TypedDict
 
 from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, kind_and_words, problems_of
@@ -72,12 +73,12 @@ Form = Literal["quoted", "plain"]
 EventName = Literal["node_state_change", "memory_retrieved", "memory_retrieval_error"]
 
 
-class NodeEvent(TypedDict, total=False):
+class NodeEvent(TypedDict):
     """An event that the node passes to the callback; ``data`` depends on the event."""
 
     event: EventName
-    timestamp: str
-    node_id: str
+    timestamp: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+    node_id: NotRequired[str]
     data: dict[str, Any]
 
 

@@ -12,19 +12,8 @@ from jiyi.chat import compaction
 from jiyi.chat.recording import Recorder
 from jiyi.errors import NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import (
-    BY_ID,
-    Added,
-    AgentForUser,
-    ByIdForUser,
-    Count,
-    OfAgent,
-    OfAgents,
-    Request,
-    Rows,
-)
+from jiyi.protocol.base import BY_ID, AgentForUser, ByIdForUser, Count, Made, OfAgent, OfAgents, Request, Rows
 from jiyi.protocol.conversation_commands import (
-    Deletion,
     ExtractMessages,
     GrepOptions,
     ImportMemories,
@@ -68,7 +57,7 @@ forget = by_worker("memory.forget")
 
 
 @action("conversations.store")
-def store_memory(context: Context, request: MemoryEntryInput) -> Added:
+def store_memory(context: Context, request: MemoryEntryInput) -> Made:
     """Store a memory of a conversation.
 
     At the address agent://{agent}/{type}/{category}, where the same content is current once. Workers embed
@@ -117,7 +106,7 @@ def judged_turns(context: Context, request: OfAgents) -> Rows[LabelledTurn]:
 
 
 @action("conversations.delete")
-def delete(context: Context, request: ByIdForUser) -> Deletion:
+def delete(context: Context, request: ByIdForUser) -> Count:
     """Erase one memory.
 
     As erasure.request does, for good, with what was concluded from it and its words in what was said. Request
@@ -130,7 +119,7 @@ def delete(context: Context, request: ByIdForUser) -> Deletion:
 
 
 @action("conversations.delete_all")
-def delete_all(context: Context, request: OfAgent) -> Deletion:
+def delete_all(context: Context, request: OfAgent) -> Count:
     """Erase an agent with all its memories.
 
     For good, everywhere; a job does it. Request happens if there is no such agent.
@@ -173,7 +162,7 @@ def import_memories(context: Context, request: ImportMemories) -> Count:
     return Count(count=new)
 
 
-def add(context: Context, request: MemoryEntryInput) -> Added:
+def add(context: Context, request: MemoryEntryInput) -> Made:
     """Store a text at an address, with its audit row and the work that follows."""
     fields = request.model_dump(include={"keywords", "user_id", "visibility", "origin"})
     fields |= {"poignancy": request.importance, "provenance": request.metadata or None}
@@ -182,14 +171,14 @@ def add(context: Context, request: MemoryEntryInput) -> Added:
     return result
 
 
-def erase(context: Context, what: Erasure | None, count: int, target: str) -> Deletion:
+def erase(context: Context, what: Erasure | None, count: int, target: str) -> Count:
     """Ask for an erasure, which a worker does; None: nothing is there, and only the request is recorded."""
     if what is None:
         context.audit(target, count=0, erasure_id=None)
-        return Deletion(count=0, erasure_id=None)
+        return Count(count=0)
     state = erasure.ask(context, what)
     context.audit("memories", count=count, erasure_id=state.erasure_id)
-    return Deletion(count=count, erasure_id=state.erasure_id)
+    return Count(count=count, erasure_id=state.erasure_id)
 
 
 def _imported(connection: Connection, group_id: str, memory: PersistentMemory) -> bool:
@@ -197,7 +186,7 @@ def _imported(connection: Connection, group_id: str, memory: PersistentMemory) -
     same = memory.model_dump(exclude={"node_id", "agent_id", "kind", "uri", "description"})
     fields = {**same, "event_id": memory.node_id, "origin": claimable(memory.origin)}
     fields["poignancy"] = memory.poignancy or DEFAULT_IMPORTANCE
-    return entries.add(connection, group_id, uri, memory.description, **fields).new
+    return entries.add(connection, group_id, uri, memory.description, **fields).new is True
 
 
 find = by_worker("resources.find")
@@ -205,7 +194,7 @@ configure_summaries = by_worker("llms.check")
 
 
 @action("resources.add")
-def add_resource(context: Context, request: MemoryEntryInput) -> Added:
+def add_resource(context: Context, request: MemoryEntryInput) -> Made:
     """Add a text at an address, with its keywords, importance and metadata.
 
     The same text is current at an address once; adding it again returns its existing id. A worker makes its
@@ -247,7 +236,7 @@ def read(context: Context, request: ReadOptions) -> Rows[ResourceText]:
 
 
 @action("resources.remove")
-def remove(context: Context, request: ResourceUri) -> Deletion:
+def remove(context: Context, request: ResourceUri) -> Count:
     """Erase what is at an address or below it.
 
     For good, with what was concluded from it, up to a thousand memories at once; a job does it.

@@ -17,7 +17,7 @@ from engine.memory import content_key
 from engine.text.keywords import keywords_ranked
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import Added
+from jiyi.protocol.base import Made
 from jiyi.protocol.conversation_commands import GREP_SECONDS, Level, MemoryStats, Resource, ResourceText
 from jiyi.protocol.conversations import KINDS, Kind, MemoryUri, parse_uri, uri_of
 from jiyi.protocol.memory import Memory
@@ -37,7 +37,7 @@ _N = MemoryNode
 _CURRENT = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
 
 
-def add(connection: Connection, group_id: str, uri: str, content: str, **fields: Any) -> Added:
+def add(connection: Connection, group_id: str, uri: str, content: str, **fields: Any) -> Made:
     """Store a text at an address, once: the same text that is current there stays unchanged."""
     place = parse_uri(uri)
     assert place.kind is not None
@@ -48,10 +48,10 @@ def add(connection: Connection, group_id: str, uri: str, content: str, **fields:
     event = wire.made("memory.observed", (group_id, place.agent_id), at, payload, event_id=event_id)
     key = content_key(content, fields.get("user_id"), fields.get("origin") or DEFAULT_ORIGIN)
     if place.kind == "session" and (existing_id := _at(connection, group_id, uri, key)) is not None:
-        return Added(id=existing_id, uri=uri, new=False)
+        return Made(id=existing_id, uri=uri, new=False)
     if store(connection, [event]).nodes:
-        return Added(id=event.event_id, uri=uri, new=True)
-    return Added(id=_at(connection, group_id, uri, key) or event.event_id, uri=uri, new=False)
+        return Made(id=event.event_id, uri=uri, new=True)
+    return Made(id=_at(connection, group_id, uri, key) or event.event_id, uri=uri, new=False)
 
 
 def at_address(uri: str, **others: Any) -> MemoryFilter:

@@ -22,8 +22,16 @@ from engine.conversations.memories import (
 from engine.memory import MemorySource, content_key, source_of_llm
 from engine.memory import MemorySource as Origin
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.base import BY_ID, NOT_OF_THIS_LIST, ById, ByIdForUser, JsonMapping, Rows, Visibility
-from jiyi.protocol.conversation_commands import Deletion
+from jiyi.protocol.base import (
+    BY_ID,
+    NOT_OF_THIS_LIST,
+    ById,
+    ByIdForUser,
+    Count,
+    JsonMapping,
+    Rows,
+    Visibility,
+)
 from jiyi.protocol.conversations import ExtractedExperience
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import MemoryObserved
@@ -387,7 +395,7 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
 
 
 @action("experiences.delete")
-def delete_experience(context: Context, request: ById) -> Deletion:
+def delete_experience(context: Context, request: ById) -> Count:
     """Erase an experience with all its versions, whichever of them the id is of.
 
     For good, with what was concluded from it; a job does it. The turns that say it stay. Nothing happens if

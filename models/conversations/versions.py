@@ -18,7 +18,7 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.base import BY_ID, OfAgents, Rows
 from jiyi.protocol.events import Event
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.recall import Mistake, Reinstated, ReinstateMemory, Updated, UpdateMemory
+from jiyi.protocol.recall import Mistake, ReinstateMemory, Updated, UpdateMemory
 from jiyi.text.words import language_of
 from models.conversations import standing
 from models.db.rows import page
@@ -80,7 +80,7 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
     return Updated(node_id=current_id, supersedes=old.node_id, superseded_at=dates["at"])
 
 
-def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, now: datetime) -> Reinstated:
+def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, now: datetime) -> Updated:
     """Reinstate a superseded memory, under its agent's lock.
 
     Raises:
@@ -111,7 +111,7 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
     connection.execute(_REINSTATE, whose | {"note": note})
     if old.kind != "session":
         standing.reinstate(connection, (group_id, old.agent_id), old.node_id)
-    return Reinstated(node_id=old.node_id, superseded_by=by)
+    return Updated(node_id=old.node_id, superseded_by=by)
 
 
 def mistakes(connection: Connection, group_id: str, request: OfAgents) -> Rows[Mistake]:

@@ -17,8 +17,8 @@ from engine.growth.questions import file_section, notes_of
 from engine.growth.skills import fit, index_line, skill_section
 from jiyi.chat.steps import hint
 from jiyi.errors import NotFound
-from jiyi.protocol.artifacts import GiveFeedback, GivenFeedback, Hint, PatternsQuery, PatternState, Vote
-from jiyi.protocol.base import AgentForUser, Rows
+from jiyi.protocol.artifacts import GiveFeedback, GivenFeedback, Hint, PatternState, Vote
+from jiyi.protocol.base import DEFAULT_PAGE, AgentForUser, OfAgent, Rows
 from jiyi.protocol.conversations import InjectedSkill
 from jiyi.protocol.identity import File, Tally, TallyQuery
 from jiyi.protocol.proposals import SkillProposal
@@ -135,13 +135,13 @@ def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
 
 
 @action("patterns.list")
-def list_patterns(context: Context, request: PatternsQuery) -> Rows[PatternState]:
+def list_patterns(context: Context, request: OfAgent) -> Rows[PatternState]:
     """List an agent's patterns.
 
     Experiences of the same problem with the steps that half of them share, and chains of tools that worked;
-    the most used first.
+    the most used first, at most 50.
     """
-    return Rows(rows=patterns_of(context.connection, context.group_id, request.agent_id, request.limit))
+    return Rows(rows=patterns_of(context.connection, context.group_id, request.agent_id, DEFAULT_PAGE))
 
 
 @action("evolution.hint")

@@ -39,10 +39,10 @@ from uuid6 import uuid7
 from engine.memory import MemorySource
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import Added, ByIds, Count, OfAgents, Rows
+from jiyi.protocol.base import ByIds, Count, Made, OfAgents, Rows
 from jiyi.protocol.events import AgentConfigured, Configuration
 from jiyi.protocol.memory import MAX_RESTORED, AgentState, ConfigureAgent, RateMemories, RestoreRequest
-from jiyi.protocol.recall import AddMemory, Mistake, Reinstated, ReinstateMemory, Updated, UpdateMemory
+from jiyi.protocol.recall import AddMemory, Mistake, ReinstateMemory, Updated, UpdateMemory
 from models.accounts import audit
 from models.conversations import versions
 from models.db.actions import Context, action
@@ -196,7 +196,7 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
 
 
 @action("memory.add")
-def add_memory(context: Context, request: AddMemory) -> Added:
+def add_memory(context: Context, request: AddMemory) -> Made:
     """Add a memory.
 
     One statement, by hand; programs publish events instead. An agent that is not there yet begins with it.
@@ -214,7 +214,7 @@ def add_memory(context: Context, request: AddMemory) -> Added:
             [f"event_id: {request.event_id} is another event's; leave it out, or choose another"]
         )
     context.audit(request.agent_id, node_id=str(request.event_id))
-    return Added(id=request.event_id)
+    return Made(id=request.event_id, new=True)
 
 
 @action("memory.update")
@@ -233,7 +233,7 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
 
 
 @action("memory.reinstate")
-def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
+def reinstate_memory(context: Context, request: ReinstateMemory) -> Updated:
     """Make a superseded memory current again.
 
     For a supersession that was a mistake. What had superseded it stays current as well; the mistake is noted

@@ -25,7 +25,7 @@ from sqlalchemy.orm import aliased
 from engine import subjects
 from engine.providers.embedder_specs import check_size, configured_spec, dimensions_of, model_of
 from jiyi.errors import EmbeddingUnavailable, SettingsError
-from jiyi.protocol.providers import EmbeddedByModel
+from jiyi.protocol.providers import EmbeddingModel
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db.connection import apply_scope, driver
@@ -138,9 +138,9 @@ def default_size() -> dict[str, int]:
     return {} if dimensions is None else {model_of(spec): dimensions}
 
 
-def all_models(connection: Connection) -> list[EmbeddedByModel]:
+def all_models(connection: Connection) -> list[EmbeddingModel]:
     """Every model that is known or has vectors, with its number of memories; the most first."""
-    return [EmbeddedByModel.model_validate(dict(row)) for row in connection.execute(_ALL).mappings()]
+    return [EmbeddingModel.model_validate(dict(row)) for row in connection.execute(_ALL).mappings()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ _ALL = text("""
     ), beside AS (
         SELECT model, count(*) AS memories FROM next_vectors GROUP BY 1
     )
-    SELECT model, m.spec, m.dimensions, m.state, m.active_since, m.replaces, m.everything,
+    SELECT model, m.spec, m.dimensions, m.state, m.active_since AS since, m.replaces, m.everything,
         coalesce(c.memories, 0) AS memories, coalesce(b.memories, 0) AS beside
     FROM embedding_models m FULL JOIN counted c USING (model) FULL JOIN beside b USING (model)
     ORDER BY memories DESC, model

@@ -15,7 +15,7 @@ from jiyi.protocol.stores import (
     AppliedGraph,
     AppliedStore,
     ApplyGraph,
-    AttachmentBytes,
+    Attachment,
     AttachmentQuery,
     FilesQuery,
     ItemsQuery,
@@ -110,7 +110,7 @@ def files(context: Context, request: FilesQuery) -> Rows[ListedFile]:
 
 
 @action("stores.attachment")
-def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
+def attachment(context: Context, request: AttachmentQuery) -> Attachment:
     """Get an attachment.
 
     The bytes that came with a message, as they came.
@@ -122,7 +122,7 @@ def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
         raise NotFound(f"attachment_id: the store {store.name!r} has no attachment {attachment_id}")
     data, mime_type = matches[attachment_id]
     encoded = base64.b64encode(data).decode("ascii")
-    return AttachmentBytes(attachment_id=attachment_id, mime_type=mime_type, size=len(data), data=encoded)
+    return Attachment(attachment_id=attachment_id, mime_type=mime_type, size=len(data), data=encoded)
 
 
 @action("stores.load")

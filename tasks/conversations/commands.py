@@ -60,7 +60,7 @@ from jiyi.protocol.conversations import (
     parse_uri,
     uri_of,
 )
-from jiyi.protocol.experiences import Experience, FindExperiences
+from jiyi.protocol.experiences import Experience
 from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.recall import ForgetWhatWasSaid, Forgotten
 from jiyi.protocol.retrieval import Filters, RetrievalRequest, ScoredMemory
@@ -88,13 +88,7 @@ PIECE_KEYWORDS = 5
 @implements(actions.search)
 def search(actor: Actor, request: SearchOptions) -> Rows[ScoredMemory]:
     """Safe to repeat because accesses only move forward."""
-    kinds: Sequence[Kind] = KINDS if request.memory_type is None else [request.memory_type]
-    least = request.min_importance or 0
-
-    def important(memory: ScoredMemory) -> bool:
-        return (memory.poignancy or 0) >= least
-
-    return Rows(rows=_matches(actor, request.agent_id, request, request.query, kinds, important))
+    return Rows(rows=_important(actor, request, KINDS))
 
 
 @implements(actions.find)
@@ -106,23 +100,31 @@ def find(actor: Actor, request: FindOptions) -> Rows[ScoredMemory]:
     def below(memory: ScoredMemory) -> bool:
         return memory.uri is not None and parse_uri(memory.uri).path[: len(place.path)] == place.path
 
-    return Rows(rows=_matches(actor, place.agent_id, request, request.query, kinds, below))
+    return Rows(rows=_matches(actor, place.agent_id, request, kinds, below))
 
 
 @implements(find_experiences)
-def find_experiences_like(actor: Actor, request: FindExperiences) -> Rows[Experience]:
+def find_experiences_like(actor: Actor, request: SearchOptions) -> Rows[Experience]:
     """Safe to repeat because accesses only move forward."""
-    memories = _matches(actor, request.agent_id, request, request.query, ["experience"], lambda _memory: True)
-    ids = [memory.node_id for memory in memories]
+    ids = [memory.node_id for memory in _important(actor, request, ["experience"])]
     with unit_of_work() as connection:
         return Rows(rows=experiences.shown(connection, actor.group_id, ids))
+
+
+def _important(actor: Actor, request: SearchOptions, kinds: Sequence[Kind]) -> list[ScoredMemory]:
+    least = request.min_importance or 0
+    kinds = [kind for kind in kinds if request.memory_type in (None, kind)]
+
+    def important(memory: ScoredMemory) -> bool:
+        return (memory.poignancy or 0) >= least
+
+    return _matches(actor, request.agent_id, request, kinds, important) if kinds else []
 
 
 def _matches(
     actor: Actor,
     agent_id: str,
-    request: SearchOptions | FindOptions | FindExperiences,
-    query: str,
+    request: SearchOptions | FindOptions,
     kinds: Sequence[Kind],
     is_match: Callable[[ScoredMemory], bool],
 ) -> list[ScoredMemory]:
@@ -133,7 +135,7 @@ def _matches(
             group_id=actor.group_id,
             agent_id=agent_id,
             user_id=request.user_id,
-            queries=[query],
+            queries=[request.query],
             top_k=top_k,
             touch=False,
             filters=Filters(kinds=list(kinds)),

@@ -18,7 +18,7 @@ from engine.providers.spec import has_key
 from engine.providers.verdicts import verdict
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.operations import LLMsRequest
-from jiyi.protocol.providers import PRESETS, ActiveLLM, LLMReport, LLMVendor
+from jiyi.protocol.providers import PRESETS, ActiveLLM, LLMReport, Vendor
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.actions import Actor
@@ -170,7 +170,7 @@ def llm_report(actor: Actor, request: LLMsRequest) -> LLMReport:
         usage = numbers.usage_since(connection, actor.group_id, first_day)
     active = _active()
     vendors = [
-        LLMVendor(
+        Vendor(
             vendor=name,
             model=preset.chat_model,
             needs_key=preset.needs_key,

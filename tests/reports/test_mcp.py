@@ -24,13 +24,12 @@ pytest.importorskip("mcp", reason="needs the package mcp (the extra `mcp`)")
 from flask import Flask
 from mcp import Client as McpClient
 
-from jiyi.client.http import Requests
+from jiyi.client.http import failure
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NoAnswer
 from jiyi.integrations import mcp
 from jiyi.integrations.mcp import Gateway, http_app, instructions, server
 from jiyi.protocol.openapi import functions
 from jiyi.protocol.openapi.tools import Tool
-from jiyi.settings import Settings
 from jiyi.text.budget import estimate_tokens
 from tests.integration.client.test_ways import Served
 from tests.integration.memory.test_inbox import rows
@@ -560,14 +559,14 @@ def test_standard_output_is_the_protocols_alone() -> None:
 
 
 def test_a_client_says_what_may_be_done() -> None:
-    requests = Requests("http://localhost", Settings(), "g", "")
+    url = "http://localhost"
     request = httpx2.Request("POST", "http://localhost")
-    late = requests.failure(httpx2.ReadTimeout("", request=request), 15)
+    late = failure(url, httpx2.ReadTimeout("", request=request), 15)
     assert (type(late), str(late)) == (NoAnswer, "no answer from http://localhost within 15 s")
     for error, sentence in (
         (httpx2.ConnectTimeout("", request=request), "cannot reach http://localhost: ConnectTimeout; is"),
         (httpx2.ReadError("", request=request), "broke before there was an answer (ReadError)"),
     ):
-        failure = requests.failure(error, 15)
-        assert isinstance(failure, BrokerUnavailable)
-        assert sentence in str(failure)
+        broken = failure(url, error, 15)
+        assert isinstance(broken, BrokerUnavailable)
+        assert sentence in str(broken)

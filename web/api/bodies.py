@@ -25,7 +25,7 @@ from jiyi.protocol.base import NUL_ESCAPE, unstorable
 from jiyi.protocol.events import CONTENT_TYPE
 from jiyi.protocol.limits import BODIES_BYTES, BODY_BYTES, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
 from jiyi.protocol.openapi.document import field_problem
-from jiyi.protocol.wire.bounds import MESSAGE, TooDeepError, TooMuchError
+from jiyi.protocol.wire.bounds import MESSAGE, TooMuchError
 from jiyi.protocol.wire.json_checks import repeated_key, sentence, wrong_types
 from web.api.problems import RequestRefused, refusal_of
 from web.api.registry import ApiOperation
@@ -116,9 +116,9 @@ def checked_body(model: type[BaseModel], data: bytes) -> BaseModel:
     """A body of these bytes. Raises as :func:`read_body` does."""
     try:
         MESSAGE.check(data)
-    except TooDeepError as error:
-        raise RequestRefused(422, f"The body has {error}.") from None
     except TooMuchError as error:
+        if error.deep:
+            raise RequestRefused(422, f"The body has {error}.") from None
         raise RequestRefused(413, f"The body has {error}; send several requests.") from None
     if (repeated := repeated_key(data)) is not None:
         raise RequestRefused(422, sentence(repeated), [field_problem(sentence(repeated))])

@@ -8,7 +8,7 @@ so.
 from __future__ import annotations
 
 import logging
-from typing import Any, TypedDict
+from typing import Any
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -183,15 +183,8 @@ expose(
 PATH = "/nodes/memory-retrieval"
 
 
-class NodeRan(TypedDict):
-    """:class:`NodeRun`, with the events as the node emitted them."""
-
-    outputs: dict[str, Any]
-    events: list[NodeEvent]
-
-
-@operation(f"POST {PATH}", "tiers", scope="read", answer=NodeRun)
-def run_memory_node(context: RequestContext, body: NodeBody) -> NodeRan:
+@operation(f"POST {PATH}", "tiers", scope="read")
+def run_memory_node(context: RequestContext, body: NodeBody) -> NodeRun:
     """Run the memory-retrieval node.
 
     Looks for what the group knows about the topic (else the content, else the document) of the inputs, and
@@ -211,7 +204,7 @@ def run_memory_node(context: RequestContext, body: NodeBody) -> NodeRan:
 
     node = MemoryRetrievalNode(body.properties, retriever=Retriever(), node_id=body.node_id)
     outputs = node.process({**body.inputs, "group_id": context.group_id}, emit)
-    return NodeRan(outputs={**body.inputs, CONTEXT_FIELD: outputs[CONTEXT_FIELD]}, events=events)
+    return NodeRun(outputs={**body.inputs, CONTEXT_FIELD: outputs[CONTEXT_FIELD]}, events=events)
 
 
 @operation(f"GET {PATH}", "tiers", scope="read")

@@ -21,11 +21,13 @@ _STEPS = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
 
 
 class TooMuchError(ValueError):
-    """What a text has too much of, to be read after "it has": ``more than 1,048,576 bytes``."""
+    """What a text has too much of, to be read after "it has": ``more than 1,048,576 bytes``. ``deep``: it is
+    nested too deeply.
+    """
 
-
-class TooDeepError(TooMuchError):
-    """Its lists and objects are nested too deeply."""
+    def __init__(self, message: str, *, deep: bool = False) -> None:
+        super().__init__(message)
+        self.deep = deep
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Bounds:
             brackets = structure.translate(None, b",:")
             levels = [*accumulate(map(_STEPS.__getitem__, brackets), initial=level)]
             if max(levels) > self.depth:
-                raise TooDeepError(f"lists and objects nested more than {self.depth:,} deep")
+                raise TooMuchError(f"lists and objects nested more than {self.depth:,} deep", deep=True)
             level = levels[-1]
             values += structure.count(b",")
             containers += brackets.count(b"[") + brackets.count(b"{")

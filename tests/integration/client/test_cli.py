@@ -62,8 +62,8 @@ def test_jobs_and_the_archive(jiyi, ask, service):
 
     until(reconciled)
     assert "reconcile" in jiyi("jobs", "list")
-    ask("observe", "klaus", "Klaus napped", "--at", "2020-01-01")
-    ask("observe", "klaus", "Klaus thought of naps", "--type", "thought", "--at", "2020-01-01")
+    ask("observe", "klaus", "Klaus napped", "--occurred-at", "2020-01-01")
+    ask("observe", "klaus", "Klaus thought of naps", "--node-type", "thought", "--occurred-at", "2020-01-01")
     ask("observe", "klaus", "Klaus wakes up")
     assert ask("jobs", "run", "expire_thoughts")["state"] == "done"
     (thought,) = ask("memory", "list", "klaus", "--archived", "only")["rows"]
@@ -71,11 +71,11 @@ def test_jobs_and_the_archive(jiyi, ask, service):
     assert thought["node_id"] in jiyi("memory", "list", "klaus", "--archived", "only")
     found = ask("retrieve", "klaus", "naps", "--no-touch")["groups"][0]["retrieved_nodes"]
     assert {node["description"] for node in found} == {"Klaus napped", "Klaus wakes up"}
-    wide = ask("retrieve", "klaus", "naps", "--no-touch", "--archived", "--expired")["groups"][0][
-        "retrieved_nodes"
-    ]
+    wide = ask("retrieve", "klaus", "naps", "--no-touch", "--include-archived", "--include-expired")[
+        "groups"
+    ][0]["retrieved_nodes"]
     assert len(wide) == 3
-    assert ask("archive", "restore", thought["node_id"]) == {"count": 1}
+    assert ask("archive", "restore", thought["node_id"])["count"] == 1
     found = ask("retrieve", "klaus", "naps")["groups"][0]["retrieved_nodes"]
     assert [node["expires_at"] for node in found if node["type"] == "thought"] == [None]
     assert ask("jobs", "run", "archive", "--no-whole-service")["summary"]["archived"] == 0
@@ -89,7 +89,7 @@ def test_jobs_and_the_archive(jiyi, ask, service):
 
 def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service, tmp_path):
     seen = ask(
-        "observe", "klaus", "Klaus reads a book on gentrification", "--poignancy", 4, "--keyword", "book"
+        "observe", "klaus", "Klaus reads a book on gentrification", "--poignancy", 4, "--keywords", "book"
     )["event_ids"]
     lines = "克劳斯今天去了图书馆\nKlaus drinks tea\n"
     more = ask("observe", "klaus", "-", input=lines)["event_ids"]
@@ -97,11 +97,11 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
         "observe",
         "klaus",
         "Klaus likes books",
-        "--type",
+        "--node-type",
         "thought",
         "--evidence",
         seen[0],
-        "--keyword",
+        "--keywords",
         "book",
     )
     answer = ask("retrieve", "klaus", "Klaus reads a book on gentrification", "图书馆", "-k", 2)

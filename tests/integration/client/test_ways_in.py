@@ -388,7 +388,7 @@ def test_an_export_of_all_into_an_empty_group_is_exported_the_same(
     for name, file in ((service, first), (copy, second)):
         if name == copy:
             bring(copy, "jsonl", first, "--keep-ids")
-        result = CliRunner().invoke(app, ["--group", name, "export", "--all", "--file", str(file), "--json"])
+        result = CliRunner().invoke(app, ["--group", name, "export", "jsonl", str(file), "--all", "--json"])
         assert result.exit_code == 0, result.output
     exported, again = lines(first, service), lines(second, copy)
     assert {row["type"] for row in exported} == {

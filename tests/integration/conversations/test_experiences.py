@@ -10,15 +10,14 @@ from pydantic import ValidationError
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.base import ById, OfAgents, encode_cursor
-from jiyi.protocol.conversation_commands import ImportMemories, MemoryEntryInput, PersistentMemory
-from jiyi.protocol.conversations import ContextRequest
-from jiyi.protocol.experiences import (
-    Experience,
-    FindExperiences,
-    ListExperiences,
-    TellExperience,
-    UpdateExperience,
+from jiyi.protocol.conversation_commands import (
+    ImportMemories,
+    MemoryEntryInput,
+    PersistentMemory,
+    SearchOptions,
 )
+from jiyi.protocol.conversations import ContextRequest
+from jiyi.protocol.experiences import Experience, ListExperiences, TellExperience, UpdateExperience
 from jiyi.protocol.recall import UpdateMemory
 from models.conversations import actions, experiences
 from models.db.actions import Actor
@@ -110,7 +109,7 @@ def test_what_only_a_program_stored_is_found_by_its_problem_and_counted(group: s
     [row] = listed(group)
     assert (row.solution_steps, row.outcome, row.reuse_count) == (["加索引"], "success", 0)
     injection.build(me(group), ContextRequest(agent_id=AGENT, query="报表导出太慢了怎么办"))
-    [found] = find_experiences_like(me(group), FindExperiences(agent_id=AGENT, query="导出报表太慢")).rows
+    [found] = find_experiences_like(me(group), SearchOptions(agent_id=AGENT, query="导出报表太慢")).rows
     assert (found.id, found.reuse_count) == (row.id, 1)
 
 

@@ -13,8 +13,7 @@ from engine.conversations.notes import Note, Noted
 from engine.providers import llms
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.artifacts import PatternsQuery
-from jiyi.protocol.base import OfAgents
+from jiyi.protocol.base import OfAgent, OfAgents
 from jiyi.protocol.conversation_commands import (
     ExtractMessages,
     ImportMemories,
@@ -215,7 +214,7 @@ def test_what_a_tool_or_a_document_says_becomes_no_fact_no_preference_no_profile
     with unit_of_work() as connection:
         profile = injections.find_profile(connection, (group, "helper"))
     assert profile is None or "rm -rf" not in str(profile)
-    patterns = list_patterns.perform(Actor(group, "user:mia"), PatternsQuery(agent_id="helper")).rows
+    patterns = list_patterns.perform(Actor(group, "user:mia"), OfAgent(agent_id="helper")).rows
     assert [pattern.title for pattern in patterns] == ["the scanner jams"]
     for query in ("Who am I?", "我是谁？"):
         asked = ContextRequest(agent_id="helper", query=query, split=True, session_id="s2", turn=1, now=START)

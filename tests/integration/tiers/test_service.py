@@ -209,7 +209,7 @@ def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..
         return json.loads(jiyi(*arguments, "--json"))
 
     assert "fewer than 50" in jiyi("ingest", "ok")
-    one = ask("ingest", FOR, "--session", "s1", "--agent", "Ada", "--confidence", 0.9)
+    one = ask("ingest", FOR, "--session-id", "s1", "--agent-id", "Ada", "--confidence", 0.9)
     assert one["accepted"] is True
     assert FOR[:10] in jiyi("working_memory", "show")
     assert (
@@ -220,9 +220,9 @@ def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..
     assert ask("knowledge", "list", "--layer", "longterm")["rows"] == []
     (piece,) = ask("knowledge", "promote", one["entry_id"], "--reason", "it held")["pieces"]
     assert FOR[:10] in jiyi("knowledge", "list", "--layer", "longterm")
-    answer = ask("recall", "新土", "--threshold", -1)
+    answer = ask("recall", "新土", "--relevance-threshold", -1)
     assert [item["content"] for item in answer["results"]] == [FOR]
-    assert FOR[:10] in jiyi("recall", "新土", "--threshold", -1)
+    assert FOR[:10] in jiyi("recall", "新土", "--relevance-threshold", -1)
     became = ask("knowledge", "edit", piece["knowledge_id"], VERDICT)["knowledge_id"]
     assert jiyi("knowledge", "demote", became, "--reason", "outdated").strip() == became
     assert ask("knowledge", "list", "--layer", "longterm")["rows"] == []

@@ -209,7 +209,7 @@ def test_through_both_doors_it_is_refused_in_words(
 ) -> None:
     """With the first looks at texts taken away: NUL comes as far as the database."""
     monkeypatch.setattr(running, "unstorable", lambda _value: iter(()))
-    monkeypatch.setattr(base, "all_storable", lambda request: request)
+    monkeypatch.setattr(base, "unstorable_texts", lambda _model, exclude=None: [])
     answer = api.ask("GET", "/keywords?agent_id=a%00b")
     refused(answer)
     with pytest.raises(InvalidRequest):

@@ -51,7 +51,7 @@ def test_the_request_gives_the_answer_that_is_shown() -> None:
     node = MemoryRetrievalNode(body.properties, retriever=Memory(), node_id=body.node_id)
     outputs = node.process({**body.inputs, "group_id": "council"}, sent.append)
     assert run.outputs == {**body.inputs, "history_context": outputs["history_context"]}
-    assert [(event.event, event.node_id, event.data) for event in run.events] == [
+    assert [(event["event"], event["node_id"], event["data"]) for event in run.events] == [
         (event["event"], event["node_id"], event["data"]) for event in sent
     ]
     IngestBody.model_validate(ingested)

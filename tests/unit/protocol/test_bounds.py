@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.protocol.wire import bounds
-from jiyi.protocol.wire.bounds import Bounds, TooDeepError, TooMuchError, names_in
+from jiyi.protocol.wire.bounds import Bounds, TooMuchError, names_in
 from jiyi.protocol.wire.json_checks import keys_in
 
 #: Bytes that are looked at in one go.
@@ -48,7 +48,7 @@ def test_values_and_depth_are_counted_exactly_whatever_the_words_are(value: obje
         with pytest.raises(TooMuchError, match="more than"):
             Bounds(len(text), count - 1, depth=depth).check(text)
     if depth:
-        with pytest.raises(TooDeepError, match="deep"):
+        with pytest.raises(TooMuchError, match="deep"):
             Bounds(len(text), count, depth=depth - 1).check(text)
 
 

@@ -8,12 +8,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from jiyi.protocol.stores import MAX_TEXT, Hit, LogOperation, MemoryItem, Snapshot, SnapshotBlock
+from jiyi.protocol.stores import MAX_TEXT, Hit, LogOperation, MemoryItem, Snapshot, SnapshotBlock, WrittenItem
 from jiyi.stores.declarations import MemoryAttachmentConfig
 from jiyi.stores.graph import Graph
-from jiyi.stores.manager import MemoryManager, StoreFailed, Style, into_messages, into_prompt
+from jiyi.stores.manager import MemoryManager, StoreFailed, Style
 from jiyi.stores.registry import register_memory_store
-from jiyi.stores.store import Payload, StoreQuestion, Surroundings, Written
+from jiyi.stores.store import Payload, StoreQuestion, Surroundings
 from jiyi.stores.types import Config
 from jiyi.text.prompting import PREFACE
 from jiyi.text.words import storable
@@ -42,10 +42,10 @@ class Shelf:
         self.asked.append(question)
         return [hit(text, number) for number, text in enumerate(self.texts[: question.top_k])]
 
-    def update(self, payload: Payload) -> Written:
+    def update(self, payload: Payload) -> WrittenItem:
         assert payload.output_snapshot is not None
         self.texts.append(payload.output_snapshot.text)
-        return Written(str(len(self.texts)))
+        return WrittenItem(item_id=str(len(self.texts)))
 
     def save(self) -> None:
         self.saved += 1
@@ -88,17 +88,6 @@ def test_the_text_and_its_label() -> None:
     assert len((found.text or "").split()) < 200
     nothing = manager({"notes": Shelf()}, {"name": "notes"}).retrieve("writer", "where?", "gen")
     assert (nothing.text, nothing.items) == (None, [])
-
-
-def test_injection_into_a_prompt_and_into_messages() -> None:
-    assert into_prompt("memory", "question") == "memory\n\nquestion"
-    assert into_prompt(None, "question") == "question"
-    spoken = ("user", "a"), ("assistant", "b"), ("user", "c")
-    messages = [{"role": role, "content": text} for role, text in spoken]
-    assert [one["content"] for one in into_messages("memory", messages)] == ["a", "b", "memory", "c"]
-    assert into_messages(None, messages) == messages
-    remembered = into_messages("memory", [{"role": "system", "content": "s"}])[-1]
-    assert remembered == {"role": "user", "content": "memory"}
 
 
 def test_thinking_gets_the_blocks_with_their_attachments() -> None:
