@@ -64,9 +64,8 @@ class ProcessNode(CeleryTestContainer):
     def ready(self) -> bool:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            late = (
-                self.status != "running" or time.monotonic() > deadline
-            )  # before the log: it may be ready, and die of a test's fault
+            # Before the log: it may be ready, and die of a test's fault.
+            late = self.status != "running" or time.monotonic() > deadline
             if self._prompt in self.logs():
                 return True
             if late:
@@ -111,21 +110,7 @@ class ValkeyNode(ProcessNode):
 
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "v.sock"
-        command = [
-            str(get_binary_path()),
-            "--port",
-            "0",
-            "--unixsocket",
-            str(self.socket),
-            "--dir",
-            str(folder),
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "always",
-            "--save",
-            "",
-            "--maxmemory-policy",
-            "noeviction",
-        ]
+        where = ["--port", "0", "--unixsocket", str(self.socket), "--dir", str(folder)]
+        kept = "--appendonly yes --appendfsync always --maxmemory-policy noeviction".split()
+        command = [str(get_binary_path()), *where, *kept, "--save", ""]
         super().__init__("valkey", command, folder / "valkey.log", "Ready to accept connections", folder)
