@@ -301,9 +301,7 @@ MISTAKEN: list[tuple[str, Any, str]] = [
 ]
 
 
-def test_a_file_of_another_program_is_refused_by_the_name_of_its_form(
-    server: Vendor, tmp_path: Path
-) -> None:
+def test_a_file_of_another_program_is_refused_by_the_name_of_its_form(server: Vendor, tmp_path: Path) -> None:
     for source, content, words in MISTAKEN:
         (tmp_path / "x.json").write_text(json.dumps(content))
         command = ["import", source, str(tmp_path / "x.json"), "--no-wait"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -391,35 +390,55 @@ async def _lifespan(app: Any) -> AsyncIterator[None]:
     await running
 
 
+#: A program as `jiyi mcp` is, one of whose dependencies prints when it is imported and when it ends.
+NOISY = """
+import atexit, builtins, sys
+importing = builtins.__import__
+def noisy(name, *rest):
+    if name == "jiyi.integrations":
+        print("a dependency was imported")
+    return importing(name, *rest)
+builtins.__import__ = noisy
+atexit.register(print, "a dependency says goodbye")
+from jiyi.cli import main
+sys.argv = ["jiyi", "mcp", "--agent", "mia"]
+main()
+"""
+
+
 @pytest.mark.parametrize(("version", "batches"), [("2025-03-26", True), ("2025-06-18", False)])
-def test_a_host_over_stdio_may_send_batches_in_that_version(version: str, batches: bool) -> None:
+def test_a_host_over_stdio_hears_the_protocol_alone_and_may_send_batches_in_that_version(
+    version: str, batches: bool
+) -> None:
+    """And a service that is away ends nothing: the host is answered."""
     lines = [
         asked(1, "initialize", **{**HELLO, "protocolVersion": version}),
         NOTED,
         [asked(2, "ping"), asked(3, "ping")],
         asked(4, "ping"),
     ]
-    env = {**os.environ, "JIYI_URL": "http://127.0.0.1:9", "JIYI_KEY": "jiyi_x"}
-    command, pipes = (
-        [sys.executable, "-m", "jiyi", "mcp"],
-        dict.fromkeys(("stdin", "stdout"), subprocess.PIPE),
-    )
-    with subprocess.Popen(command, env=env, cwd=CHECKOUT, text=True, **pipes) as host:  # type: ignore[call-overload]
-        assert host.stdin is not None
-        assert host.stdout is not None
+    away = {"JIYI_URL": "http://127.0.0.1:9", "JIYI_KEY": "jiyi_x", "PYTHONPATH": str(CHECKOUT)}
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, "-c", NOISY]
+    with subprocess.Popen(command, env=os.environ | away, text=True, **pipes) as host:
         answers = []
         for line in lines:
             print(json.dumps(line), file=host.stdin, flush=True)
             if line is not NOTED:
                 answers.append(json.loads(host.stdout.readline()))
-        host.stdin.close()
+        rest, errors = host.communicate(timeout=300)
     hello, other, pong = answers
+    assert hello["id"] == 1
     assert hello["result"]["protocolVersion"] == version
+    assert "mia" in hello["result"]["instructions"]
+    assert hello["result"]["capabilities"]["tools"]["listChanged"] is True
     assert pong["id"] == 4
     if batches:
         assert sorted(answer["id"] for answer in other) == [2, 3]
     else:
         assert "has no batches" in other["error"]["message"]
+    assert rest == ""
+    assert errors.count("a dependency") == 2, errors
 
 
 def test_a_host_may_be_started_before_the_service(
@@ -452,38 +471,6 @@ def test_a_host_may_be_started_before_the_service(
             assert (await host.list_tools(cache_mode="bypass")).tools != []
 
     asyncio.run(run())
-
-
-#: A program as `jiyi mcp` is, one of whose dependencies prints when it is imported and when it ends.
-NOISY = """
-import atexit, builtins, sys
-importing = builtins.__import__
-def noisy(name, *rest):
-    if name == "jiyi.integrations":
-        print("a dependency was imported")
-    return importing(name, *rest)
-builtins.__import__ = noisy
-atexit.register(print, "a dependency says goodbye")
-from jiyi.cli import main
-sys.argv = ["jiyi", "mcp", "--agent", "mia"]
-main()
-"""
-
-
-def test_standard_output_is_the_protocols_alone() -> None:
-    """And a service that is away ends nothing: the host is answered."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # nobody listens here
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        env = {**os.environ, "JIYI_URL": url, "JIYI_KEY": "jiyi_x", "PYTHONPATH": str(CHECKOUT)}
-        line = json.dumps(asked(1, "initialize", **{**HELLO, "protocolVersion": "2025-06-18"}))
-        command, said = [sys.executable, "-c", NOISY], {"input": f"{line}\n", "capture_output": True}
-        done = subprocess.run(command, env=env, text=True, timeout=300, check=False, **said)  # type: ignore[call-overload]
-    assert done.stderr.count("a dependency") == 2, done.stderr
-    [answer] = map(json.loads, done.stdout.splitlines())
-    assert answer["id"] == 1
-    assert "mia" in answer["result"]["instructions"]
-    assert answer["result"]["capabilities"]["tools"]["listChanged"] is True
 
 
 def test_a_client_says_what_may_be_done() -> None:

@@ -302,6 +302,8 @@ class Service:
     asked.
     """
 
+    group = "g"
+
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.conversations, self.turns, self.recalled = self, list[int | None](), "fact 1"
