@@ -16,9 +16,6 @@ PATIENCE_SECONDS = 60
 
 def test_what_was_asked_is_listed_with_what_it_returned(page: Page, client: Client, group: str) -> None:
     client.observe("Tomas", "The bees settled in the third hive", wait=True)
-    page.goto(f"/retrievals?group={group}")
-    page.get_by_role("link", name="Try a question").click()  # nothing was asked yet
-    expect(page.get_by_role("heading", level=1)).to_have_text("Retrieval")
     for question in ("Where are the bees?", "Who came?"):
         client.retrieve("Tomas", question, top_k=3)
         client.retrieve("Tomas", question)
@@ -45,6 +42,13 @@ def test_what_was_asked_is_listed_with_what_it_returned(page: Page, client: Clie
     expect(page.get_by_role("searchbox", name="Question")).to_have_value("Who came?")
 
 
+def test_nothing_asked_yet_leads_to_a_question(page: Page, client: Client, group: str) -> None:
+    client.observe("Tomas", "The bees settled in the third hive", wait=True)
+    page.goto(f"/retrievals?group={group}")
+    page.get_by_role("link", name="Try a question").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Retrieval")
+
+
 def test_an_agents_page_leads_to_all_that_it_has(page: Page, town: Town) -> None:
     for name in ("Conversations and profile", "Pain points", "Appointments", "Heartbeat"):
         page.goto(f"/agents/{town.group}/Tomas")
@@ -56,8 +60,12 @@ def test_an_agents_page_leads_to_all_that_it_has(page: Page, town: Town) -> None
 
 def test_an_appointment_is_deleted_only_when_confirmed(page: Page, client: Client, group: str) -> None:
     client.observe("Tomas", "The bees settled in the third hive", wait=True)
-    text = "every day at 9 remind me to feed the bees"
-    client.command("appointments.create", agent_id="Tomas", text=text, tz="Europe/Berlin")
+    client.command(
+        "appointments.create",
+        agent_id="Tomas",
+        text="every day at 9 remind me to feed the bees",
+        tz="Europe/Berlin",
+    )
     page.goto(f"/growth/schedules?group={group}")
     page.locator("tbody tr td:nth-child(2) a").click()
     page.once("dialog", lambda asking: asking.dismiss())

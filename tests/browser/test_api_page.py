@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from uuid import uuid4
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -16,20 +16,19 @@ from jiyi.protocol.accounts import CreateKey, NewKey
 from jiyi.protocol.wire.signatures import new_key
 from models.accounts.actions import create_key
 from models.db.actions import Actor
-from models.db.scope import whole_service
 from tests.browser.conftest import PHONE, Open
 
 OVERFLOWS = "document.documentElement.scrollWidth > innerWidth"
 
 
-@pytest.fixture(scope="module")
-def key(address: str) -> str:
+@pytest.fixture
+def key(client: Client, group: str) -> str:
     """Of a group with a memory, which may read."""
-    group, made = f"docs-{uuid4().hex[:8]}", new_key()
-    with Client(group) as client, whole_service():
-        client.observe("klaus", 'Klaus 在读一本关于 "gentrification" 的书; it isn\'t long', wait=True)
-        wanted = CreateKey(key=NewKey.of(made), name="test", scopes=["read"])
-        create_key.perform(Actor(group, "test", operator=True), wanted)
+    client.observe("klaus", 'Klaus 在读一本关于 "gentrification" 的书; it isn\'t long', wait=True)
+    made = new_key()
+    create_key.perform(
+        Actor(group, "test", operator=True), CreateKey(key=NewKey.of(made), name="test", scopes=["read"])
+    )
     return str(made)
 
 
@@ -63,31 +62,45 @@ def test_a_body_is_sent_as_it_is_written_and_the_page_fits_a_telephone(open_brow
     assert not page.evaluate(OVERFLOWS)
 
 
-def test_what_is_copied_runs_in_a_shell_and_in_python(page: Page, key: str) -> None:
+@pytest.mark.parametrize("language", ["curl", "Python"])
+def test_what_is_copied_runs_in_a_shell_and_in_python(
+    page: Page, key: str, language: str, tmp_path: Path
+) -> None:
     article = opened(page, "retrieve_memories")
     body = {"agent_id": "klaus", "queries": ['isn\'t "it" 的书?'], "filters": {"include_expired": False}}
     article.get_by_label("Body").fill(json.dumps(body))
-    for language, command in (("curl", ["bash", "-c"]), ("Python", [sys.executable, "-c"])):
-        article.get_by_label("As").select_option(language)
-        text = article.locator(".called").inner_text().replace("curl", "curl -sS", 1)
-        environment = {"JIYI_KEY": key, "PATH": "/usr/bin:/bin"}
-        done = subprocess.run(
-            [*command, text], env=environment, capture_output=True, text=True, check=False, timeout=60
-        )
-        assert "gentrification" in done.stdout, done.stderr
+    article.get_by_label("As").select_option(language)
+    text = article.locator(".called").inner_text()
+    command = (
+        [sys.executable, "-c", text]
+        if language == "Python"
+        else ["bash", "-c", text.replace("curl", "curl -sS", 1)]
+    )
+    done = subprocess.run(
+        command,
+        env={"JIYI_KEY": key, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "gentrification" in done.stdout, done.stderr
 
 
 def test_every_operation_has_its_call_in_three_languages(page: Page) -> None:
     page.goto("/api/docs")
     page.evaluate("document.querySelectorAll('details.try > summary').forEach((summary) => summary.click())")
-    called = """language => [...document.querySelectorAll('details.try form')].map((form) => {
-        form.elements.language.value = language;
-        form.dispatchEvent(new Event('input'));
-        return form.querySelector('.called').textContent;
-    })"""
+    called = (
+        "language => [...document.querySelectorAll('details.try form')].map((form) => {"
+        " form.elements.language.value = language; "
+    )
+    called += "form.dispatchEvent(new Event('input')); return form.querySelector('.called').textContent; })"
     count = page.locator("article[data-method]").count()
-    beginnings = {"curl": "curl -X ", "Python": "import os", "TypeScript": "const answer = await fetch("}
-    for language, beginning in beginnings.items():
+    for language, beginning in (
+        ("curl", "curl -X "),
+        ("Python", "import os"),
+        ("TypeScript", "const answer = await fetch("),
+    ):
         texts = page.evaluate(called, language)
         assert len(texts) == count
         assert all(text.startswith(beginning) for text in texts)

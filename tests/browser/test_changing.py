@@ -42,16 +42,22 @@ def test_a_memory_is_added_corrected_and_exported(page: Page, client: Client, gr
 
 
 def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group: str) -> None:
-    talk, of_session = (
-        {"米娅": "我对花生过敏。", "companion": "记住了，不用花生。"},
-        "agent://companion/session/monday",
+    for number, (speaker, said) in enumerate(
+        [("米娅", "我对花生过敏。"), ("companion", "记住了，不用花生。")]
+    ):
+        client.observe(
+            "companion",
+            said,
+            kind="session",
+            uri="agent://companion/session/monday",
+            subject=speaker,
+            session_id="monday",
+            occurred_at=datetime(2026, 3, 2, 9, number, tzinfo=UTC),
+            wait=True,
+        )
+    client.observe(
+        "companion", "米娅喜欢杏仁", kind="preference", uri="agent://companion/preference/nuts", wait=True
     )
-    for number, (speaker, said) in enumerate(talk.items()):
-        turn = {"kind": "session", "uri": of_session, "subject": speaker, "session_id": "monday"}
-        at = datetime(2026, 3, 2, 9, number, tzinfo=UTC)
-        client.observe("companion", said, occurred_at=at, wait=True, **turn)
-    nuts = {"kind": "preference", "uri": "agent://companion/preference/nuts"}
-    client.observe("companion", "米娅喜欢杏仁", wait=True, **nuts)
     injected = client.conversations.context(agent_id="companion", query="我对花生过敏。", session_id="monday")
     assert "杏仁" in injected.context
     client.observe("companion", "The door bell rang", session_id="monday", wait=True)

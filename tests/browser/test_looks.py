@@ -75,7 +75,8 @@ def test_on_a_telephone_no_comma_begins_a_line_of_a_workers_queues(open_browser:
     page.goto(f"/workers?group={town.group}")
     queues = page.locator("#workers td.whole").first
     expect(queues).to_be_visible()
-    height, line = "one.getBoundingClientRect().height", "parseFloat(getComputedStyle(one).lineHeight)"
-    of_a_line = f"(one) => {height} < 1.5 * {line}"
+    of_a_line = (
+        "(one) => one.getBoundingClientRect().height < 1.5 * parseFloat(getComputedStyle(one).lineHeight)"
+    )
     assert queues.evaluate(f"cell => cell.children.length > 1 && [...cell.children].every({of_a_line})")
     assert queues.evaluate("cell => cell.offsetWidth / cell.parentElement.offsetWidth") > 0.9

@@ -4,17 +4,27 @@ they are led to it.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from playwright.sync_api import Page, expect
 
 from jiyi import Client
 from tests.browser.conftest import Open
 
 TYPED = '陶马斯 <b>周五</b> & "开窑"'
+#: Where pictures go, for whoever wants to look.
+PICTURES = os.environ.get("PICTURES")
 #: Opens what a form is folded in.
 OPEN = (
     "(form) => { for (let at = form; at; at = at.parentElement) if (at.localName === 'details') at.open ="
     " true; }"
 )
+
+
+def picture(page: Page, name: str) -> None:
+    if PICTURES:
+        page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
 
 
 def test_a_sent_form_comes_back_as_it_was_typed(open_browser: Open, group: str) -> None:
@@ -38,6 +48,7 @@ def test_a_sent_form_comes_back_as_it_was_typed(open_browser: Open, group: str) 
         expect(wrong).to_have_attribute("aria-invalid", "true")
         expect(form.locator("small.refused")).to_have_text(words)
         expect(form.locator("[name=description]")).to_have_value(TYPED)
+        picture(page, f"sent-{locale}")
         wrong.fill("7")
         form.locator("button").click()
         expect(page.get_by_role("heading", level=1)).to_have_text(TYPED)
@@ -57,6 +68,7 @@ def test_what_htmx_sent_is_marked_where_it_stands(page: Page, client: Client, gr
     expect(form.locator("small.refused")).to_have_count(1)
     expect(form.locator("[name=relevance_w]")).to_have_value("2")
     expect(page.locator("#trouble")).to_be_hidden()
+    picture(page, "htmx")
     wrong.fill("3")
     form.locator("button").click()
     expect(page.locator("#settings .said")).to_be_visible()
@@ -80,9 +92,11 @@ def test_what_the_service_refuses_is_in_the_readers_language(
         form.locator("[name=reason]").fill("because")
         form.locator("button").click()
         expect(page.locator("form[action$='/propose'] [data-message]")).to_contain_text(overriding)
+        picture(page, f"identity-{locale}")
         page.goto(f"/people?group={group}")
         form = page.locator("form:has([name=groups])")
         form.evaluate(OPEN)
         form.locator("[name=name]").fill("no name with spaces")
         form.locator("button").first.click()
         expect(page.locator("main [data-message]").first).to_contain_text(name)
+        picture(page, f"people-{locale}")

@@ -87,44 +87,60 @@ class Town:
 
 
 def build(group: str) -> Town:
-    events: list[dict[str, Any]] = [
+    events = [
         {
             "agent_id": agent,
             "description": description,
             "poignancy": poignancy,
             "session_id": f"day {place // 3}",
             "occurred_at": BEGIN + timedelta(hours=7 * place),
+            "event_id": uuid4(),
         }
         for agent, diary in DIARY.items()
         for place, (description, poignancy) in enumerate(diary)
     ]
-    said = [("Mara", "They swarm in May."), ("Tomas", "蜜蜂？")]
-    talk = {"node_type": "chat", "description": "Tomas and Mara talk about bees", "utterances": said}
-    events += [{"agent_id": "Tomas", **more} for more in ({"description": UNRULY, "poignancy": 5}, talk)]
-    events = [{"event_id": uuid4(), **event} for event in events]
+    events.append({"agent_id": "Tomas", "description": UNRULY, "poignancy": 5, "event_id": uuid4()})
+    events.append(
+        {
+            "agent_id": "Tomas",
+            "node_type": "chat",
+            "description": "Tomas and Mara talk about bees",
+            "event_id": uuid4(),
+            "utterances": [("Mara", "They swarm in May."), ("Tomas", "蜜蜂？")],
+        }
+    )
     with Client(group) as client, whole_service():
         ids = client.observe_many(events)
         client.wait_for(ids, WAIT_SECONDS)
         # The rules say nothing that a memory of the diary says alone; programs may bring thoughts of their
         # own.
-        rests_on: dict[str, Any] = {"node_type": "thought", "evidence": [ids[-1]], "poignancy": 6}
-        thought = client.observe("Tomas", "Mara and Tomas care for the same bees", wait=True, **rests_on)
+        thought = client.observe(
+            "Tomas",
+            "Mara and Tomas care for the same bees",
+            node_type="thought",
+            evidence=[ids[-1]],
+            poignancy=6,
+            wait=True,
+        )
         reflection = client.reflect("Tomas", timeout=WAIT_SECONDS)
         live(client)
         found = client.retrieve("Tomas", "bees", top_k=1).groups[0].retrieved_nodes[0]
-    trace = "Traceback (most recent call last):\n  …"
-    letter = bury(group, "payload.description: must not be empty", traceback=trace)
+    letter = bury(
+        group, "payload.description: must not be empty", traceback="Traceback (most recent call last):\n  …"
+    )
     discarded = bury(group, UNRULY)
     with whole_service(), unit_of_work() as connection:
-        discard = text("UPDATE dead_letters SET state = 'discarded' WHERE letter_id = :id")
-        connection.execute(discard, {"id": discarded})
+        connection.execute(
+            text("UPDATE dead_letters SET state = 'discarded' WHERE letter_id = :id"), {"id": discarded}
+        )
         connection.execute(
             text("""INSERT INTO pending_work (kind, subject_id, group_id, due_at, attempts, last_error)
                     VALUES ('test-town', :id, :group, now() + '1 h'::interval, 3, :error)"""),
             {"id": uuid4(), "group": group, "error": UNRULY},
         )
-    wanted = CreateKey(key=NewKey.of(new_key()), name="crawler", scopes=["publish", "read"])
-    create_key.perform(Actor(group, "test"), wanted)
+    create_key.perform(
+        Actor(group, "test"), CreateKey(key=NewKey.of(new_key()), name="crawler", scopes=["publish", "read"])
+    )
     return Town(group, found.node_id, thought, ids[0], letter, reflection.reflection_id)
 
 
@@ -132,24 +148,32 @@ def live(client: Client) -> None:
     """What agents that talk and look after themselves have, and a store."""
     for said in ("The kiln controller keeps failing at 900 degrees.", "我对花生过敏。"):
         client.add_turn("Tomas", "user", said, "talk")
-    failing = "The kiln controller keeps failing at 900 degrees."
-    potter = {"file": "SOUL", "suggested": "I am a potter.", "reason": "said so often"}
-    opens = {"text": "每天早上9点提醒我开窑", "tz": "Asia/Shanghai"}
-    commands: list[tuple[str, dict[str, Any]]] = [
-        *[("pains.report", {"summary": failing})] * 3,
-        ("identity.propose", potter),
-        ("appointments.create", opens),
-        ("heartbeats.configure", {"enabled": True}),
-        ("heartbeats.tick", {}),
-    ]
-    for name, fields in commands:
-        client.command(name, agent_id="Tomas", **fields)
+    for _ in range(3):
+        client.command(
+            "pains.report", agent_id="Tomas", summary="The kiln controller keeps failing at 900 degrees."
+        )
+    client.command(
+        "identity.propose", agent_id="Tomas", file="SOUL", suggested="I am a potter.", reason="said so often"
+    )
+    client.command("appointments.create", agent_id="Tomas", text="每天早上9点提醒我开窑", tz="Asia/Shanghai")
+    client.command("heartbeats.configure", agent_id="Tomas", enabled=True)
+    client.command("heartbeats.tick", agent_id="Tomas")
 
 
 def bury(group: str, reason: str, event: dict[str, Any] | None = None, traceback: str | None = None) -> UUID:
     """An open letter of the intake, with the event that it could not take."""
-    latest = "SELECT letter_id FROM dead_letters WHERE group_id = :g ORDER BY letter_id DESC LIMIT 1"
     with whole_service(), unit_of_work() as connection:
-        message = json.dumps(event or {"n": "坏"})
-        dead_letters.add_message(connection, message, reason, uuid4(), group, traceback)
-        return UUID(str(connection.execute(text(latest), {"g": group}).scalar_one()))
+        dead_letters.add_message(
+            connection, json.dumps(event or {"n": "坏"}), reason, uuid4(), group, traceback
+        )
+        return UUID(
+            str(
+                connection.execute(
+                    text(
+                        "SELECT letter_id FROM dead_letters WHERE group_id = :group ORDER BY letter_id DESC"
+                        " LIMIT 1"
+                    ),
+                    {"group": group},
+                ).scalar_one()
+            )
+        )

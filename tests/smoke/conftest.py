@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import kombu
@@ -31,12 +30,6 @@ from workers.embedded.stack import Stack
 from workers.migrate import CHECKOUT
 from workers.procfile import commands
 
-#: A worker as it is, but that it dies of its own: with a module of tasks as ``t``.
-DYING = (
-    "import os, sys; sys.argv[0] = 'celery'; import tasks.{module} as t; die = lambda: os.kill(os.getpid(), 9);"
-    " {fault}; from celery.__main__ import main; main()"
-)
-
 #: Short enough that a test need not wait for what takes minutes in production.
 SETTINGS = {
     "embedder": "hashing",
@@ -46,9 +39,16 @@ SETTINGS = {
     # when agents reflect is no part of what must be the same
     "agent_defaults": "importance_trigger_max=100000",
 }
-WORKERS = "retrieval", "embedding", "upkeep", "reflection", "growth"
 #: Name → what the process writes when it is ready.
-PROMPTS = {"intake": "intake ready", **dict.fromkeys(WORKERS, "ready."), "beat": "beat: Starting"}
+PROMPTS = {
+    "intake": "intake ready",
+    "retrieval": "ready.",
+    "embedding": "ready.",
+    "upkeep": "ready.",
+    "reflection": "ready.",
+    "growth": "ready.",
+    "beat": "beat: Starting",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -163,7 +163,8 @@ def celery_broker_cluster(broker_node: ProcessNode) -> CeleryBrokerCluster:
 @pytest.fixture
 def celery_worker_cluster(service_nodes: dict[str, ProcessNode]) -> CeleryWorkerCluster:
     app = importlib.import_module("workers.app").app
-    return CeleryWorkerCluster(*(CeleryTestWorker(service_nodes[name], app) for name in WORKERS))
+    names = ("retrieval", "embedding", "upkeep", "reflection", "growth")
+    return CeleryWorkerCluster(*(CeleryTestWorker(service_nodes[name], app) for name in names))
 
 
 @pytest.fixture
@@ -176,20 +177,6 @@ def running(
     service = Service(smoke_stack, celery_broker_cluster, celery_worker_cluster, service_nodes)
     service.ensure_running()
     return service
-
-
-@pytest.fixture
-def dies(running: Service) -> Iterator[Callable[[str, str, str], ProcessNode]]:
-    """``dies("growth", "appointments", "t.fire = …die()")``: that worker, started again with a fault."""
-
-    def start(name: str, module: str, fault: str) -> ProcessNode:
-        node, code = running.nodes[name], DYING.format(module=module, fault=fault)
-        node.kill("SIGTERM")
-        node.start(command=[sys.executable, "-c", code, *commands()[name][3:]])
-        return node
-
-    yield start
-    running.ensure_running()
 
 
 @pytest.fixture

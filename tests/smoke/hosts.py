@@ -53,8 +53,20 @@ def two_hosts() -> Iterator[Hosts]:
         for name in (hosts.service, hosts.other):
             _ip("netns", "add", name)
             made.append(name)
-        link = "link add jiyi0 type veth peer name jiyi0 netns".split()
-        _ip("-n", hosts.service, *link, hosts.other)
+        _ip(
+            "-n",
+            hosts.service,
+            "link",
+            "add",
+            "jiyi0",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "jiyi0",
+            "netns",
+            hosts.other,
+        )
         for name, address in ((hosts.service, SERVICE), (hosts.other, OTHER)):
             _ip("-n", name, "address", "add", f"{address}/24", "dev", "jiyi0")
             for device in ("lo", "jiyi0"):

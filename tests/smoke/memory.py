@@ -11,7 +11,6 @@ from sqlalchemy import text
 
 from jiyi import Client
 from jiyi.errors import BrokerUnavailable
-from jiyi.polling import poll
 from jiyi.protocol.events import Event, build
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
@@ -51,16 +50,31 @@ def _moment(group: str, position: int) -> Event:
             del payload["poignancy"]
         case 4 | 5:
             earlier = [event_id(group, position - 3), event_id(group, position - 12)] if position > 12 else []
-            understood = f"{agent} understands something ({position})"
-            payload |= {"node_type": "thought", "description": understood, "evidence": earlier}
+            payload |= {
+                "node_type": "thought",
+                "description": f"{agent} understands something ({position})",
+                "evidence": earlier,
+            }
         case 7:
             payload |= {"node_type": "chat", "utterances": [[agent, "你好"], ["Isabella", "hello"]]}
         case 9:
-            idle = {"subject": "desk", "predicate": "is", "object": "idle"}
-            payload |= {"description": "desk is idle", "poignancy": 1, **idle}
-    event = {"type": "memory.observed", "event_id": event_id(group, position), "group_id": group}
-    at = f"2026-03-02T08:{position // 60:02}:{position % 60:02}+00:00"
-    return build({**event, "agent_id": agent, "occurred_at": at, "payload": payload})
+            payload |= {
+                "description": "desk is idle",
+                "subject": "desk",
+                "predicate": "is",
+                "object": "idle",
+                "poignancy": 1,
+            }
+    return build(
+        {
+            "type": "memory.observed",
+            "event_id": event_id(group, position),
+            "group_id": group,
+            "agent_id": agent,
+            "occurred_at": f"2026-03-02T08:{position // 60:02}:{position % 60:02}+00:00",
+            "payload": payload,
+        }
+    )
 
 
 def messages(group: str) -> Iterator[list[Event]]:
@@ -82,55 +96,59 @@ def publish(client: Client, events: list[Event]) -> None:
             return
 
 
-def counted(statement: str, group: str) -> int:
-    """A number that the database has of the group, by ``:g``."""
-    with for_groups(group), unit_of_work() as connection:
-        return int(connection.execute(text(statement), {"g": group}).scalar_one())
-
-
-def owed(group: str) -> int:
-    """Rows of pending work."""
-    return counted("SELECT count(*) FROM pending_work WHERE group_id = :g", group)
-
-
 def settled(group: str, supervise: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """The memory once nothing is owed any more; fails if that takes too long.
 
     ``supervise`` starts what has ended, as a supervisor does in production.
     """
-    events = "SELECT count(*) FROM events WHERE group_id = :g"
-
-    def is_settled() -> bool:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < deadline:
         supervise()
-        return counted(events, group) >= EVENTS and not owed(group)
-
-    if not poll(is_settled, bool, SETTLE_SECONDS, last=POLL_SECONDS):
-        found = f"{counted(events, group)} of {EVENTS} events, {owed(group)} rows of pending work"
-        raise AssertionError(f"not settled after {SETTLE_SECONDS} s: {found}")
-    return memory(group)
+        with for_groups(group), unit_of_work() as connection:
+            events = connection.execute(
+                text("SELECT count(*) FROM events WHERE group_id = :g"), {"g": group}
+            ).scalar_one()
+            owed = connection.execute(_OWED, {"g": group}).scalar_one()
+        if events >= EVENTS and not owed:
+            return memory(group)
+        time.sleep(POLL_SECONDS)
+    raise AssertionError(
+        f"not settled after {SETTLE_SECONDS} s: {events} of {EVENTS} events, {owed} rows of pending work"
+    )
 
 
 def memory(group: str) -> dict[str, Any]:
     """All that must be the same however the events arrived: not the order of arrival, nor times of our
     clock.
     """
-    same = "agent_id type description depth poignancy is_idle created_at last_accessed".split()
     with for_groups(group), unit_of_work() as connection:
         nodes = connection.execute(_NODES, {"g": group}).mappings().all()
-        numbers = {one: sorted(n["node_count"] for n in nodes if n["agent_id"] == one) for one in AGENTS}
-        told = [
-            (*(n[name] for name in same), tuple(n["keywords"]), n["embedding"].to_numpy().tobytes())
-            for n in nodes
-        ]
         return {
-            "nodes": sorted(told),
-            "numbers": numbers,
+            "nodes": sorted(
+                (
+                    n["agent_id"],
+                    n["type"],
+                    n["description"],
+                    n["depth"],
+                    n["poignancy"],
+                    n["is_idle"],
+                    tuple(n["keywords"]),
+                    n["embedding"].to_numpy().tobytes(),
+                    n["created_at"],
+                    n["last_accessed"],
+                )
+                for n in nodes
+            ),
+            "numbers": {
+                agent: sorted(n["node_count"] for n in nodes if n["agent_id"] == agent) for agent in AGENTS
+            },
             "strengths": sorted(map(tuple, connection.execute(_STRENGTHS, {"g": group}))),
             "counters": sorted(map(tuple, connection.execute(_COUNTERS, {"g": group}))),
             "dead": connection.execute(_DEAD, {"g": group}).scalar_one(),
         }
 
 
+_OWED = text("SELECT count(*) FROM pending_work WHERE group_id = :g")
 _NODES = text(
     "SELECT n.*, a.last_accessed FROM memory_nodes n JOIN node_access a USING (node_id) WHERE n.group_id = :g"
 )

@@ -64,8 +64,9 @@ class ProcessNode(CeleryTestContainer):
     def ready(self) -> bool:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            # Before the log: it may be ready, and die of a test's fault.
-            late = self.status != "running" or time.monotonic() > deadline
+            late = (
+                self.status != "running" or time.monotonic() > deadline
+            )  # before the log: it may be ready, and die of a test's fault
             if self._prompt in self.logs():
                 return True
             if late:
@@ -110,7 +111,21 @@ class ValkeyNode(ProcessNode):
 
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "v.sock"
-        where = ["--port", "0", "--unixsocket", str(self.socket), "--dir", str(folder)]
-        kept = "--appendonly yes --appendfsync always --maxmemory-policy noeviction".split()
-        command = [str(get_binary_path()), *where, *kept, "--save", ""]
+        command = [
+            str(get_binary_path()),
+            "--port",
+            "0",
+            "--unixsocket",
+            str(self.socket),
+            "--dir",
+            str(folder),
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+            "--save",
+            "",
+            "--maxmemory-policy",
+            "noeviction",
+        ]
         super().__init__("valkey", command, folder / "valkey.log", "Ready to accept connections", folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 import uuid
@@ -15,11 +14,9 @@ import redis
 
 from jiyi import Client
 from jiyi.errors import EventRejected
-from jiyi.polling import poll
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.db.valkey import valkey
-from tests.integration.waiting import until
 from tests.smoke.conftest import Service
 from tests.smoke.memory import EVENTS, life, messages, publish, settled
 
@@ -89,7 +86,12 @@ def test_intake_killed_between_commit_and_acknowledgement(
     for batch in messages(group):
         publish(client, batch)
     intake.wait_until_dead(PATIENCE_SECONDS)
-    held = poll(running.in_hand, bool, PATIENCE_SECONDS)  # RabbitMQ gives it back a moment later
+    held, deadline = running.in_hand(), time.monotonic() + PATIENCE_SECONDS
+    while (
+        not held and time.monotonic() < deadline
+    ):  # RabbitMQ gives back what a dead connection held a moment later
+        time.sleep(0.1)
+        held = running.in_hand()
     intake.start()
     assert settled(group) == expected
     assert held > 0, "the intake died with nothing in hand: the fault was not met"
@@ -126,19 +128,15 @@ def test_poison_among_the_events(
     running: Service, client: Client, group: str, expected: dict[str, Any]
 ) -> None:
     bad_id = uuid.uuid4()
-    observed: dict[str, Any] = {
-        "type": "memory.observed",
-        "group_id": group,
-        "agent_id": "klaus",
-        "payload": {},
-    }
-    wrong = (
-        {**observed, "event_id": str(bad_id)},
-        {**observed, "type": "memory.forgotten"},
-        {**observed, "payload": {"description": "a\0b"}},
-    )
-    poison = [b"{ this is no JSON", b"\xff\xfe\x00", b"[" * 100_000, b'{"events": [1, 2]}']
-    poison += [json.dumps(one).encode() for one in wrong]
+    poison = [
+        b"{ this is no JSON",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b'{"events": [1, 2]}',
+        f'{{"type":"memory.observed","event_id":"{bad_id}","group_id":"{group}","agent_id":"klaus","payload":{{}}}}'.encode(),
+        f'{{"type":"memory.forgotten","group_id":"{group}","agent_id":"klaus","payload":{{}}}}'.encode(),
+        f'{{"type":"memory.observed","group_id":"{group}","agent_id":"k","payload":{{"description":"a\\u0000b"}}}}'.encode(),
+    ]
     for number, batch in enumerate(messages(group)):
         publish(client, batch)
         if number < len(poison):
@@ -183,16 +181,22 @@ def test_database_restarted_and_away_while_everything_else_is_published(
 
 def _publish_raw(body: bytes) -> None:
     settings = get_settings()
-    what = {"content_type": "application/json", "content_encoding": "binary"}
-    where = {"routing_key": "memory.observed", "declare": [intake_queue(settings)]}
     with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
-        producer.publish(body, exchange=exchange(), **what, **where)
+        producer.publish(
+            body,
+            exchange=exchange(),
+            routing_key="memory.observed",
+            content_type="application/json",
+            content_encoding="binary",
+            declare=[intake_queue(settings)],
+        )
 
 
 def _nothing_in_hand(running: Service) -> None:
-    def is_so() -> bool:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
         with suppress(redis.RedisError):
-            return not running.in_hand()
-        return False
-
-    until(is_so, 90, "messages are still in hand")
+            if not running.in_hand():
+                return
+        time.sleep(0.1)
+    raise AssertionError("messages are still in hand")

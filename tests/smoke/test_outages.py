@@ -5,7 +5,7 @@ all goes on.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,6 @@ import pytest
 from jiyi import Client
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, JiyiError
 from models.db.valkey import valkey
-from tests.integration.waiting import until
 from tests.smoke.conftest import Service
 from tests.smoke.memory import EVENTS, life, messages, publish, settled
 from web import create_app
@@ -24,6 +23,13 @@ pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 PATIENCE_SECONDS = 120.0
 #: Long enough for a Celery worker to have met the error more than once.
 MEANWHILE_SECONDS = 4.0
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.1)
 
 
 def readiness() -> dict[str, str]:
@@ -54,7 +60,7 @@ def disk_full() -> Iterator[None]:
     valkey().config_set("save", "3600 1000000")
     valkey().bgsave()
     try:
-        until(lambda: _info("rdb_last_bgsave_status") == "err", PATIENCE_SECONDS)
+        until(lambda: _info("rdb_last_bgsave_status") == "err")
         yield
     finally:
         (obstacle / "in the way").unlink()
@@ -88,7 +94,9 @@ def test_a_valkey_that_takes_nothing_more_is_named_and_waited_for(
             with pytest.raises(BrokerUnavailable, match=word):
                 client.retrieve(first[0].agent_id, "a book", timeout=2)
             time.sleep(MEANWHILE_SECONDS)
-            assert {node.status for node in running.nodes.values()} == {"running"}
+            assert {name: node.status for name, node in running.nodes.items()} == dict.fromkeys(
+                running.nodes, "running"
+            )
         for batch in later:
             publish(client, batch)
     assert len(settled(group)["nodes"]) == EVENTS
@@ -106,7 +114,7 @@ def test_a_valkey_full_of_events_is_emptied_by_the_intake(
         publish(client, batch)
     with full():
         intake.start()
-        until(lambda: not valkey().llen("memory.intake"), PATIENCE_SECONDS)
+        until(lambda: not valkey().llen("memory.intake"))
     assert len(settled(group)["nodes"]) == EVENTS
 
 
@@ -117,14 +125,16 @@ def test_a_database_that_is_away_is_named_and_not_called_a_failure_of_the_servic
     client.wait_for([life(group)[11].event_id], timeout=PATIENCE_SECONDS)
     running.stack.stop()
     try:
-        until(lambda: _is_named(client), PATIENCE_SECONDS)
+        until(lambda: _is_named(client))
         found = readiness()
         assert found["database"].startswith(("away: ", "starting: "))
         assert found["valkey"] == "ok"
     finally:
         running.stack.start()
-    until(lambda: _answers(client), PATIENCE_SECONDS)
-    assert {node.status for node in running.nodes.values()} == {"running"}
+    until(lambda: _answers(client))
+    assert {name: node.status for name, node in running.nodes.items()} == dict.fromkeys(
+        running.nodes, "running"
+    )
 
 
 def _is_named(client: Client) -> bool:

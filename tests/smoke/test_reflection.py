@@ -4,7 +4,9 @@ thoughts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,10 +16,9 @@ from jiyi import Client
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from tests.integration.waiting import until
 from tests.smoke.conftest import Service
-from tests.smoke.memory import owed
 from tests.smoke.nodes import ProcessNode
+from workers.procfile import commands
 
 pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 
@@ -27,25 +28,38 @@ EVENTS = 12
 FIRST = datetime(2026, 3, 3, tzinfo=UTC)
 SECONDS = 120
 
-#: The worker dies …
-FAULTS = (
+#: The worker as it is, but that it dies …
+START = (
+    "import os, sys; sys.argv[0] = 'celery'; import tasks.reflection as r; {fault}; from celery.__main__"
+    " import main; main()"
+)
+FAULTS = {
     # … before the second answer of the LLM,
-    (
-        "asked = []; real = t.LeaseRenewingLLM.ask; t.LeaseRenewingLLM.ask = lambda self, q:"
-        " (asked.append(q), die() if len(asked) > 1 else 0, real(self, q))[-1]"
+    "asking": (
+        "asked = []; real = r.LeaseRenewingLLM.ask; r.LeaseRenewingLLM.ask = lambda self, q:"
+        " (asked.append(q), os.kill(os.getpid(), 9) if len(asked) > 1 else 0, real(self, q))[-1]"
     ),
     # … with all thoughts written and not committed,
-    "real = t.store; t.store = lambda *told, **more: (real(*told, **more), die())[0]",
+    "writing": (
+        "real = r.store; r.store = lambda *told, **more: (real(*told, **more), os.kill(os.getpid(), 9))[0]"
+    ),
     # … with all committed and nobody told.
-    "t.note_accesses = lambda *told: die()",
-)
+    "committed": "r.note_accesses = lambda *told: os.kill(os.getpid(), 9)",
+}
+
+
+@pytest.fixture
+def worker(running: Service) -> Iterator[ProcessNode]:
+    """The worker of the queue of reflections, stopped."""
+    node = running.nodes["reflection"]
+    node.kill("SIGTERM")
+    yield node
+    running.ensure_running()
 
 
 def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
-    running: Service, client: Client, group: str, dies: Callable[[str, str, str], ProcessNode]
+    running: Service, client: Client, group: str, worker: ProcessNode
 ) -> None:
-    worker = running.nodes["reflection"]
-    worker.kill("SIGTERM")
     lives = [
         {
             "agent_id": agent,
@@ -57,13 +71,17 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
         for n in range(EVENTS)
     ]
     client.observe_many(lives, wait=True, timeout=SECONDS)
-    until(lambda: not owed(group), SECONDS)
+    _nothing_owed(group)
     asked = [client.reflect(agent, wait=False).reflection_id for agent in AGENTS]
-    for fault in FAULTS:
-        dies("reflection", "reflection", fault).wait_until_dead(SECONDS)
+    for fault in FAULTS.values():
+        worker.start(command=[sys.executable, "-c", START.format(fault=fault), *commands()["reflection"][3:]])
+        worker.wait_until_dead(SECONDS)
     worker.start()
-    until(lambda: all(client.reflection.get(id=one).final for one in asked), SECONDS)
-    until(lambda: not owed(group), SECONDS)
+    deadline = time.monotonic() + SECONDS
+    while not all(client.reflection.get(id=reflection_id).final for reflection_id in asked):
+        assert time.monotonic() < deadline, worker.logs()
+        time.sleep(0.2)
+    _nothing_owed(group)
     with for_groups(group), unit_of_work() as connection:
         found = connection.execute(_THOUGHTS, {"g": group}).all()
         rows = connection.execute(_REFLECTIONS, {"g": group}).all()
@@ -80,6 +98,21 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
         (get_settings().agent_defaults.importance_trigger_max, 0)
     }
     assert letters == 0
+
+
+def _nothing_owed(group: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while True:
+        with for_groups(group), unit_of_work() as connection:
+            owed = (
+                connection.execute(text("SELECT kind FROM pending_work WHERE group_id = :g"), {"g": group})
+                .scalars()
+                .all()
+            )
+        if not owed:
+            return
+        assert time.monotonic() < deadline, owed
+        time.sleep(0.1)
 
 
 _THOUGHTS = text("""

@@ -21,7 +21,6 @@ from models.db.scope import whole_service
 from tests.shared import without_fsync
 from tests.smoke.conftest import PROMPTS, SETTINGS
 from tests.smoke.hosts import POSTGRES_PORT, SERVICE, VALKEY_PORT, Hosts, NoNamespacesError, two_hosts
-from tests.smoke.memory import counted, owed
 from tests.smoke.producer import event_id
 from workers import ephemeral
 from workers.embedded.stack import Stack
@@ -137,10 +136,14 @@ def _addresses() -> dict[str, str]:
 
 def _undone(group: str, events: int) -> dict[str, int]:
     """What is missing of so many events, and what is owed for them."""
-    return {
-        "missing": events - counted("SELECT count(*) FROM memory_nodes WHERE group_id = :g", group),
-        "owed": owed(group),
-    }
+    with whole_service(), unit_of_work() as connection:
+        stored = connection.execute(
+            text("SELECT count(*) FROM memory_nodes WHERE group_id = :g"), {"g": group}
+        ).scalar_one()
+        owed = connection.execute(
+            text("SELECT count(*) FROM pending_work WHERE group_id = :g"), {"g": group}
+        ).scalar_one()
+    return {"missing": events - int(stored), "owed": int(owed)}
 
 
 @pytest.mark.long
@@ -159,12 +162,15 @@ def test_a_link_that_is_cut_and_healed_loses_nothing_and_leaves_nobody_deaf(
     assert events > 50
     left = poll(lambda: _undone(group, events), lambda found: not any(found.values()), PATIENCE_SECONDS)
     assert left == {"missing": 0, "owed": 0}
-    stored = "SELECT node_id FROM memory_nodes WHERE group_id = :g ORDER BY node_count"
     with whole_service(), unit_of_work() as connection:
-        rows = connection.execute(text(stored), {"g": group}).scalars()
+        rows = connection.execute(
+            text("SELECT node_id FROM memory_nodes WHERE group_id = :g ORDER BY node_count"), {"g": group}
+        ).scalars()
         assert sorted(rows) == sorted(event_id(group, number) for number in range(events))
-    # Each once, whoever did it.
-    assert counted("SELECT importance_ele_n FROM agents WHERE group_id = :g", group) == events
+        counted = connection.execute(
+            text("SELECT importance_ele_n FROM agents WHERE group_id = :g"), {"g": group}
+        ).scalar_one()
+    assert counted == events  # each once, whoever did it
     # Those on the other host alone: whoever went deaf does not answer.
     service.stop(*WORKERS)
     asker = other.run("tests.smoke.producer", group, "ask")
