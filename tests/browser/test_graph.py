@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import re
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from jiyi import Client
+from models.db.scope import whole_service
 from tests.browser.conftest import DESKTOP, PHONE, Open
 
 NAMES = ("Mara", "林岚")
 
 
-def tell(client: Client, agent: str = "Tomas") -> None:
-    """Two people, what they said, what a thought rests on, and a fact that has changed."""
-    told = ("The bees swarm", "梨树开花了", "Honey is ready", "下雨了", "A hive is empty", "梨酱卖完了")
-    said = [
-        client.observe(agent, text, user_id=name, visibility="agent", wait=True)
-        for name, text in zip(NAMES * 3, told, strict=True)
-    ]
-    client.observe(
-        agent, "Bees come when the pear trees bloom", node_type="thought", evidence=[*said[:3]], wait=True
+@pytest.fixture(scope="module")
+def graph(address: str) -> str:
+    """Where the graph is of two people, what they said, what a thought rests on, and a changed fact."""
+    group, told = (
+        f"graph-{uuid4().hex[:8]}",
+        "The bees swarm|梨树开花了|Honey is ready|下雨了|A hive is empty|梨酱卖完了",
     )
-    client.update(said[4], "A hive has a new queen", user_id="Mara", wait=True)
-    client.observe(agent, "The kiln is cold", wait=True)
+    with Client(group) as client, whole_service():
+        said = [
+            client.observe("Tomas", text, user_id=name, visibility="agent", wait=True)
+            for name, text in zip(NAMES * 3, told.split("|"), strict=True)
+        ]
+        bloom = "Bees come when the pear trees bloom"
+        client.observe("Tomas", bloom, node_type="thought", evidence=[*said[:3]], wait=True)
+        client.update(said[4], "A hive has a new queen", user_id="Mara", wait=True)
+        client.observe("Tomas", "The kiln is cold", wait=True)
+    return f"/agents/{group}/Tomas/graph?group={group}"
 
 
 @pytest.mark.parametrize(
@@ -33,20 +40,18 @@ def tell(client: Client, agent: str = "Tomas") -> None:
     ids=["desk", "chinese-phone-dark"],
 )
 def test_the_graph_is_drawn_walked_by_keys_and_is_a_table_too(
-    open_browser: Open, client: Client, options: dict[str, object]
+    open_browser: Open, graph: str, options: dict[str, object]
 ) -> None:
-    tell(client)
     page = open_browser(**options)
-    page.goto(f"/agents/{client.group}/Tomas/graph?group={client.group}")
+    page.goto(graph)
     rows = page.locator("#memory-graph-rows tbody tr")
     expect(rows).to_have_count(9)
     frame, chosen = page.locator("#memory-graph"), page.locator("#memory-graph-chosen")
     expect(frame.locator("canvas")).to_have_count(3)
     thought = rows.filter(has_text="Bees come when")
     expect(thought.get_by_role("cell").nth(1).get_by_role("link")).to_have_count(3)
-    expect(
-        rows.filter(has_text="A hive is empty").get_by_role("cell").nth(2).get_by_role("link")
-    ).to_have_count(1)
+    changed = rows.filter(has_text="A hive is empty").get_by_role("cell").nth(2)
+    expect(changed.get_by_role("link")).to_have_count(1)
     before = frame.screenshot()
     frame.focus()
     page.keyboard.press("ArrowRight")
@@ -66,13 +71,12 @@ def test_the_graph_is_drawn_walked_by_keys_and_is_a_table_too(
 
 
 def test_it_can_be_of_one_person_and_an_agent_without_memories_has_an_empty_one(
-    page: Page, client: Client
+    page: Page, graph: str
 ) -> None:
-    tell(client)
-    page.goto(f"/agents/{client.group}/Tomas/graph?group={client.group}")
+    page.goto(graph)
     page.locator("select[name=person]").select_option("林岚")
     page.get_by_role("button", name="Show").click()
     expect(page).to_have_url(re.compile("person="))
     expect(page.locator("#memory-graph-rows tbody tr")).to_have_count(3)
-    page.goto(f"/agents/{client.group}/Tomas/graph?group={client.group}&person=nobody")
+    page.goto(f"{graph}&person=nobody")
     expect(page.locator("main")).to_contain_text("Nothing remembered yet.")

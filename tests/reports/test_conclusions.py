@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -13,10 +12,9 @@ from engine.rules.provider import Rules
 from jiyi.protocol.conversations import Message, Profile
 from models.conversations import injections
 from models.db.connection import unit_of_work
-from tests.integration.conversations.talk import START, hurry, run, say
+from tests.integration.conversations.talk import START
+from tests.reports.talks import LATER, a_group_each, talk, talk_in_each
 
-CALLED = "Hello there.", "Nice weather.", "Well then."
-LATER = START + timedelta(days=30)
 RULES = Rules()
 
 
@@ -99,40 +97,33 @@ def test_what_was_only_supposed_is_no_habit(said: str) -> None:
     assert concluded(said, said, said, said, every=7) == []
 
 
-def told(group: str, *said: str, **fields: Any) -> None:
-    say(group, *CALLED, *said, **fields)
-    hurry()
-    run()
-
-
 def profile(group: str) -> Profile:
     with unit_of_work() as connection:
         return injections.find_profile(connection, (group, "helper")) or Profile()
 
 
+#: What was said, the role that follows, the news, and the role that is left.
+ROLES = [
+    ("I work as an accountant at a bank.", "accountant", "I no longer work as an accountant.", None),
+    ("I'm a nurse at a clinic in Bergen.", "nurse", "I'm a teacher at a primary school now.", "teacher"),
+    ("我在医院当护士。", "护士", "我不当护士了，我现在是老师。", "老师"),
+]
+
+
 @pytest.mark.usefixtures("database", "nothing_owed")
-@pytest.mark.parametrize(
-    ("said", "role", "news", "left"),
-    [
-        ("I work as an accountant at a bank.", "accountant", "I no longer work as an accountant.", None),
-        ("I'm a nurse at a clinic in Bergen.", "nurse", "I'm a teacher at a primary school now.", "teacher"),
-        ("我在医院当护士。", "护士", "我不当护士了，我现在是老师。", "老师"),
-    ],
-)
-def test_the_profile_loses_what_is_no_longer_so(
-    group: str, said: str, role: str, news: str, left: str | None
-) -> None:
-    told(group, said)
-    assert profile(group).role == role
-    told(group, news, start=LATER, session_id="s2")
-    assert profile(group).role == left
+def test_the_profile_loses_what_is_no_longer_so(group: str) -> None:
+    rows = a_group_each(group, ROLES)
+    talk_in_each((one, [said]) for one, (said, *_) in rows)
+    assert [profile(one).role for one, _ in rows] == [role for _, role, _, _ in ROLES]
+    talk_in_each(((one, [news]) for one, (_, _, news, _) in rows), LATER, session_id="s2")
+    assert [profile(one).role for one, _ in rows] == [left for *_, left in ROLES]
 
 
 @pytest.mark.usefixtures("database", "nothing_owed")
 def test_a_topic_is_one_that_comes_up_again(group: str) -> None:
-    told(group, "Which kiln is best for stoneware?", "What should I cook with coriander?")
+    talk(group, "Which kiln is best for stoneware?", "What should I cook with coriander?")
     assert profile(group).recent_topics == []
-    told(group, "How long does the kiln have to cool?", start=LATER, session_id="s2")
+    talk(group, "How long does the kiln have to cool?", start=LATER, session_id="s2")
     assert profile(group).recent_topics == ["kiln"]
 
 
@@ -151,9 +142,4 @@ def test_a_topic_is_one_that_comes_up_again(group: str) -> None:
 )
 def test_what_is_not_sure_is_in_no_profile(said: str) -> None:
     found = profile_signals([Message(role="user", text=said)])
-    assert (found.industry, found.role, found.expertise_level, found.communication_style) == (
-        None,
-        None,
-        None,
-        None,
-    )
+    assert {found.industry, found.role, found.expertise_level, found.communication_style} == {None}

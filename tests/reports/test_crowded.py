@@ -9,20 +9,18 @@ from datetime import timedelta
 import pytest
 
 from jiyi.protocol.conversations import MAX_MEMORIES
-from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.recall import ForgetWhatWasSaid
 from models.db.actions import Actor
-from models.erasure.actions import request_erasure
 from tasks.conversations.commands import forget
 from tests.integration.conversations.talk import START, facts, hurry, nodes, run, say
 from tests.integration.erasure.test_erasure import alone, carry_on
 from tests.integration.threads import Threads
+from tests.reports.talks import CALLED, talk
 
 __all__ = ["alone"]
 
 pytestmark = pytest.mark.usefixtures("database", "alone", "nothing_owed")
 
-CALLED = "Hello there.", "Nice weather.", "Well then."
 #: Each begins with what no other one has.
 FACTS = [
     f"My friend Nr{number:03} lives in Village{number:03} and keeps {number + 2} goats there."
@@ -33,9 +31,7 @@ UNDECIDED = 200
 
 def test_one_of_three_hundred_facts_is_deleted_from_a_message_of_20000_characters(group: str) -> None:
     long = " ".join(FACTS)[:20_000]
-    say(group, *CALLED, long)
-    hurry()
-    run()
+    talk(group, long)
     found = nodes(group, "knowledge", "preference")
     assert 0 < len(found) <= MAX_MEMORIES
     [turn] = [row for row in nodes(group, "session") if "Village000" in row["description"]]
@@ -46,10 +42,6 @@ def test_one_of_three_hundred_facts_is_deleted_from_a_message_of_20000_character
     [turn] = [row for row in nodes(group, "session") if "Village000" in row["description"]]
     assert "Village007" not in " ".join(row["description"] for row in nodes(group))
     assert "Village250" in turn["description"]
-    first = next(row for row in nodes(group, "knowledge", "preference"))
-    request_erasure.perform(Actor(group, "test"), Erasure(node_ids=[first["node_id"]]))
-    carry_on()
-    assert first["node_id"] not in {row["node_id"] for row in nodes(group)}
 
 
 @pytest.mark.long

@@ -9,7 +9,6 @@ import json
 import re
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,27 +35,29 @@ PAGES = [
 ]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
-page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 
 
-@page
-def test_what_is_to_be_installed_is_there(page: Path) -> None:
+@pytest.fixture(params=PAGES, ids=lambda path: path.name)
+def page(request: pytest.FixtureRequest) -> str:
+    """A document's text."""
+    text: str = request.param.read_text(encoding="utf-8")
+    return text
+
+
+def test_what_is_to_be_installed_is_there(page: str) -> None:
     """``jiyi`` is on no index: extras are of the wheel's file, which the README says how to make, or of the
     checkout.
     """
-    text = page.read_text(encoding="utf-8")
-    assert "'jiyi[" not in text
-    for place, extra in re.findall(r"pip install (?:-e )?'([^'\[]+)\[([^\]]+)\]'", text):
+    assert "'jiyi[" not in page
+    for place, extra in re.findall(r"pip install (?:-e )?'([^'\[]+)\[([^\]]+)\]'", page):
         assert place in (".", f"dist/jiyi-{PROJECT['version']}-py3-none-any.whl")
         assert set(extra.split(",")) <= PROJECT["optional-dependencies"].keys()
 
 
-@page
-def test_commands_that_are_named_exist(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    in_shells = "".join(re.findall(r"^```(?:sh|bash|console)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+def test_commands_that_are_named_exist(page: str) -> None:
+    in_shells = "".join(re.findall(r"^```(?:sh|bash|console)?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
     words = r"([a-z][a-z_-]*)\b(?: ([a-z_]+)\b)?"
-    named = re.findall(rf"`jiyi (?!signed ){words}", text)  # "jiyi signed calls" is the text of a signature
+    named = re.findall(rf"`jiyi (?!signed ){words}", page)  # "jiyi signed calls" is the text of a signature
     named += re.findall(rf"^(?:\$ )?(?:\.venv/bin/)?jiyi {words}", in_shells, re.MULTILINE)
     # The hook is answered without the other commands, within a second.
     assert {command for command, _ in named} <= COMMANDS.keys() | ALIASES.keys() | {"hook"}
@@ -84,8 +85,13 @@ def test_a_missing_extra_is_told_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, origin: str | None, command: str
 ) -> None:
     """From where this installation came, not from an index on which somebody else may have the name."""
+    installed = tmp_path / "jiyi-0.1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: jiyi\nVersion: 0.1.0\n")
+    if origin is not None:
+        (installed / "direct_url.json").write_text(origin)
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(extras, "FOLDER", tmp_path)
-    monkeypatch.setattr(extras, "distribution", lambda _name: SimpleNamespace(read_text=lambda _file: origin))
     assert extras.install_command("mcp") == command
 
 
@@ -102,28 +108,18 @@ def test_a_chat_can_be_built_over_rest(api: Program) -> None:
     verbs = [name.removeprefix("conversations.") for name in TABLE if name.startswith("conversations.")]
     assert {"context", "record"} <= set(verbs)
     assert {f"/conversations/{verb}" for verb in verbs} <= addresses
-    body = {
-        "agent_id": "a",
-        "user_id": "mia",
-        "session_id": "s",
-        "messages": [{"role": "user", "text": "I live in Porto."}],
-    }
+    said = [{"role": "user", "text": "I live in Porto."}]
+    body = {"agent_id": "a", "user_id": "mia", "session_id": "s", "messages": said}
     assert api.post("/conversations/record", body, status=200)["new"] == 1
-    assert api.post("/actions/conversations.record", body, status=200)["new"] == 0, (
-        "each message is stored once"
-    )
+    again = api.post("/actions/conversations.record", body, status=200)
+    assert again["new"] == 0, "each message is stored once"
 
 
 def buried(group: str) -> tuple[str, dict[str, Any]]:
     """A dead letter of an event, and its message."""
     event_id, payload = uuid7(), {"description": "The kiln is hot", "poignancy": 14}
-    event = {
-        "type": "memory.observed",
-        "event_id": str(event_id),
-        "group_id": group,
-        "agent_id": "a",
-        "payload": payload,
-    }
+    named = {"type": "memory.observed", "event_id": str(event_id), "group_id": group, "agent_id": "a"}
+    event = named | {"payload": payload}
     with unit_of_work() as connection:
         dead_letters.add_message(connection, json.dumps(event), "poignancy: at most 10", event_id, group)
     return str(event_id), event | {"payload": payload | {"poignancy": 4}}
@@ -145,11 +141,8 @@ def test_a_refused_event_is_corrected_where_it_lies(api: Program, group: str) ->
 def test_the_page_of_a_refused_event_has_its_message_to_be_corrected(sign_in: SignIn, group: str) -> None:
     event_id, corrected = buried(group)
     with unit_of_work() as connection:
-        [letter] = [
-            one
-            for one in dead_letters.letters(connection, group, LettersRequest())
-            if str(one.subject_id) == event_id
-        ]
+        letters = dead_letters.letters(connection, group, LettersRequest())
+    [letter] = [one for one in letters if str(one.subject_id) == event_id]
     browser = sign_in("admin", [group])
     page = browser.get(f"/dead/{letter.letter_id}?group={group}").text
     assert '"poignancy": 14' in html.unescape(page.partition("<textarea")[2].partition("</textarea>")[0])

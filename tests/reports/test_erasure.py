@@ -9,11 +9,9 @@ import json
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-import redis
 from sqlalchemy import text
 
 from engine.erasure import folded, hash_of, is_hash_of, mark_of
@@ -35,15 +33,8 @@ pytestmark = pytest.mark.usefixtures("database", "alone", "nothing_owed")
 QUESTION = "What is known about Mia Pavlova?"
 
 
-def reflected(group: str, state: str, **fields: Any) -> dict[str, Any]:
-    reflection = {
-        "id": uuid4(),
-        "g": group,
-        "state": state,
-        "focal": json.dumps([QUESTION]),
-        "ended": None,
-        **fields,
-    }
+def reflected(group: str, state: str, ended: datetime | None = None) -> UUID:
+    reflection_id = uuid4()
     with unit_of_work() as connection:
         connection.execute(
             text("""
@@ -51,45 +42,45 @@ def reflected(group: str, state: str, **fields: Any) -> dict[str, Any]:
                 focal_points, started_at, finished_at)
                 VALUES (:id, :g, 'klaus', 'conversation', :state, 1, CAST(:focal AS jsonb), now(), :ended)
             """),
-            reflection,
+            {
+                "id": reflection_id,
+                "g": group,
+                "state": state,
+                "focal": json.dumps([QUESTION]),
+                "ended": ended,
+            },
         )
-    return reflection
+    return reflection_id
 
 
 def test_what_an_agent_asked_itself_about_erased_memories_goes_with_them(group: str) -> None:
     """Report F001: after four memories by their ids were erased, the agent's reflection still asked who Mia
     Pavlova is.
     """
-    long_ago = (
-        reflected(group, "done", ended=datetime.now(UTC) - timedelta(days=1))
-        if save(observed(group, "Ben reads"))
-        else None
-    )
+    save(observed(group, "Ben reads"))
+    long_ago = reflected(group, "done", datetime.now(UTC) - timedelta(days=1))
     mia = observed(group, "Mia Pavlova plays tennis")
     save(mia, observed(group, "Ben prefers Python"))
     now = datetime.now(UTC) + timedelta(minutes=1)
     done, nothing, running = (
-        reflected(group, state, ended=ended)
-        for state, ended in (("done", now), ("nothing", now), ("running", None))
+        reflected(group, "done", now),
+        reflected(group, "nothing", now),
+        reflected(group, "running"),
     )
-    kept = observed(
-        group,
-        "Ben is a programmer",
-        node_type="thought",
-        provenance={"reflection": str(done["id"]), "focal_point": QUESTION, "llm": "rules"},
-    )
+    from_it = {"reflection": str(done), "llm": "rules"}
+    provenance = {**from_it, "focal_point": QUESTION}
+    kept = observed(group, "Ben is a programmer", node_type="thought", provenance=provenance)
     save(kept)
     report = erase(group, node_ids=[mia.event_id])
-    asked = {
-        row["reflection_id"]: row for row in rows("SELECT * FROM reflections WHERE group_id = :g", g=group)
-    }
-    assert [asked[one["id"]]["focal_points"] for one in (done, nothing, running)] == [[], [], []]
-    assert long_ago is not None
-    assert asked[long_ago["id"]]["focal_points"] == [QUESTION], "what was asked before it was known"
-    assert asked[running["id"]]["attempts"] == 2, "what was under way writes nothing, and begins again"
+    found = rows("SELECT * FROM reflections WHERE group_id = :g", g=group)
+    asked = {row["reflection_id"]: row["focal_points"] for row in found}
+    # What was asked before it was known stays.
+    assert asked == {long_ago: [QUESTION], done: [], nothing: [], running: []}
+    [attempts] = [row["attempts"] for row in found if row["reflection_id"] == running]
+    assert attempts == 2, "what was under way writes nothing, and begins again"
     assert report["scrubbed"]["reflections"] == 3
     (thought,) = rows("SELECT provenance FROM memory_nodes WHERE node_id = :id", id=kept.event_id)
-    assert thought["provenance"] == {"reflection": str(done["id"]), "llm": "rules"}
+    assert thought["provenance"] == from_it
     (event,) = rows("SELECT payload FROM events WHERE event_id = :id", id=kept.event_id)
     assert "focal_point" not in json.dumps(event["payload"])
 
@@ -112,22 +103,15 @@ def test_valkeys_file_is_rewritten_and_the_report_says_so(group: str) -> None:
     assert not held()
 
 
-class Refusing(redis.Redis):
-    """A server whose operator allows nothing."""
-
-    def bgrewriteaof(self, **_: Any) -> Any:
-        raise redis.ResponseError("unknown command 'BGREWRITEAOF'")
-
-
-def test_a_server_that_does_not_allow_it_is_named_in_the_report(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refusing = Refusing(connection_pool=valkey().connection_pool)
-    monkeypatch.setattr(cache_invalidation, "valkey", lambda: refusing)
+def test_a_server_that_does_not_allow_it_is_named_in_the_report(group: str) -> None:
     save(observed(group, "Maria Lopez sings"))
-    how = erase(group, person="Maria Lopez")["append_only_files"]["valkey"]
+    valkey().execute_command("ACL", "SETUSER", "default", "-bgrewriteaof")
+    try:
+        how = erase(group, person="Maria Lopez")["append_only_files"]["valkey"]
+    finally:
+        valkey().execute_command("ACL", "SETUSER", "default", "+bgrewriteaof")
     assert "does not allow it" in how
-    assert "BGREWRITEAOF" in how
+    assert "bgrewriteaof" in how
 
 
 def test_a_rewriting_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,28 +156,22 @@ def test_a_backup_in_place_of_those_of_before_does_not_hold_the_name(group: str)
     assert report["backups_left"]["holding_it"] == 0
 
 
-def test_a_copy_in_the_folder_under_another_name_counts_as_one_that_holds_it(group: str) -> None:
+def test_a_copy_in_the_folder_under_another_name_counts_and_the_page_says_what_is_known(
+    group: str, signed_in: Browser
+) -> None:
     """Report M1: "Backups: none holds it" a minute after ``jiyi backup FILE``."""
     save(observed(group, "Maria Lopez sings"))
     copy = backups.make(backups.folder() / "mine.dump").path
-    left = erase(group, person="Maria Lopez")["backups_left"]
-    assert left == {"folder": str(backups.folder()), "holding_it": 1, "gone_after_hours": None}
+    report = erase(group, person="Maria Lopez")
+    left = {"folder": str(backups.folder()), "holding_it": 1, "gone_after_hours": None}
+    assert report["backups_left"] == left
+    for language, words in (("en", "copies elsewhere are not known"), ("zh", "别处的副本无从得知")):
+        address = f"/erasure/{report['erasure_id']}?group={group}"
+        page = signed_in.get(address, headers={"Accept-Language": language}).text
+        assert words in page
+        assert str(backups.folder()) in page
     copy.unlink()
     assert traces.backups_left(())["holding_it"] == 0
-
-
-@pytest.mark.parametrize(
-    ("language", "words"), [("en", "copies elsewhere are not known"), ("zh", "别处的副本无从得知")]
-)
-def test_the_report_page_says_what_is_known_of_backups(
-    group: str, signed_in: Browser, language: str, words: str
-) -> None:
-    save(observed(group, "Maria Lopez sings"))
-    erasure_id = ask(group, person="Maria Lopez")
-    carry_on()
-    page = signed_in.get(f"/erasure/{erasure_id}?group={group}", headers={"Accept-Language": language}).text
-    assert words in page
-    assert str(backups.folder()) in page
 
 
 def test_names_are_kept_as_hashes_that_nobody_can_guess(group: str) -> None:
@@ -243,13 +221,8 @@ def test_names_are_gone_before_anything_is_made_that_could_keep_them(
     save(observed(group, "Maria Lopez sings"))
     erasure_id = ask(group, person="Maria Lopez", delete_backups=True)
     seen = []
-    monkeypatch.setattr(
-        backups,
-        "make",
-        lambda **_: seen.append(
-            rows("SELECT what, place FROM erasures WHERE erasure_id = :id", id=erasure_id)
-        ),
-    )
+    sql = "SELECT what, place FROM erasures WHERE erasure_id = :id"
+    monkeypatch.setattr(backups, "make", lambda **_: seen.append(rows(sql, id=erasure_id)))
     carry_on()
     assert state_of(group, erasure_id).state == "done"
     assert "maria" not in json.dumps(seen).casefold()

@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
@@ -44,21 +43,22 @@ class Service:
     """Takes events as the service does: all of a request, or none; each id once."""
 
     def __init__(self) -> None:
-        self.away = False
+        self.away, self.revoked = False, ""
         self.stored: dict[str, dict[str, str]] = {}
 
     def post(self, config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         if self.away:
             raise ConnectionRefusedError
+        if config["key"] == self.revoked:
+            raise ValueError(401, b"revoked")
         if path != "/events":
             return {"context": "", "stable": "known"}
         try:
             events = EventsBody.model_validate_json(json.dumps(body)).as_events("g")
         except ValidationError as error:
             raise ValueError(422, str(error)) from None
-        self.stored.setdefault(config["key"], {}).update(
-            {str(event.event_id): event.payload.text for event in events}
-        )  # type: ignore[union-attr]
+        of_key = self.stored.setdefault(config["key"], {})
+        of_key.update({str(event.event_id): event.payload.text for event in events})  # type: ignore[union-attr]
         return {}
 
     def texts(self, key: str = "k") -> list[str]:
@@ -69,7 +69,8 @@ class Service:
 def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
     service = Service()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr(hook, "post", service.post)
+    for module in (hook, plug_ins):
+        monkeypatch.setattr(module, "post", service.post)
     monkeypatch.setattr(hook, "PUBLISH_SECONDS", 60.0)  # a busy machine
     connect("k")
     return service
@@ -87,17 +88,21 @@ def run(event: str, session: str = "s", **given: Any) -> str:
 
 
 def line(number: int, text: object, **more: Any) -> str:
-    entry = {
-        "type": "user",
-        "uuid": f"u{number}",
-        "timestamp": AT,
-        "message": {"role": "user", "content": text},
-    }
-    return json.dumps({**entry, **more})
+    message = {"role": "user", "content": text}
+    return json.dumps({"type": "user", "uuid": f"u{number}", "timestamp": AT, "message": message, **more})
+
+
+def statements(count: int) -> tuple[list[str], list[str]]:
+    """The lines of so many turns, and what they say."""
+    said = [f"Statement number {number}." for number in range(count)]
+    return [line(number, text) for number, text in enumerate(said)], said
+
+
+Write = Callable[..., str]
 
 
 @pytest.fixture
-def transcript(tmp_path: Path) -> Callable[..., str]:
+def transcript(tmp_path: Path) -> Write:
     def write(*lines: str) -> str:
         path = tmp_path / "t.jsonl"
         path.write_text("".join(f"{each}\n" for each in lines))
@@ -122,51 +127,40 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_line_that_is_wrong_costs_no_other_turn(
-    bad: str, memory: Service, transcript: Callable[..., str]
-) -> None:
+def test_a_line_that_is_wrong_costs_no_other_turn(bad: str, memory: Service, transcript: Write) -> None:
     wrong, kept = BAD[bad]
-    run(
-        "Stop", transcript_path=transcript(line(1, "I live in Braga."), wrong, line(3, "My sister is Joana."))
-    )
+    path = transcript(line(1, "I live in Braga."), wrong, line(3, "My sister is Joana."))
+    run("Stop", transcript_path=path)
     assert memory.texts() == ["I live in Braga.", *([kept] if kept else []), "My sister is Joana."]
 
 
-def test_a_session_of_130_turns_that_is_told_at_once_is_kept_whole(
-    memory: Service, transcript: Callable[..., str]
+def test_a_session_of_130_turns_that_is_told_at_once_is_kept_whole_and_once(
+    memory: Service, transcript: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = transcript(*(line(number, f"Statement number {number}.") for number in range(130)))
-    run("Stop", transcript_path=path)
-    run("Stop", transcript_path=path)
-    assert memory.texts() == [f"Statement number {number}." for number in range(130)]
+    """A hook that runs out of time goes on at the next one."""
+    lines, said = statements(130)
+    path = transcript(*lines)
+    with monkeypatch.context() as patch:
+        patch.setattr(hook, "PUBLISH_SECONDS", 0.0)
+        run("Stop", transcript_path=path)
+    assert memory.texts() == []
+    for event in ("PreCompact", "Stop"):
+        run(event, transcript_path=path)
+        assert memory.texts() == said
 
 
 def test_what_was_said_while_the_service_was_away_is_made_up_at_the_next_session(
-    memory: Service, transcript: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    memory: Service, transcript: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    lines, said = statements(120)
     memory.away = True
     run("SessionStart")
-    run(
-        "Stop",
-        transcript_path=transcript(*(line(number, f"Statement number {number}.") for number in range(120))),
-    )
+    run("Stop", transcript_path=transcript(*lines))
     assert memory.texts() == []
     memory.away = False
     assert "known" in run("SessionStart", "another")
-    assert len(memory.texts()) == 120
+    assert memory.texts() == said
     assert capsys.readouterr().err == ""
-
-
-def test_a_hook_that_runs_out_of_time_goes_on_at_the_next_one(
-    memory: Service, transcript: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = transcript(*(line(number, f"Statement number {number}.") for number in range(120)))
-    monkeypatch.setattr(hook, "PUBLISH_SECONDS", 0.0)
-    run("Stop", transcript_path=path)
-    assert memory.texts() == []
-    monkeypatch.setattr(hook, "PUBLISH_SECONDS", 60.0)
-    run("PreCompact", transcript_path=path)
-    assert len(memory.texts()) == 120
 
 
 def test_a_line_that_is_being_written_is_told_once_it_is_whole(memory: Service, tmp_path: Path) -> None:
@@ -178,7 +172,7 @@ def test_a_line_that_is_being_written_is_told_once_it_is_whole(memory: Service, 
 
 
 def test_what_a_session_said_under_one_key_is_never_told_under_another(
-    memory: Service, transcript: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    memory: Service, transcript: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What waited is left out with a word: the other key may be of another group."""
     before = [line(1, "A: my salary is 5,400")]
@@ -193,7 +187,7 @@ def test_what_a_session_said_under_one_key_is_never_told_under_another(
     assert memory.texts("k") == []
 
 
-def test_a_transcript_that_is_gone_is_forgotten(memory: Service, transcript: Callable[..., str]) -> None:
+def test_a_transcript_that_is_gone_is_forgotten(memory: Service, transcript: Write) -> None:
     path = transcript(line(1, "hello"))
     run("Stop", transcript_path=path)
     [noted] = hook.places().iterdir()
@@ -204,57 +198,39 @@ def test_a_transcript_that_is_gone_is_forgotten(memory: Service, transcript: Cal
     assert memory.texts() == ["hello"]
 
 
-TURN = {
-    "agent_id": "a",
-    "session_id": "s",
-    "type": "turn.recorded",
-    "payload": {"role": "user", "text": SECRETS},
-}
-SEEN = {
-    "agent_id": "a",
-    "type": "memory.observed",
-    "payload": {"description": SECRETS, "embedding_key": SECRETS},
-}
-
-
-def said(events: Iterable[wire.Event]) -> list[str]:
-    return [
-        str(getattr(event.payload, "text", None) or getattr(event.payload, "description", None))
-        for event in events
-    ]
+SAID, SAW = {"role": "user", "text": SECRETS}, {"description": SECRETS, "embedding_key": SECRETS}
+TURN = {"agent_id": "a", "session_id": "s", "type": "turn.recorded", "payload": SAID}
+SEEN = {"agent_id": "a", "type": "memory.observed", "payload": SAW}
 
 
 def test_secrets_are_masked_at_every_door() -> None:
     """Also for programs that mask nothing: hooks, plug-ins, whatever posts events or publishes them over the
     broker.
     """
-    posted = EventsBody.model_validate(
-        {"events": [TURN, SEEN, {"agent_id": "a", "description": SECRETS}]}
-    ).as_events("g")
+
+    def said(events: Iterable[wire.Event]) -> list[str]:
+        names = "text", "description"
+        return [str(next(filter(None, (getattr(one.payload, name, "") for name in names)))) for one in events]
+
+    bodies = [TURN, SEEN, {"agent_id": "a", "description": SECRETS}]
+    posted = EventsBody.model_validate({"events": bodies}).as_events("g")
     assert said(posted) == [MASKED] * 3
     assert "hunter2secret" not in str(posted)
     ids = {"event_id": "0193a3f0-0000-7000-8000-000000000001", "group_id": "g"}
     decoded = event_bodies.decode(json.dumps({"events": [{**TURN, **ids}, {**SEEN, **ids}]}).encode())
     assert said(decoded.events) == [MASKED] * 2
-    corrected = UpdateMemory(
-        id=uuid4(),
-        description=SECRETS,
-        object="sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD",
-        keywords=["4111111111111111"],
-    )
+    key, card = "sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "4111111111111111"
+    corrected = UpdateMemory(id=uuid4(), description=SECRETS, object=key, keywords=[card])
     assert (corrected.description, corrected.object, corrected.keywords) == (MASKED, "[…]", ["[…]"])
-    learned = TellExperience(
-        agent_id="a", pain_pattern=SECRETS, context=SECRETS, solution_steps=[SECRETS], outcome="success"
-    )
+    pain = {"pain_pattern": SECRETS, "context": SECRETS, "solution_steps": [SECRETS], "outcome": "success"}
+    learned = TellExperience.model_validate({"agent_id": "a", **pain})
     assert (learned.pain_pattern, learned.context, learned.solution_steps) == (MASKED, MASKED, [MASKED])
 
 
 def test_what_an_earlier_version_stored_in_clear_may_be_sent_again() -> None:
     """A hook or an import that sends the same turn after an update is not refused as another one."""
     event = wire.build({**TURN, "group_id": "g"})
-    assert digest(content_of(event)) == digest(
-        content("turn.recorded", "a", "s", {"role": "user", "text": SECRETS})
-    )
+    assert digest(content_of(event)) == digest(content("turn.recorded", "a", "s", SAID))
 
 
 def test_a_secret_that_lies_across_two_parts_of_a_long_text_is_masked() -> None:
@@ -290,8 +266,7 @@ class Plugged(plug_ins.PlugInMemory):
 
 
 @pytest.fixture
-def plugged(memory: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugged]:
-    monkeypatch.setattr(plug_ins, "post", memory.post)
+def plugged(memory: Service) -> Iterator[Plugged]:
     made = Plugged()
     yield made
     memory.away = False
@@ -318,31 +293,22 @@ def test_what_waits_is_published_under_the_key_that_it_was_told_under(
 def test_what_cannot_be_published_under_its_key_any_more_is_dropped_with_a_word(
     plugged: Plugged, memory: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        if config["key"] == "A":
-            raise ValueError(401, b"revoked")
-        return memory.post(config, path, body)
-
-    memory.away = True
-    with patch.object(plug_ins, "post", post):
-        plugged.say("A: my salary is 5,400")
-        plugged.config = {**plugged.config, "key": "B"}
-        memory.away = False
-        plugged.say("B: hello")
-        poll(lambda: memory.texts("B"), bool, 30)
+    memory.revoked, memory.away = "A", True
+    plugged.say("A: my salary is 5,400")
+    plugged.config = {**plugged.config, "key": "B"}
+    memory.away = False
+    plugged.say("B: hello")
+    poll(lambda: memory.texts("B"), bool, 30)
     assert memory.texts("A") == []
     assert memory.texts("B") == ["B: hello"]
     assert "a key that is no longer set" in caplog.text
 
 
-def test_plug_ins_leave_out_what_cannot_be_stored_of_a_text_and_keep_the_rest(
+def test_plug_ins_and_adapters_leave_out_what_cannot_be_stored_of_a_text_and_keep_the_rest(
     plugged: Plugged, memory: Service
 ) -> None:
     plugged.say("I live \x00in Braga \ud83d.")
     assert poll(lambda: memory.texts("A"), bool, 30) == ["I live in Braga ."]
-
-
-def test_adapters_of_frameworks_leave_out_what_cannot_be_stored_of_a_text_and_keep_the_rest() -> None:
     assert turns.parts("I live \x00in Braga \ud83d.") == ["I live in Braga ."]
 
 
@@ -381,30 +347,18 @@ def test_the_javascript_plug_in_halves_no_emoji_and_mixes_no_keys(tmp_path: Path
     for name in ("index.js", "package.json"):
         (tmp_path / name).write_text((source / name).read_text())
     (tmp_path / "host.mjs").write_text(OPENCLAW)
-    done = subprocess.run(
-        ["node", str(tmp_path / "host.mjs"), str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    told = json.loads(done.stdout)
-    assert [text for _, *texts in told for text in texts] == [
-        "a" * 19_999,
-        "half  of  it",
-        "A: my salary is 5,400",
-        "B: hello",
-    ]
-    assert {text[:1]: key for key, *texts in told for text in texts if ": " in text} == {
-        "A": "Bearer A",
-        "B": "Bearer B",
-    }
+    command = ["node", str(tmp_path / "host.mjs"), str(tmp_path)]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    keys = {text: key for key, *texts in told for text in texts}
+    assert [*keys] == ["a" * 19_999, "half  of  it", "A: my salary is 5,400", "B: hello"]
+    assert [*keys.values()] == [*["Bearer A"] * 3, "Bearer B"]
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name, value in {
-        "HOME": str(tmp_path),
-        "JIYI_KEY": KEY,
-        "JIYI_URL": "http://memory.example:8765",
-    }.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("JIYI_KEY", KEY)
+    monkeypatch.setenv("JIYI_URL", "http://memory.example:8765")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     get_settings.cache_clear()
     yield tmp_path
@@ -426,9 +380,8 @@ def test_what_connect_shows_holds_no_key_also_when_it_takes_it_away(
     """
     servers = home / ".cursor" / "mcp.json"
     servers.parent.mkdir()
-    servers.write_text(
-        json.dumps({"mcpServers": {"other": {"env": {"OTHER_API_KEY": "anything-0"}}}}, indent=2)
-    )
+    other = {"other": {"env": {"OTHER_API_KEY": "anything-0"}}}
+    servers.write_text(json.dumps({"mcpServers": other}, indent=2))
     seen = shown(host)
     monkeypatch.setenv("JIYI_KEY", "")
     get_settings.cache_clear()

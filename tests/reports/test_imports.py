@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -23,6 +22,7 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 from tests.integration.memory.test_inbox import rows
+from tests.misbehaving import Reply, Request, Vendor, vendor
 
 
 class Groups:
@@ -33,101 +33,77 @@ class Groups:
     def __init__(self, own: str | None) -> None:
         self.own, self.stored = own, dict[str, list[str]]()
 
-    def __call__(self, request: httpx2.Request) -> httpx2.Response:
-        named = request.headers.get("Jiyi-Group")
+    def __call__(self, request: Request) -> Reply:
+        named, body = request.headers.get("jiyi-group"), request.body
         if self.own is not None and named not in (None, self.own):
-            return httpx2.Response(
-                403, json={"title": "no", "detail": "this key speaks for its own group", "status": 403}
-            )
+            return problem(403, "this key speaks for its own group")
         group = named or self.own or "default"
-        body = json.loads(request.content)
-        if request.url.path.endswith("/events"):
-            events = body.get("events", [body])
-            if any(event.get("group_id") not in (None, group) for event in events):
-                return httpx2.Response(
-                    422, json={"title": "no", "detail": "group_id: not this key's group", "status": 422}
-                )
-            self.stored.setdefault(group, []).extend(event["payload"]["description"] for event in events)
-            answer: Any = {"event_ids": [], "accepted": len(events), "repeated": 0, "status_url": ""}
-        else:
-            ids = body["ids"]
-            answer = {"rows": [{"event_id": each, "state": "unknown"} for each in ids]}
-        return httpx2.Response(200, json=answer, headers={"Jiyi-Group": group})
+        if not request.path.endswith("/events"):
+            rows = [{"event_id": each, "state": "unknown"} for each in body["ids"]]
+            return answer({"rows": rows}, group)
+        events = body.get("events", [body])
+        if any(event.get("group_id") not in (None, group) for event in events):
+            return problem(422, "group_id: not this key's group")
+        self.stored.setdefault(group, []).extend(event["payload"]["description"] for event in events)
+        return answer({"event_ids": [], "accepted": len(events), "repeated": 0, "status_url": ""}, group)
 
 
-Import = Callable[..., Result]
+def answer(content: Any, group: str) -> Reply:
+    return Reply(body=json.dumps(content).encode(), headers={"Jiyi-Group": group})
+
+
+def problem(status: int, detail: str) -> Reply:
+    return Reply(status, json.dumps({"title": "no", "detail": detail, "status": status}).encode())
 
 
 @pytest.fixture
-def over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Groups], Import]]:
-    def to(groups: Groups) -> Import:
-        monkeypatch.setattr(httpx2, "HTTPTransport", lambda **_: httpx2.MockTransport(groups))
-
-        def run(*options: str) -> Result:
-            file = tmp_path / "events.jsonl"
-            lines = [
-                {"agent_id": "t", "description": f"Of {group}", "group_id": group, "poignancy": 3}
-                for group in ("tenA", "tenB")
-            ]
-            file.write_text("\n".join(map(json.dumps, lines)))
-            return CliRunner().invoke(app, ["import", "jsonl", str(file), "--no-wait", "--json", *options])
-
-        return run
-
-    monkeypatch.setenv("JIYI_URL", "http://memory.example")
-    monkeypatch.setenv("JIYI_KEY", str(new_key()))
-    get_settings.cache_clear()
-    yield to
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vendor]:
+    """Whose ``otherwise`` answers over HTTP."""
+    with vendor() as running:
+        monkeypatch.setenv("JIYI_URL", running.base_url.removesuffix("/v1"))
+        monkeypatch.setenv("JIYI_KEY", str(new_key()))
+        get_settings.cache_clear()
+        yield running
     get_settings.cache_clear()
 
 
-def test_over_http_an_operator_s_import_keeps_the_groups_of_its_lines(
-    over_http: Callable[[Groups], Import],
-) -> None:
-    groups = Groups(own=None)
-    done = over_http(groups)("--keep-group")
-    assert done.exit_code == 0, done.output
-    assert groups.stored == {"tenA": ["Of tenA"], "tenB": ["Of tenB"]}
-    assert json.loads(done.stdout)["groups"] == ["tenA", "tenB"]
+def brought_in(groups: Groups, server: Vendor, folder: Path, *options: str) -> Result:
+    """Lines of two groups, imported."""
+    server.otherwise = groups
+    lines = [
+        {"agent_id": "t", "description": f"Of {group}", "group_id": group, "poignancy": 3}
+        for group in ("tenA", "tenB")
+    ]
+    file = folder / "events.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    return CliRunner().invoke(app, ["import", "jsonl", str(file), "--no-wait", "--json", *options])
 
 
-def test_over_http_lines_of_another_group_than_the_key_s_are_refused_before_anything_is_stored(
-    over_http: Callable[[Groups], Import],
+def test_over_http_lines_come_into_their_group_or_into_that_of_the_key_as_is_told(
+    server: Vendor, tmp_path: Path
 ) -> None:
-    groups = Groups(own="tenA")
-    refused = over_http(groups)("--keep-group")
+    for own, options, stored in (
+        (None, ["--keep-group"], {"tenA": ["Of tenA"], "tenB": ["Of tenB"]}),
+        ("tenA", [], {"tenA": ["Of tenA", "Of tenB"]}),
+    ):
+        groups = Groups(own)
+        done = brought_in(groups, server, tmp_path, *options)
+        assert done.exit_code == 0, done.output
+        assert groups.stored == stored
+        assert json.loads(done.stdout)["groups"] == [*stored]
+
+
+def test_over_http_what_is_of_another_group_than_the_key_s_is_refused_before_anything_is_stored(
+    server: Vendor, tmp_path: Path
+) -> None:
+    groups = Groups("tenA")
+    refused = brought_in(groups, server, tmp_path, "--keep-group")
     assert refused.exit_code == 1
     assert "'tenB'" in refused.stderr
     assert "operator" in refused.stderr
-    assert groups.stored == {}
-
-
-def test_the_report_of_an_import_over_http_names_the_group_that_the_key_speaks_for(
-    over_http: Callable[[Groups], Import],
-) -> None:
-    groups = Groups(own="tenA")
-    done = over_http(groups)()
-    assert done.exit_code == 0, done.output
-    assert groups.stored == {"tenA": ["Of tenA", "Of tenB"]}
-    assert json.loads(done.stdout)["groups"] == ["tenA"]
-
-
-def test_an_event_that_names_another_group_than_the_key_s_is_refused_and_not_moved(
-    over_http: Callable[[Groups], Import],
-) -> None:
-    over_http(groups := Groups(own="tenA"))
-    events = [
-        wire.build(
-            {
-                "type": "memory.observed",
-                "group_id": "tenB",
-                "agent_id": "t",
-                "payload": {"description": "Of tenB"},
-            }
-        )
-    ]
+    event = {"type": "memory.observed", "group_id": "tenB", "agent_id": "t", "payload": {"description": "x"}}
     with Client() as client, pytest.raises(InvalidRequest, match="not this key's group"):
-        client.observe_many(events)
+        client.observe_many([wire.build(event)])
     assert groups.stored == {}
 
 
@@ -147,6 +123,11 @@ def claude_chat(*messages: dict[str, Any]) -> dict[str, Any]:
     return {"uuid": "k", "name": "n", "created_at": "2026-01-02T03:04:05Z", "chat_messages": list(messages)}
 
 
+def of_human(text: str, *attachments: dict[str, Any], uuid: str = "m", **more: Any) -> dict[str, Any]:
+    sent = {"text": text, "content": [], "attachments": list(attachments)}
+    return {"uuid": uuid, "sender": "human", **sent, **more}
+
+
 def test_what_somebody_pasted_into_claude_is_what_they_said() -> None:
     """A long text that is pasted lies in `extracted_content`, and was dropped."""
     pasted = {"file_name": "", "extracted_content": "My passport expires on 2027-03-01."}
@@ -155,14 +136,7 @@ def test_what_somebody_pasted_into_claude_is_what_they_said() -> None:
         {"file_name": "a.pdf", "extracted_content": "Terms."},
     ]
     chat = claude_chat(
-        {"uuid": "m1", "sender": "human", "text": "", "content": [], "attachments": [pasted]},
-        {
-            "uuid": "m2",
-            "sender": "human",
-            "text": "Sum this up",
-            "content": [],
-            "attachments": [*attached, {"file_name": "b.png"}],
-        },
+        of_human("", pasted, uuid="m1"), of_human("Sum this up", *attached, {"file_name": "b.png"}, uuid="m2")
     )
     drafts = list(claude(chat))
     texts = [pasted["extracted_content"], "Sum this up", "My dog is called Rex.", "Terms."]
@@ -182,26 +156,29 @@ def node(name: str, parent: str | None, text: str, at: float, role: str = "user"
     return {"id": name, "parent": parent, "children": [], "message": message}
 
 
+def chatgpt_chat(*nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"id": "c", "create_time": AT, "mapping": {each["id"]: each for each in nodes}, **more}
+
+
 def test_a_chat_that_does_not_say_its_latest_message_ends_with_the_one_written_last() -> None:
-    nodes = [
+    chat = chatgpt_chat(
         node("u1", None, "first", AT),
         node("a1", "u1", "second", AT + 1, "assistant"),
         node("u2", "a1", "third, the latest", AT + 2),
-    ]
-    nodes.append(node("old", "u1", "a discarded answer", AT + 0.5, "assistant"))
-    assert said(chatgpt({"id": "c", "create_time": AT, "mapping": {each["id"]: each for each in nodes}})) == [
-        "first",
-        "second",
-        "third, the latest",
-    ]
+        node("old", "u1", "a discarded answer", AT + 0.5, "assistant"),
+    )
+    assert said(chatgpt(chat)) == ["first", "second", "third, the latest"]
 
 
 def test_messages_that_name_each_other_as_parents_come_in_once() -> None:
-    circle = {"u1": node("u1", "u2", "first", AT), "u2": node("u2", "u1", "second", AT + 1)}
-    assert said(chatgpt({"id": "c", "create_time": AT, "current_node": "u2", "mapping": circle})) == [
-        "first",
-        "second",
-    ]
+    circle = node("u1", "u2", "first", AT), node("u2", "u1", "second", AT + 1)
+    assert said(chatgpt(chatgpt_chat(*circle, current_node="u2"))) == ["first", "second"]
+
+
+def stored(group: str, column: str) -> list[Any]:
+    """Of the memories of what was said."""
+    sql = f"SELECT {column} FROM memory_nodes WHERE group_id = :g AND kind = 'session'"
+    return sorted((row[column] for row in rows(sql, g=group)), key=str)
 
 
 def test_what_was_edited_away_since_the_last_import_is_named_and_erased_if_that_is_wanted(
@@ -209,30 +186,20 @@ def test_what_was_edited_away_since_the_last_import_is_named_and_erased_if_that_
 ) -> None:
     """F053: after another import of an edited conversation the old branch stayed, and nobody said so."""
     now = datetime.now(UTC)
-    first = {
-        "u1": node("u1", None, "I live in Porto.", AT),
-        "a1": node("a1", "u1", "Noted.", AT + 1, "assistant"),
-    }
-    edited = first | {
-        "u2": node("u2", None, "I live in Faro.", AT + 2),
-        "x": node("x", "u2", "Never brought in.", AT + 3),
-    }
+    now = datetime.now(UTC)
+    first = [node("u1", None, "I live in Porto.", AT), node("a1", "u1", "Noted.", AT + 1, "assistant")]
+    faro = node("u2", None, "I live in Faro.", AT + 2), node("x", "u2", "Never brought in.", AT + 3)
 
-    def bring(tree: dict[str, Any], current: str, **how: bool) -> Report:
-        target = ImportTarget(source="chatgpt", group=client.group, now=now)
-        import_run = ImportRun(client, target, **how)
-        report = import_run.run(
-            chatgpt({"id": "c", "create_time": AT, "current_node": current, "mapping": tree})
-        )
+    def bring(nodes: list[dict[str, Any]], current: str, **how: bool) -> Report:
+        import_run = ImportRun(client, ImportTarget(source="chatgpt", group=client.group, now=now), **how)
+        report = import_run.run(chatgpt(chatgpt_chat(*nodes, current_node=current)))
         client.wait_for(import_run.ids, 120)
         return report
 
-    def texts() -> set[str]:
-        found = rows(
-            "SELECT description FROM memory_nodes WHERE group_id = :g AND kind = 'session'", g=client.group
-        )
-        return {str(row["description"]) for row in found}
+    def texts() -> list[str]:
+        return stored(client.group, "description")
 
+    edited = [*first, *faro]
     assert bring(first, "a1").taken == 2
     kept = bring(edited, "u2")
     assert (kept.taken, kept.reasons) == (1, {"earlier branch": 2, "other branch": 1})
@@ -248,31 +215,18 @@ def test_an_import_that_is_repeated_with_a_user_is_that_users(client: Client) ->
     """F058: all was left out as "changed since", and stayed everybody's; a wrong name could not be corrected
     at all.
     """
-    export = [
-        claude_chat(
-            {
-                "uuid": "m",
-                "sender": "human",
-                "text": "My sister lives in Bergen.",
-                "created_at": "2026-01-02T03:04:05Z",
-            }
-        )
-    ]
+    chat = claude_chat(of_human("My sister lives in Bergen.", created_at="2026-01-02T03:04:05Z"))
     now = datetime.now(UTC)
 
     def bring(user: str | None, **how: bool) -> tuple[int, int, int]:
-        import_run = ImportRun(
-            client, ImportTarget(source="claude", group=client.group, now=now, user=user), **how
-        )
-        report = import_run.run(draft for chat in export for draft in claude(chat))
+        target = ImportTarget(source="claude", group=client.group, now=now, user=user)
+        import_run = ImportRun(client, target, **how)
+        report = import_run.run(claude(chat))
         client.wait_for(import_run.ids, 120)
         return report.taken, report.already, report.without_user
 
     def users() -> list[str | None]:
-        found = rows(
-            "SELECT user_id FROM memory_nodes WHERE group_id = :g AND kind = 'session'", g=client.group
-        )
-        return sorted((row["user_id"] for row in found), key=str)
+        return stored(client.group, "user_id")
 
     assert bring(None) == (1, 0, 0)
     assert bring("zoe") == (1, 0, 1)
@@ -287,12 +241,8 @@ def test_an_import_that_is_repeated_with_a_user_is_that_users(client: Client) ->
 
 
 def test_half_a_surrogate_pair_costs_nothing_but_itself() -> None:
-    chat = {
-        "id": "s\ud800",
-        "title": "t\udfff",
-        "create_time": AT,
-        "mapping": {"u": node("u\ud800", None, "I own a \ud83d boat.\x00", AT)},
-    }
+    half = node("u\ud800", None, "I own a \ud83d boat.\x00", AT)
+    chat = chatgpt_chat(half, id="s\ud800", title="t\udfff")
     [draft] = chatgpt(chat)
     [event] = TARGET.events(draft)  # type: ignore[arg-type, misc]
     assert getattr(event.payload, "text", None) == "I own a  boat."
@@ -301,9 +251,10 @@ def test_half_a_surrogate_pair_costs_nothing_but_itself() -> None:
     assert report.model_dump_json()
 
 
-def open_webui_chat(**more: Any) -> dict[str, Any]:
-    def message(name: str, parent: str | None, role: str, content: object, at: int) -> dict[str, Any]:
-        return {
+def open_webui_chat() -> dict[str, Any]:
+    picture = [{"type": "text", "text": "Noted."}, {"type": "image_url", "image_url": {}}]
+    messages = {
+        name: {
             "id": name,
             "parentId": parent,
             "childrenIds": [],
@@ -311,28 +262,18 @@ def open_webui_chat(**more: Any) -> dict[str, Any]:
             "content": content,
             "timestamp": at,
         }
-
-    messages = [
-        message("a", None, "user", "I live in Porto.", 1_700_000_000),
-        message("b", "a", "assistant", "A first answer.", 1_700_000_001),
-        message(
-            "c",
-            "a",
-            "assistant",
-            [{"type": "text", "text": "Noted."}, {"type": "image_url", "image_url": {}}],
-            1_700_000_002,
-        ),
-        message("d", "c", "user", "我对花生过敏。", 1_700_000_003),
-    ]
-    history = {"messages": {each["id"]: each for each in messages}, "currentId": "d"}
-    return {
-        "id": "ow1",
-        "user_id": "mia",
-        "title": "Trip",
-        "chat": {"history": history},
-        "created_at": 1_700_000_000,
-        **more,
+        for at, (name, parent, role, content) in enumerate(
+            [
+                ("a", None, "user", "I live in Porto."),
+                ("b", "a", "assistant", "A first answer."),
+                ("c", "a", "assistant", picture),
+                ("d", "c", "user", "我对花生过敏。"),
+            ],
+            1_700_000_000,
+        )
     }
+    chat = {"history": {"messages": messages, "currentId": "d"}}
+    return {"id": "ow1", "user_id": "mia", "title": "Trip", "chat": chat, "created_at": 1_700_000_000}
 
 
 def test_chats_of_open_webui_are_brought_in() -> None:
@@ -349,36 +290,26 @@ def test_chats_of_open_webui_are_brought_in() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("source", "content", "words"),
-    [
-        ("chatgpt", [open_webui_chat()], "jiyi import open-webui"),
-        ("chatgpt", [claude_chat()], "jiyi import claude"),
-        ("claude", {"id": "c", "mapping": {"u": node("u", None, "hi", AT)}}, "jiyi import chatgpt"),
-        ("open-webui", [{"id": "1", "memory": "Likes tea"}], "jiyi import mem0"),
-        (
-            "chatgpt",
-            [{"header": "Gemini Apps", "title": "Prompted hello"}],
-            "known forms: chatgpt, claude, open-webui",
-        ),
-        ("claude", {"anything": "else"}, "known forms"),
-    ],
-)
-def test_a_file_of_another_program_is_refused_by_the_name_of_its_form(
-    source: str, content: object, words: str, tmp_path: Path, over_http: Callable[[Groups], Import]
-) -> None:
-    over_http(groups := Groups(own="g"))
-    (tmp_path / "x.json").write_text(json.dumps(content))
-    done = CliRunner(env={"COLUMNS": "1000"}).invoke(
-        app, ["import", source, str(tmp_path / "x.json"), "--no-wait"]
-    )
-    assert done.exit_code == 2, done.output
-    assert words in " ".join(done.stderr.replace("│", " ").split())
-    assert groups.stored == {}
+#: The form that somebody named, a file of another one, and what is told.
+MISTAKEN: list[tuple[str, Any, str]] = [
+    ("chatgpt", [open_webui_chat()], "jiyi import open-webui"),
+    ("chatgpt", [claude_chat()], "jiyi import claude"),
+    ("claude", {"id": "c", "mapping": {"u": node("u", None, "hi", AT)}}, "jiyi import chatgpt"),
+    ("open-webui", [{"id": "1", "memory": "Likes tea"}], "jiyi import mem0"),
+    ("chatgpt", [{"header": "Gemini Apps", "title": "Hello"}], "known forms: chatgpt, claude, open-webui"),
+    ("claude", {"anything": "else"}, "known forms"),
+]
+
+
+def test_a_file_of_another_program_is_refused_by_the_name_of_its_form(server: Vendor, tmp_path: Path) -> None:
+    for source, content, words in MISTAKEN:
+        (tmp_path / "x.json").write_text(json.dumps(content))
+        command = ["import", source, str(tmp_path / "x.json"), "--no-wait"]
+        done = CliRunner(env={"COLUMNS": "1000"}).invoke(app, command)
+        assert done.exit_code == 2, done.output
+        assert words in " ".join(done.stderr.replace("│", " ").split())
+    assert server.requests == []
 
 
 def test_secrets_in_what_is_brought_in_are_masked() -> None:
-    chat = claude_chat(
-        {"uuid": "m", "sender": "human", "text": "My password is hunter2secret", "content": []}
-    )
-    assert said(claude(chat)) == ["My password is […]"]
+    assert said(claude(claude_chat(of_human("My password is hunter2secret")))) == ["My password is […]"]

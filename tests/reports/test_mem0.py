@@ -60,48 +60,38 @@ def of(**filters: Any) -> dict[str, Any]:
 # Whose
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"user_id": "ben", "agent_id": "companion", "filters": {"user_id": "zoe"}},
-        {"filters": {"AND": [{"user_id": "ben"}, {"agent_id": "companion"}, {"user_id": "zoe"}]}},
-        {"filters": {"AND": [{"user_id": "ben"}, {"AND": [{"user_id": "zoe"}]}]}},
-        {"user_id": "zoe", "filters": {"agent_id": "companion", "run_id": "a", "AND": [{"run_id": "b"}]}},
-        {"user_id": "zoe", "filters": {"AND": [{"metadata": {"topic": "a"}}, {"metadata": {"topic": "b"}}]}},
-    ],
-)
-def test_two_users_in_a_filter_give_nothing(ask: Ask, asked: dict[str, Any]) -> None:
+#: What asks for two users, runs or topics at once.
+IMPOSSIBLE: list[dict[str, Any]] = [
+    {"user_id": "ben", "agent_id": "companion", "filters": {"user_id": "zoe"}},
+    {"filters": {"AND": [{"user_id": "ben"}, {"agent_id": "companion"}, {"user_id": "zoe"}]}},
+    {"filters": {"AND": [{"user_id": "ben"}, {"AND": [{"user_id": "zoe"}]}]}},
+    {"user_id": "zoe", "filters": {"agent_id": "companion", "run_id": "a", "AND": [{"run_id": "b"}]}},
+    {"user_id": "zoe", "filters": {"AND": [{"metadata": {"topic": "a"}}, {"metadata": {"topic": "b"}}]}},
+]
+
+
+def test_two_users_in_a_filter_give_nothing(ask: Ask) -> None:
     """A program adds its own user to what an end user asked for: nobody gets another one's memories by a
     filter.
     """
-    add(
-        ask,
-        {"content": "Zoe hides under the stairs"},
-        user_id="zoe",
-        agent_id="companion",
-        infer=False,
-        metadata={"topic": "b"},
-        run_id="b",
-    )
-    assert texts(ask("POST", "/v3/memories/", {"filters": {"user_id": "zoe", "agent_id": "companion"}})) == [
-        "Zoe hides under the stairs"
-    ]
-    assert ask("POST", "/v3/memories/", asked)["count"] == 0
-    for version in ("v2", "v3"):
-        assert ask("POST", f"/{version}/memories/search/", {"query": "stairs", **asked}) == {"results": []}
+    hides, whose = "Zoe hides under the stairs", {"user_id": "zoe", "agent_id": "companion"}
+    add(ask, {"content": hides}, **whose, infer=False, metadata={"topic": "b"}, run_id="b")
+    assert texts(ask("POST", "/v3/memories/", {"filters": whose})) == [hides]
+    for asked in IMPOSSIBLE:
+        assert ask("POST", "/v3/memories/", asked)["count"] == 0, asked
+        for version in ("v2", "v3"):
+            found = ask("POST", f"/{version}/memories/search/", {"query": "stairs", **asked})
+            assert found == {"results": []}, asked
 
 
 def test_a_filter_never_widens_what_the_program_asked_for() -> None:
-    assert dialect.ListRequest.model_validate({"user_id": "ben", "filters": {"user_id": "*"}}).entities == {
-        "user_id": "ben"
-    }
-    assert dialect.ListRequest.model_validate({"user_id": "*", "filters": {"user_id": "ben"}}).entities == {
-        "user_id": "ben"
-    }
-    both = dialect.ListRequest.model_validate({"metadata": {"a": 1}, "filters": {"metadata": {"b": 2}}})
+    read = dialect.ListRequest.model_validate
+    for own, filtered in (("ben", "*"), ("*", "ben")):
+        assert read({"user_id": own, "filters": {"user_id": filtered}}).entities == {"user_id": "ben"}
+    both = read({"metadata": {"a": 1}, "filters": {"metadata": {"b": 2}}})
     assert (both.metadata, both.is_impossible) == ({"a": 1, "b": 2}, False)
     with pytest.raises(ValueError, match=r"filters\.user_id: null would be everybody's"):
-        dialect.ListRequest.model_validate({"user_id": "ben", "filters": {"user_id": None}})
+        read({"user_id": "ben", "filters": {"user_id": None}})
 
 
 # When
@@ -140,59 +130,47 @@ def test_a_time_is_compared_as_its_operator_says(ask: Ask) -> None:
         ({"gt": "9999-12-31"}, []),
         ({"gte": "0001-01-01"}, [june, first, last, noon, august]),
     ):
-        assert texts(ask("POST", "/v2/memories/", of(user_id="mia", created_at=compared))) == expected, (
-            compared
-        )
-    twice = {
-        "filters": {
-            "AND": [
-                {"user_id": "mia"},
-                {"created_at": {"gte": "2026-07-01"}},
-                {"created_at": {"gte": "2026-06-01"}},
-            ]
-        }
-    }
-    assert june not in texts(ask("POST", "/v2/memories/", twice))
-    wrong = ask("POST", "/v2/memories/", of(user_id="mia", created_at={"gte": "soon"}), status=422)
-    assert "filters.created_at.gte: 'soon' is no time" in wrong["detail"]
-    assert (
-        "created_at"
-        in ask("POST", "/v2/memories/", of(user_id="mia", created_at={"ne": "2026-07-01"}), status=422)[
-            "detail"
-        ]
-    )
+        found = texts(ask("POST", "/v2/memories/", of(user_id="mia", created_at=compared)))
+        assert found == expected, compared
+    since = [{"created_at": {"gte": f"2026-0{month}-01"}} for month in (7, 6)]
+    assert june not in texts(ask("POST", "/v2/memories/", {"filters": {"AND": [{"user_id": "mia"}, *since]}}))
+    for compared, said in (
+        ({"gte": "soon"}, "filters.created_at.gte: 'soon' is no time"),
+        ({"ne": "2026-07-01"}, "created_at"),
+    ):
+        wrong = ask("POST", "/v2/memories/", of(user_id="mia", created_at=compared), status=422)
+        assert said in wrong["detail"]
 
 
 # Deletions
 
 
-def profile(group: str, user: str, agent: str = "assistant") -> None:
+def profiles(group: str, *users: str) -> list[str]:
+    """Make these; the users of all that there are."""
     with unit_of_work() as connection:
-        signals = ProfileSignals(recent_topics=["stamps"])
-        injections.update_profile(connection, (group, agent), signals, datetime.now().astimezone(), user)
-
-
-def profiles(group: str) -> list[str]:
-    return [
-        str(row["user_id"])
-        for row in rows("SELECT user_id FROM user_profiles WHERE group_id = :g ORDER BY user_id", g=group)
-    ]
+        for user in users:
+            signals, now = ProfileSignals(recent_topics=["stamps"]), datetime.now().astimezone()
+            injections.update_profile(connection, (group, "assistant"), signals, now, user)
+    found = rows("SELECT user_id FROM user_profiles WHERE group_id = :g ORDER BY user_id", g=group)
+    return [str(row["user_id"]) for row in found]
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-@pytest.mark.parametrize("path", ["/v1/memories/?user_id=zed", "/v2/entities/user/zed/"])
-def test_after_delete_all_nothing_of_the_user_is_left(ask: Ask, group: str, path: str) -> None:
+def test_after_delete_all_nothing_of_the_user_is_left(ask: Ask, group: str) -> None:
     """Turns, the profile and what other agents know of them go, too; another user's memories and profile
     stay.
     """
-    add(ask, {"content": "I collect stamps."}, {"content": "I live in Porto."}, user_id="zed", run_id="r")
+    ways = {"zed": "/v1/memories/?user_id=zed", "yan": "/v2/entities/user/yan/"}
+    for user in ways:
+        add(ask, {"content": "I collect stamps."}, {"content": "I live in Porto."}, user_id=user, run_id=user)
     run()
-    add(ask, {"content": "I sing opera."}, user_id="zed", agent_id="support", infer=False)
+    for user in ways:
+        add(ask, {"content": "I sing opera."}, user_id=user, agent_id="support", infer=False)
+        assert {row["kind"] for row in nodes(group) if row["user_id"] == user} >= {"session", None}
     add(ask, {"content": "I drink tea."}, user_id="leo", infer=False)
-    profile(group, "zed")
-    profile(group, "leo")
-    assert {row["kind"] for row in nodes(group) if row["user_id"] == "zed"} >= {"session", None}
-    ask("DELETE", path)
+    profiles(group, *ways, "leo")
+    for path in ways.values():
+        ask("DELETE", path)
     carry_on()
     assert [row["description"] for row in nodes(group)] == ["I drink tea."]
     assert profiles(group) == ["leo"]
@@ -204,12 +182,8 @@ def test_after_delete_all_of_more_than_one_erasure_takes_nothing_is_left(
 ) -> None:
     """What one erasure leaves of a turn that the next one takes would stay."""
     monkeypatch.setattr(mem0, "MAX_NODES", 2)
-    add(
-        ask,
-        {"content": "I live in Porto. I am allergic to peanuts."},
-        {"content": "I live with my cat. I am 34."},
-        run_id="r",
-    )
+    said = "I live in Porto. I am allergic to peanuts.", "I live with my cat. I am 34."
+    add(ask, *({"content": one} for one in said), run_id="r")
     hurry()
     run()
     assert len(nodes(group)) > 2 * 2
@@ -221,9 +195,8 @@ def test_after_delete_all_of_more_than_one_erasure_takes_nothing_is_left(
 def test_who_has_said_something_is_listed_before_it_is_extracted(ask: Ask) -> None:
     """Its client deletes whom this lists: ``reset`` would leave the turns of all others."""
     add(ask, {"content": "Hello there."}, run_id="r")
-    listed = {
-        row["type"]: (row["name"], row["total_memories"]) for row in ask("GET", "/v1/entities/")["results"]
-    }
+    found = ask("GET", "/v1/entities/")["results"]
+    listed = {row["type"]: (row["name"], row["total_memories"]) for row in found}
     assert listed == {"agent": ("assistant", 0), "user": ("mia", 0), "run": ("r", 0)}
 
 
@@ -232,7 +205,7 @@ def test_after_a_deletion_the_turn_does_not_say_it_again(ask: Ask, group: str) -
     """Nothing of "I am pregnant" is left for a prompt: not its turn, and not the profile."""
     add(ask, {"content": "I am pregnant, due in June."}, {"content": "I collect stamps."}, run_id="r")
     run()
-    profile(group, "mia")
+    profiles(group, "mia")
     fact = next(row for row in nodes(group, "knowledge", "preference") if "pregnant" in row["description"])
     ask("DELETE", f"/v1/memories/{fact['node_id']}/")
     carry_on()
@@ -241,26 +214,6 @@ def test_after_a_deletion_the_turn_does_not_say_it_again(ask: Ask, group: str) -
     assert not any("pregnant" in description for description in left)
     assert any("stamps" in description for description in left)
     assert profiles(group) == []
-
-
-@pytest.mark.usefixtures("alone", "nothing_owed")
-def test_what_else_a_turn_told_stays_when_one_memory_of_it_is_deleted(ask: Ask, group: str) -> None:
-    """The turn goes for good, and what else it told is in its place; with the last memory of it nothing is
-    left.
-    """
-    add(ask, {"content": "I live in Porto. I am allergic to peanuts."}, run_id="r")
-    hurry()
-    run()
-    first, second = nodes(group, "knowledge", "preference")
-    ask("DELETE", f"/v1/memories/{first['node_id']}/")
-    carry_on()
-    [turn] = nodes(group, "session")
-    assert turn["description"] == "[forgotten, as asked] I am allergic to peanuts."
-    [stays] = nodes(group, "knowledge", "preference")
-    assert stays["node_id"] == second["node_id"]
-    ask("DELETE", f"/v1/memories/{second['node_id']}/")
-    carry_on()
-    assert nodes(group) == []
 
 
 # Messages
@@ -279,21 +232,13 @@ def test_one_message_that_cannot_be_read_does_not_cost_the_others(ask: Ask, grou
     ]
     answer = add(ask, WORK, parts, *wrong, {"role": "developer", "content": "Be brief."}, infer=infer)
     assert sorted(row["description"] for row in nodes(group)) == ["I live in Porto.", WORK["content"]]
-    assert [problem.partition(":")[0] for problem in answer["left_out"]] == [
-        "messages.2.content",
-        "messages.3.content",
-        "messages.4.content",
-        "messages.5.content",
-        "messages.6.role",
-    ]
+    fields = [problem.partition(":")[0] for problem in answer["left_out"]]
+    assert fields == [*(f"messages.{place}.content" for place in (2, 3, 4, 5)), "messages.6.role"]
 
 
 def test_a_call_without_any_text_stores_nothing_and_fails_nobody(ask: Ask, group: str) -> None:
-    sent: list[Any] = [
-        [{"role": "assistant", "content": None, "tool_calls": []}],
-        {"role": "user", "content": PICTURE},
-    ]
-    for messages in sent:
+    calls: list[Any] = [{"role": "assistant", "content": None, "tool_calls": []}]
+    for messages in (calls, {"role": "user", "content": PICTURE}):
         answer = ask("POST", "/v3/memories/add/", {"messages": messages, "user_id": "mia"})
         assert (answer["results"], len(answer["left_out"])) == ([], 1)
     assert nodes(group) == []

@@ -21,7 +21,7 @@ import yaml
 from kombu.transport import get_transport_cls
 
 from engine.providers import embedder_specs
-from engine.providers.embedder_specs import LOCAL_CHARS, sized
+from engine.providers.embedder_specs import LOCAL_CHARS, embedding_threads, sized
 from engine.providers.embedders import (
     FEW,
     MAX_CHARS,
@@ -38,6 +38,8 @@ from jiyi.protocol.operations import Tick
 from jiyi.protocol.wire import broker
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.valkey import valkey
 from models.memory.work import EMBED
 from models.operations.health_checks import Check
 from models.operations.worker_liveness import Worker, WorkerReport
@@ -106,7 +108,7 @@ def test_one_answer_of_a_wrong_size_does_not_spoil_a_model_until_the_restart() -
 def test_a_memory_is_embedded_between_the_chunks_of_a_file_store() -> None:
     """While a folder was indexed 12 of 14 observes of another group were not answered within 10 s."""
     turns, begun, go_on = EmbeddingTurns(), threading.Event(), threading.Event()
-    embedded: list[str] = []
+    chunks, embedded = [f"chunk {number}" for number in range(3 * FEW)], list[str]()
 
     def compute(texts: Sequence[str]) -> Float32:
         if texts[0] == "chunk 0":
@@ -117,10 +119,7 @@ def test_a_memory_is_embedded_between_the_chunks_of_a_file_store() -> None:
 
     def index() -> None:
         with giving_way():
-            assert turns.passages([f"chunk {number}" for number in range(3 * FEW)], compute).shape == (
-                3 * FEW,
-                2,
-            )
+            assert turns.passages(chunks, compute).shape == (3 * FEW, 2)
 
     def observe() -> None:
         turns.passages(["a memory", "another one"], compute)
@@ -134,24 +133,24 @@ def test_a_memory_is_embedded_between_the_chunks_of_a_file_store() -> None:
     go_on.set()
     indexing.join()
     observing.join()
-    chunks = [f"chunk {number}" for number in range(3 * FEW)]
     assert embedded == [*chunks[:FEW], "a memory", "another one", *chunks[FEW:]]
 
 
-def test_texts_of_stores_leave_a_thread_of_the_embedding_worker_to_memories(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("database")
+def test_texts_of_stores_leave_a_thread_of_the_embedding_worker_to_memories() -> None:
     """Both threads of the worker were at chunks of a file store."""
-    woken: list[str] = []
-    monkeypatch.setattr(work, "wake", lambda *kinds: woken.extend(kinds))
-    monkeypatch.setattr(work, "embedding_threads", lambda _settings: 2)
+    kinds = "embed_items", "embed_values"
+    marks = [valkey_keys.wake(kind) for kind in kinds]
+    valkey().delete(*marks)
+    assert embedding_threads(get_settings()) == 2
     beside = work.BesideMemories()
     with beside.enter("embed_items") as first:
-        for kind in ("embed_items", "embed_values", "embed_items"):
+        for kind in (*kinds, "embed_items"):
             with beside.enter(kind) as another:
                 assert (first, another) == (True, False)
-        assert not woken
-    assert woken == ["embed_items", "embed_values"]
+        assert not valkey().exists(*marks)
+    assert valkey().exists(*marks) == len(kinds), "both are woken"
+    valkey().delete(*marks)
     with beside.enter("embed_values") as first:
         assert first
 
@@ -177,11 +176,14 @@ def test_long_memories_are_embedded_a_few_at_a_time_and_those_of_others_between_
     assert "short" in calls[0]
     assert sorted(text for texts in calls for text in texts) == sorted([*long, "short"])
     assert max(sum(min(len(text), MAX_CHARS) for text in texts) for texts in calls) <= LOCAL_CHARS
-    told = (
-        "SELECT count(*) AS left, (SELECT count(*) FROM dead_letters WHERE group_id = :g) AS lost FROM"
-        " pending_work WHERE kind = 'embed'"
-    )
-    assert rows(told, g=group) == [{"left": 0, "lost": 0}]
+    lost = "SELECT count(*) AS lost FROM dead_letters WHERE group_id = :g"
+    assert (left(group), rows(lost, g=group)) == (0, [{"lost": 0}])
+
+
+def left(group: str) -> Any:
+    """Memories without a vector."""
+    sql = "SELECT count(*) AS left FROM pending_work WHERE kind = 'embed' AND group_id = :g"
+    return rows(sql, g=group)[0]["left"]
 
 
 @pytest.mark.usefixtures("database", "nothing_owed")
@@ -191,9 +193,7 @@ def test_a_memory_that_is_longer_than_a_run_takes_is_embedded(
     monkeypatch.setattr(embedder_specs, "LOCAL_CHARS", 1)
     save(observed(group, "one of many characters"), observed(group, "another one"))
     run_until_idle(EMBED, embed)
-    assert rows(
-        "SELECT count(*) AS left FROM pending_work WHERE kind = 'embed' AND group_id = :g", g=group
-    ) == [{"left": 0}]
+    assert left(group) == 0
 
 
 @pytest.mark.parametrize(
@@ -238,10 +238,9 @@ def test_doctor_alone_checks_everything_and_says_it_with_its_exit_status(
     """
     status = doctor.main(["--json"])
     told = json.loads(capsys.readouterr().out)
-    checks = {check["name"]: check for check in told["checks"]}
+    states = {check["name"]: check["state"] for check in told["checks"]}
     assert status == doctor.EXITS[told["state"]]
-    assert checks.keys() >= {
-        "Database",
+    assert states.keys() >= {
         "Valkey",
         "Broker",
         "Workers",
@@ -251,10 +250,8 @@ def test_doctor_alone_checks_everything_and_says_it_with_its_exit_status(
         "Backups",
         "Versions",
     }
-    assert {
-        name: checks[name]["state"]
-        for name in ("Database", "Database sessions", "Database revision", "Database collation")
-    } == dict.fromkeys(("Database", "Database sessions", "Database revision", "Database collation"), "ok")
+    of_database = [states[f"Database{part}"] for part in ("", " sessions", " revision", " collation")]
+    assert of_database == ["ok"] * 4
     assert doctor.main([]) == status
     assert "builtin C.UTF-8" in capsys.readouterr().out
 

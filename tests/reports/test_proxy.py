@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -23,7 +24,7 @@ from jiyi.chat.recording import Recorder, messages_of
 from jiyi.cli import hook
 from jiyi.cli.app import app
 from jiyi.errors import LLMUnavailable
-from jiyi.protocol.wire.signatures import new_key
+from jiyi.polling import poll
 from jiyi.proxy.access import refuse_stored
 from jiyi.proxy.app import MODES, ProxyConfig
 from jiyi.proxy.dialects import (
@@ -36,7 +37,7 @@ from jiyi.proxy.dialects import (
     dialogue_of,
     with_memory,
 )
-from jiyi.proxy.memory import Conversation, KeyMemory, Memories
+from jiyi.proxy.memory import Conversation, KeyMemory
 from tests.misbehaving import vendor
 
 MEMORY = MemoryInjection("LASTING", {1: "RECALLED", 2: "LATER"})
@@ -44,6 +45,22 @@ HOUR, MINUTES = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral"}
 REMINDER = (
     "<system-reminder>\n# claudeMd\nI am allergic to penicillin. I live in Example City.\n</system-reminder>"
 )
+
+
+def user(content: Any) -> Any:
+    return {"role": "user", "content": content}
+
+
+def part(text: Any, **more: Any) -> Any:
+    return {"type": "text", "text": text, **more}
+
+
+def says(content: Any, **more: Any) -> Any:
+    return {"role": "assistant", "content": content, **more}
+
+
+def result(content: str) -> Any:
+    return {"type": "tool_result", "tool_use_id": "t", "content": content}
 
 
 def remembering(dialect: ApiDialect, body: Any, memory: MemoryInjection = MEMORY) -> Any:
@@ -56,16 +73,12 @@ def words(dialect: ApiDialect, body: Any) -> list[str]:
 
 def test_results_of_tools_stay_first_in_a_message() -> None:
     """Anthropic refuses text before them: 'tool_result blocks must come first'."""
-    called = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]}
-    result = {"type": "tool_result", "tool_use_id": "t", "content": "ok"}
-    asked = {"role": "user", "content": [result, {"type": "text", "text": "And who is my sister?"}]}
-    body = {"messages": [{"role": "user", "content": "What must I not eat?"}, called, asked]}
+    called = says([{"type": "tool_use", "id": "t", "name": "f", "input": {}}])
+    asked = user([result("ok"), part("And who is my sister?")])
+    body = {"messages": [user("What must I not eat?"), called, asked]}
     content = remembering(Anthropic(), body)["messages"][2]["content"]
-    assert [part.get("text") or part["type"] for part in content] == [
-        "tool_result",
-        "LATER",
-        "And who is my sister?",
-    ]
+    texts = [part.get("text") or part["type"] for part in content]
+    assert texts == ["tool_result", "LATER", "And who is my sister?"]
 
 
 @pytest.mark.parametrize(
@@ -76,15 +89,8 @@ def test_an_added_mark_never_stands_before_one_that_lasts_longer(times: tuple[An
     block'.
     """
     of_system, of_message = times
-    text = {
-        "type": "text",
-        "text": "What must I not eat?",
-        **({"cache_control": of_message} if of_message else {}),
-    }
-    body = {
-        "system": [{"type": "text", "text": "S", "cache_control": of_system}],
-        "messages": [{"role": "user", "content": [text]}],
-    }
+    text = part("What must I not eat?", **({"cache_control": of_message} if of_message else {}))
+    body = {"system": [part("S", cache_control=of_system)], "messages": [user([text])]}
     sent = remembering(Anthropic(), body)
     marks = [part.get("cache_control") for part in [*sent["system"], *sent["messages"][0]["content"]]]
     lasting = ["ttl" in mark for mark in marks if mark]
@@ -93,10 +99,7 @@ def test_an_added_mark_never_stands_before_one_that_lasts_longer(times: tuple[An
 
 
 def test_a_mark_that_is_null_is_none() -> None:
-    body = {
-        "system": [{"type": "text", "text": "S", "cache_control": None}],
-        "messages": [{"role": "user", "content": "hi"}],
-    }
+    body = {"system": [part("S", cache_control=None)], "messages": [user("hi")]}
     assert "cache_control" not in remembering(Anthropic(), body)["system"][-1]
 
 
@@ -121,9 +124,9 @@ def test_a_request_changes_only_where_memory_goes_in() -> None:
 @pytest.mark.parametrize(
     ("dialect", "body"),
     [
-        (OpenAI(), {"messages": [{"role": "user", "content": "hi"}]}),
-        (Anthropic(), {"messages": [{"role": "user", "content": "hi"}]}),
-        (Responses(), {"input": [{"role": "user", "content": "hi"}]}),
+        (OpenAI(), {"messages": [user("hi")]}),
+        (Anthropic(), {"messages": [user("hi")]}),
+        (Responses(), {"input": [user("hi")]}),
     ],
 )
 def test_a_model_s_own_system_prompt_can_be_kept(dialect: ApiDialect, body: Any) -> None:
@@ -188,8 +191,7 @@ def test_what_a_host_writes_is_not_what_its_user_said(written: str, own: str) ->
     """Coding hosts put reminders, files and requests of their own into messages of their users."""
     assert own_words(written) == own
     assert own_words(own) == own
-    dialogue = [{"role": "user", "content": written}, {"role": "assistant", "content": "Fine."}]
-    events: list[Any] = Recorder().events("g", "a", "s", messages_of(dialogue))
+    events: list[Any] = Recorder().events("g", "a", "s", messages_of([user(written), says("Fine.")]))
     assert [event["payload"]["text"] for event in events] == [*filter(None, [own]), "Fine."]
 
 
@@ -199,52 +201,25 @@ def test_an_element_without_an_end_costs_no_time() -> None:
 
 
 def test_requests_that_a_host_makes_for_itself_are_no_conversation() -> None:
-    parts = [{"type": "text", "text": REMINDER}, {"type": "text", "text": "Please fix the flaky test"}]
-    talk: list[Any] = [{"role": "user", "content": parts}]
+    talk: list[Any] = [user([part(REMINDER), part("Please fix the flaky test")])]
     assert words(Anthropic(), {"messages": talk}) == ["Please fix the flaky test"]
-    assert words(Anthropic(), {"messages": [{"role": "user", "content": "quota"}], "max_tokens": 1}) == []
     titled = "Analyze if this message indicates a new conversation topic. If it does, …"
-    assert words(Anthropic(), {"messages": talk, "system": [{"type": "text", "text": titled}]}) == []
-    assert (
-        words(
-            OpenAI(),
-            {
-                "messages": [
-                    {
-                        "role": "system",
-                        "content": "You are a title generator. You output ONLY a thread title.",
-                    },
-                    *talk,
-                ]
-            },
-        )
-        == []
-    )
-    suggested = {
-        "role": "user",
-        "content": "[SUGGESTION MODE: Suggest what the user might naturally type next.]",
-    }
-    assert (
-        words(Anthropic(), {"messages": [*talk, {"role": "assistant", "content": "Done."}, suggested]}) == []
-    )
-    result = {
-        "role": "user",
-        "content": [
-            {"type": "tool_result", "tool_use_id": "t", "content": "x"},
-            {"type": "text", "text": REMINDER},
-        ],
-    }
-    called = {
-        "role": "assistant",
-        "content": [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t"}],
-    }
-    body = {"messages": [*talk, called, result]}
+    generator = "You are a title generator. You output ONLY a thread title."
+    suggested = user("[SUGGESTION MODE: Suggest what the user might naturally type next.]")
+    for dialect, own in (
+        (Anthropic(), {"messages": [user("quota")], "max_tokens": 1}),
+        (Anthropic(), {"messages": talk, "system": [part(titled)]}),
+        (OpenAI(), {"messages": [{"role": "system", "content": generator}, *talk]}),
+        (Anthropic(), {"messages": [*talk, says("Done."), suggested]}),
+    ):
+        assert words(dialect, own) == []
+    came = user([result("x"), part(REMINDER)])
+    called = says([part("I look."), {"type": "tool_use", "id": "t"}])
+    body = {"messages": [*talk, called, came]}
     assert words(Anthropic(), body) == ["Please fix the flaky test", "I look."]
     sent = remembering(Anthropic(), body)["messages"]
-    assert [sent[0]["content"][0]["text"], sent[2]] == [
-        "RECALLED",
-        result,
-    ]  # a loop of tools is one turn of the user's
+    assert sent[0]["content"][0]["text"] == "RECALLED"
+    assert sent[2] == came  # a loop of tools is one turn of the user's
 
 
 def test_what_codex_sends_is_lent_the_key_and_read() -> None:
@@ -253,23 +228,16 @@ def test_what_codex_sends_is_lent_the_key_and_read() -> None:
         "<environment_context>\n<cwd>/repo</cwd>\n</environment_context>",
         "# AGENTS.md instructions for /repo\n\n<INSTRUCTIONS>x</INSTRUCTIONS>",
     ]
+
+    def message(role: str, *texts: str, **more: Any) -> Any:
+        content = [{"type": "input_text", "text": text} for text in texts]
+        return {"type": "message", "role": role, "content": content, **more}
+
+    call = {"call_id": "call_1", **passed}
     items: list[Any] = [
-        {
-            "type": "message",
-            "role": "developer",
-            "content": [{"type": "input_text", "text": "<permissions instructions>"}],
-        },
-        {
-            "type": "message",
-            "role": "user",
-            "content": [{"type": "input_text", "text": text} for text in opening],
-        },
-        {
-            "type": "message",
-            "role": "user",
-            "content": [{"type": "input_text", "text": "Fix the flaky test"}],
-            **passed,
-        },
+        message("developer", "<permissions instructions>"),
+        message("user", *opening),
+        message("user", "Fix the flaky test", **passed),
         {
             "type": "reasoning",
             "id": "rs_1",
@@ -278,8 +246,8 @@ def test_what_codex_sends_is_lent_the_key_and_read() -> None:
             "encrypted_content": "gAAA",
             **passed,
         },
-        {"type": "function_call", "call_id": "call_1", "name": "exec_command", "arguments": "{}", **passed},
-        {"type": "function_call_output", "call_id": "call_1", "output": "ok", **passed},
+        {"type": "function_call", "name": "exec_command", "arguments": "{}", **call},
+        {"type": "function_call_output", "output": "ok", **call},
     ]
     body = {
         "model": "m", "instructions": "You are Codex.", "input": items, "store": False, "stream": True, "prompt_cache_key": "c1",
@@ -294,22 +262,17 @@ def test_what_codex_sends_is_lent_the_key_and_read() -> None:
 
 
 def test_content_is_text_or_parts_and_null_is_nothing() -> None:
-    parts = [
-        {"type": "text", "text": None},
-        {"type": "text", "text": "I live in Porto"},
-        {"type": "image_url", "image_url": {}},
-    ]
-    assert words(OpenAI(), {"messages": [{"role": "user", "content": parts}]}) == ["I live in Porto"]
-    assert messages_of([{"role": "user", "content": [{"type": "text", "text": None}]}]) == []
-    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
-    message = {"role": "assistant", "content": [thinking, {"type": "text", "text": "Porto is lovely."}]}
+    parts = [part(None), part("I live in Porto"), {"type": "image_url", "image_url": {}}]
+    assert words(OpenAI(), {"messages": [user(parts)]}) == ["I live in Porto"]
+    assert messages_of([user([part(None)])]) == []
+    thinking = {"type": "thinking", "thinking": [part("hm")]}
+    message = says([thinking, part("Porto is lovely.")])
     whole, streamed = AnswerReader(OpenAI(), streamed=False), AnswerReader(OpenAI(), streamed=True)
     whole.feed(json.dumps({"choices": [{"index": 0, "message": message}]}).encode())
     assert whole.text() == "Porto is lovely."
-    for content in ([thinking], [{"type": "text", "text": "Porto "}], "is lovely."):
-        streamed.feed(
-            f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': content}}]})}\n\n".encode()
-        )
+    for content in ([thinking], [part("Porto ")], "is lovely."):
+        delta = json.dumps({"choices": [{"index": 0, "delta": {"content": content}}]})
+        streamed.feed(f"data: {delta}\n\n".encode())
     assert streamed.text() == "Porto is lovely."
 
 
@@ -334,37 +297,31 @@ def test_an_event_may_stand_on_several_lines_however_they_end(end: str, size: in
     assert reader.text() == "记住记住"
 
 
-class _Outbox:
-    """Keeps what would be published."""
+class Service:
+    """Keeps what is published; answers what is recalled, and keeps with which numbers of messages it was
+    asked.
+    """
+
+    group = "g"
 
     def __init__(self) -> None:
         self.events: list[Any] = []
-
-    def put(self, *events: Any) -> None:
-        self.events += events
-
-    @property
-    def turns(self) -> list[tuple[str, str, str]]:
-        return [
-            (event["session_id"], event["payload"]["role"], event["payload"]["text"]) for event in self.events
-        ]
-
-
-@pytest.fixture
-def recording(monkeypatch: pytest.MonkeyPatch) -> tuple[KeyMemory, _Outbox]:
-    memory = Memories("http://127.0.0.1:9", max_tokens=100, seconds=1).of(str(new_key()), None)
-    outbox = _Outbox()
-    monkeypatch.setattr(memory, "_outbox", outbox)
-    return memory, outbox
-
-
-class _Asked:
-    """Answers what is recalled, and keeps with which numbers of messages it was asked."""
-
-    def __init__(self) -> None:
         self.conversations, self.turns, self.recalled = self, list[int | None](), "fact 1"
 
-    def within(self, _seconds: float) -> _Asked:
+    def observe_many(self, events: Any) -> list[object]:
+        self.events += events
+        return []
+
+    def texts(self, count: int) -> list[str]:
+        """As soon as there are so many."""
+        poll(lambda: len(self.events), lambda found: found >= count, 60)
+        return [event["payload"]["text"] for event in self.events]
+
+    @property
+    def sessions(self) -> set[str]:
+        return {event["session_id"] for event in self.events}
+
+    def within(self, _seconds: float) -> Service:
         return self
 
     async def context(self, *, turn: int | None, **_: Any) -> Any:
@@ -372,98 +329,86 @@ class _Asked:
         return SimpleNamespace(stable="LASTING", recalled=self.recalled, earlier=[])
 
 
-def test_what_was_recalled_for_a_first_message_stays_before_it(
-    recording: tuple[KeyMemory, _Outbox], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the upstream's prompt cache is of no use from the second message on."""
-    memory, _ = recording
-    asking = _Asked()
-    monkeypatch.setattr(memory, "_reader", asking)
+@pytest.fixture
+def recording() -> Iterator[tuple[KeyMemory, Service]]:
+    service: Any = Service()
+    memory = KeyMemory(service, service, max_tokens=100, seconds=1)
+    yield memory, service
+    asyncio.run(memory.close())
 
-    def ask(talk: list[Any]) -> dict[int, str]:
-        dialogue = dialogue_of(OpenAI(), {"messages": talk})
+
+def talked(talk: list[Any]) -> Any:
+    return dialogue_of(OpenAI(), {"messages": talk})
+
+
+def test_what_was_recalled_for_a_first_message_stays_before_it(recording: tuple[KeyMemory, Service]) -> None:
+    """Else the upstream's prompt cache is of no use from the second message on."""
+    memory, service = recording
+
+    def ask(*talk: Any) -> dict[int, str]:
+        dialogue = talked([*talk])
         shown = dict(asyncio.run(memory.recall(Conversation("mia"), dialogue)).recalled)
         memory.record(Conversation("mia"), dialogue, "Well.")
         return shown
 
-    first = {"role": "user", "content": "What must I not eat?"}
-    answer = {"role": "assistant", "content": "Well."}
-    again = {"role": "user", "content": "And what else?"}
-    called: list[Any] = [
-        {"role": "assistant", "content": None, "tool_calls": []},
-        {"role": "tool", "content": "x"},
-    ]
-    assert ask([first]) == {1: "fact 1"}
-    assert ask([first, *called]) == {1: "fact 1"}  # nobody is asked between calls of tools
-    assert ask([first, answer, again]) == {1: "fact 1"}  # what stands there is not repeated
-    asking.recalled = "fact 2"
-    assert ask([first, answer, again, answer, again]) == {1: "fact 1", 3: "fact 2"}
-    asking.recalled = "fact 3"
+    first, answer, again = user("What must I not eat?"), says("Well."), user("And what else?")
+    called: list[Any] = [says(None, tool_calls=[]), {"role": "tool", "content": "x"}]
+    assert ask(first) == {1: "fact 1"}
+    assert ask(first, *called) == {1: "fact 1"}  # nobody is asked between calls of tools
+    assert ask(first, answer, again) == {1: "fact 1"}  # what stands there is not repeated
+    service.recalled = "fact 2"
+    assert ask(first, answer, again, answer, again) == {1: "fact 1", 3: "fact 2"}
+    service.recalled = "fact 3"
     late = {"role": "system", "content": "Agents: none."}  # as Claude Code sends
-    assert ask([first, late]) == {
-        1: "fact 3"
-    }  # the same question in a new conversation, after something new was told
-    assert asking.turns == [None, 2, 3, None]
+    # The same question in a new conversation, after something new was told.
+    assert ask(first, late) == {1: "fact 3"}
+    assert service.turns == [None, 2, 3, None]
 
 
 def test_words_that_are_said_again_in_a_conversation_are_recorded_again(
-    recording: tuple[KeyMemory, _Outbox],
+    recording: tuple[KeyMemory, Service],
 ) -> None:
-    memory, outbox = recording
-    talk: list[Any] = [{"role": "user", "content": "Find it."}]
+    memory, service = recording
+    talk: list[Any] = [user("Find it.")]
     for _ in range(5):  # the client closes after each call of a tool, and sends the conversation so far
-        memory.record(Conversation("mia"), dialogue_of(OpenAI(), {"messages": talk}), "Let me look. ")
-        talk += [
-            {"role": "assistant", "content": "Let me look. ", "tool_calls": []},
-            {"role": "tool", "content": "nothing"},
-        ]
-    memory.record(Conversation("mia"), dialogue_of(OpenAI(), {"messages": talk}), "")
-    assert [text for _, _, text in outbox.turns] == ["Find it.", *["Let me look."] * 5]
-    assert len({session for session, *_ in outbox.turns}) == 1
-    assert len({UUID(event["event_id"]) for event in outbox.events}) == 6
+        memory.record(Conversation("mia"), talked(talk), "Let me look. ")
+        talk += [says("Let me look. ", tool_calls=[]), {"role": "tool", "content": "nothing"}]
+    memory.record(Conversation("mia"), talked(talk), "")
+    asyncio.run(memory.close())
+    assert service.texts(6) == ["Find it.", *["Let me look."] * 5]
+    assert len(service.sessions) == 1
+    assert len({UUID(event["event_id"]) for event in service.events}) == 6
 
 
-def test_what_a_program_leaves_out_makes_no_turn_come_twice(recording: tuple[KeyMemory, _Outbox]) -> None:
-    memory, outbox = recording
+def test_what_a_program_leaves_out_makes_no_turn_come_twice(recording: tuple[KeyMemory, Service]) -> None:
+    memory, service = recording
     talk: list[Any] = []
     for number in range(6):  # of which the program sends the latest three messages
-        talk.append({"role": "user", "content": f"question {number}"})
-        memory.record(
-            Conversation("mia", None, "s"), dialogue_of(OpenAI(), {"messages": talk[-3:]}), f"answer {number}"
-        )
-        talk.append({"role": "assistant", "content": f"answer {number}"})
-    assert [text for *_, text in outbox.turns] == [message["content"] for message in talk]
+        talk.append(user(f"question {number}"))
+        memory.record(Conversation("mia", None, "s"), talked(talk[-3:]), f"answer {number}")
+        talk.append(says(f"answer {number}"))
+    asyncio.run(memory.close())
+    assert service.texts(12) == [message["content"] for message in talk]
 
 
-def test_a_conversation_that_the_upstream_keeps_is_one_session(recording: tuple[KeyMemory, _Outbox]) -> None:
-    memory, outbox = recording
+def test_a_conversation_that_the_upstream_keeps_is_one_session(recording: tuple[KeyMemory, Service]) -> None:
+    memory, service = recording
 
     def exchange(asked: str, answer: str, answer_id: str, **kept: str) -> None:
         body = {"input": asked, **kept}
-        memory.record(
-            Conversation("mia", None, None, *Responses().kept(body)),
-            dialogue_of(Responses(), body),
-            answer,
-            answer_id,
-        )
+        conversation = Conversation("mia", None, None, *Responses().kept(body))
+        memory.record(conversation, dialogue_of(Responses(), body), answer, answer_id)
 
     exchange("I live in Porto.", "Noted.", "r1")
-    exchange("yes", "Good.", "r2", previous_response_id="r1")
-    exchange("yes", "Good.", "r3", previous_response_id="r2")
-    exchange("yes", "Good.", "r3", previous_response_id="r2")  # tried again
-    assert [text for *_, text in outbox.turns] == [
-        "I live in Porto.",
-        "Noted.",
-        "yes",
-        "Good.",
-        "yes",
-        "Good.",
-    ]
-    assert len({session for session, *_ in outbox.turns}) == 1
+    for answer_id, before in (("r2", "r1"), ("r3", "r2"), ("r3", "r2")):  # the last is tried again
+        exchange("yes", "Good.", answer_id, previous_response_id=before)
+    assert service.texts(6) == ["I live in Porto.", "Noted.", "yes", "Good.", "yes", "Good."]
+    assert len(service.sessions) == 1
     for answer_id in ("r4", "r5"):
         exchange("go on", "Well.", answer_id, conversation="conv_1")
-    assert len(outbox.turns) == 10
-    assert len({session for session, *_ in outbox.turns}) == 2
+    asyncio.run(memory.close())
+    assert len(service.texts(10)) == 10
+    assert len(service.sessions) == 2
 
 
 def test_a_heading_of_memories_that_a_model_repeats_is_no_answer() -> None:
@@ -485,13 +430,10 @@ def test_what_the_service_asks_an_llm_is_remembered_by_no_proxy() -> None:
 
 def test_a_hook_records_what_was_said_beside_a_reminder() -> None:
     contents: list[Any] = [
-        [{"type": "text", "text": REMINDER}, {"type": "text", "text": "I moved to Faro."}],
-        [{"type": "text", "text": None}, {"type": "text", "text": f"{REMINDER}\n我喜欢喝茶。"}],
+        [part(REMINDER), part("I moved to Faro.")],
+        [part(None), part(f"{REMINDER}\n我喜欢喝茶。")],
         "<command-name>/clear</command-name>",
     ]
-    lines = [
-        json.dumps({"type": "user", "uuid": "u", "message": {"content": content}}).encode()
-        for content in contents
-    ]
-    turns = [turn for line in lines for turn in hook.turns_of(line, "s", "mia")]
+    lines = [{"type": "user", "uuid": "u", "message": {"content": content}} for content in contents]
+    turns = [turn for line in lines for turn in hook.turns_of(json.dumps(line).encode(), "s", "mia")]
     assert [turn["payload"]["text"] for turn in turns] == ["I moved to Faro.", "我喜欢喝茶。"]

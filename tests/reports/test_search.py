@@ -22,12 +22,11 @@ from tasks.framework.work import run_until_idle
 from tasks.memory import embed
 from tasks.retrieval import context
 from tasks.retrieval import retrieve as retrieval
-from tests.integration.conversations.talk import START, hurry, run, say
+from tests.integration.conversations.talk import START, say
 from tests.integration.memory.test_inbox import observed, save
+from tests.reports.talks import LATER, a_group_each, extracted
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
-
-LATER = START + timedelta(days=30)
 
 
 def embedded() -> None:
@@ -35,31 +34,17 @@ def embedded() -> None:
 
 
 def asked(group: str, question: str, **options: Any) -> Answer:
-    fields = {
-        "group_id": group,
-        "agent_id": "helper",
-        "queries": [question],
-        "touch": False,
-        "now": LATER,
-        **options,
-    }
+    fields = {"group_id": group, "agent_id": "helper", "queries": [question], "touch": False, "now": LATER}
     with for_groups(group, user=options.get("user_id")):
-        answer = retrieval.retrieve(RetrievalRequest.model_validate(fields))
+        answer = retrieval.retrieve(RetrievalRequest.model_validate(fields | options))
     assert isinstance(answer, Answer)
     return answer
 
 
 def prompt(group: str, question: str, **options: Any) -> str:
     """What a chat's prompt has for a question."""
-    fields = {
-        "agent_id": "helper",
-        "query": question,
-        "session_id": "new",
-        "now": LATER,
-        "note": False,
-        **options,
-    }
-    return injection.build(Actor(group, "test"), ContextRequest.model_validate(fields)).context
+    fields = {"agent_id": "helper", "query": question, "session_id": "new", "now": LATER, "note": False}
+    return injection.build(Actor(group, "test"), ContextRequest.model_validate(fields | options)).context
 
 
 def recalled(group: str, question: str, **options: Any) -> str:
@@ -67,70 +52,60 @@ def recalled(group: str, question: str, **options: Any) -> str:
     return context.build(Actor(group, "test"), RecallRequest.model_validate(fields)).text
 
 
-def test_what_a_program_observed_reaches_a_chats_prompt(group: str) -> None:
+def observes(group: str, *descriptions: str, occurred_at: datetime = START, **fields: Any) -> None:
+    """What a program tells, with its vectors."""
     save(
-        observed(group, "The party is on Friday at Anna's.", agent_id="helper", occurred_at=START),
-        observed(group, "Zoe is allergic to nuts.", agent_id="helper", occurred_at=START, user_id="zoe"),
+        *(observed(group, one, agent_id="helper", occurred_at=occurred_at, **fields) for one in descriptions)
     )
     embedded()
+
+
+def test_what_a_program_observed_reaches_a_chats_prompt(group: str) -> None:
+    observes(group, "The party is on Friday at Anna's.")
+    observes(group, "Zoe is allergic to nuts.", user_id="zoe")
+    observes(group, "The parcel stands in the hall.", session_id="new")
     assert "Anna's" in prompt(group, "When is the party?", user_id="zoe")
     assert "nuts" in prompt(group, "What is Zoe allergic to?", user_id="zoe")
     assert "nuts" not in prompt(group, "What is Zoe allergic to?", user_id="ben")
+    assert "hall" in prompt(group, "Where is the parcel?"), "though observed in the session that goes on"
 
 
-def test_what_was_observed_in_the_session_that_goes_on_is_no_part_of_the_talk(group: str) -> None:
-    save(
-        observed(
-            group, "The parcel stands in the hall.", agent_id="helper", occurred_at=START, session_id="new"
-        )
-    )
-    embedded()
-    assert "hall" in prompt(group, "Where is the parcel?")
-
-
-@pytest.mark.parametrize("question", ["What must I not eat?", "我不能吃什么？"])
-def test_an_agent_that_was_only_asked_something_answers(group: str, question: str) -> None:
+def test_an_agent_that_was_only_asked_something_answers(group: str) -> None:
     """A question counts for nothing that is measured of all memories: then there is nothing to measure by."""
-    say(group, question, session_id="s0")
-    embedded()
-    assert asked(group, question).status in ("ok", "below_threshold", "no_candidates")
-
-
-@pytest.mark.parametrize(
-    ("fact", "question", "reply"),
-    [
-        ("I am allergic to nuts.", "Can I have the cake?", "Let me check that for you right away."),
-        ("我对坚果过敏。", "我可以吃这块蛋糕吗？", "我来看看这块蛋糕的配料。"),
-    ],
-)
-def test_to_ask_the_same_again_changes_nothing(group: str, fact: str, question: str, reply: str) -> None:
-    say(group, fact, "The weather was nice by the lake.", "My sister plays the cello.", session_id="s0")
-    hurry()
-    run()
-    embedded()
-
-    def found() -> list[tuple[UUID, float, float]]:
-        nodes = asked(group, question).retrieved_nodes
-        return [(node.node_id, round(node.score, 9), round(node.probability or 0, 9)) for node in nodes]
-
-    before, text = found(), prompt(group, question)
-    for number in range(3):
-        say(
-            group,
-            question,
-            ("assistant", reply),
-            start=START + timedelta(days=number + 1),
-            session_id=f"r{number}",
-        )
+    for one, question in a_group_each(group, ("What must I not eat?", "我不能吃什么？")):
+        say(one, question, session_id="s0")
         embedded()
-        assert found() == before, f"asked {number + 1} times before"
-        assert set(text.splitlines()) <= set(prompt(group, question).splitlines())
+        assert asked(one, question).status in ("ok", "below_threshold", "no_candidates")
+
+
+#: What is so, a question, and what the assistant says to it.
+SAID = [
+    ("I am allergic to nuts.", "Can I have the cake?", "Let me check that for you right away."),
+    ("我对坚果过敏。", "我可以吃这块蛋糕吗？", "我来看看这块蛋糕的配料。"),
+]
+
+
+def test_to_ask_the_same_again_changes_nothing(group: str) -> None:
+    for one, (fact, question, reply) in a_group_each(group, SAID):
+        say(one, fact, "The weather was nice by the lake.", "My sister plays the cello.", session_id="s0")
+        extracted()
+        embedded()
+
+        def found(one: str = one, question: str = question) -> list[tuple[UUID, float, float]]:
+            nodes = asked(one, question).retrieved_nodes
+            return [(node.node_id, round(node.score, 9), round(node.probability or 0, 9)) for node in nodes]
+
+        before, text = found(), prompt(one, question)
+        for number in range(3):
+            again = question, ("assistant", reply)
+            say(one, *again, start=START + timedelta(days=number + 1), session_id=f"r{number}")
+            embedded()
+            assert found() == before, f"asked {number + 1} times before"
+            assert set(text.splitlines()) <= set(prompt(one, question).splitlines())
 
 
 def test_an_empty_answer_says_what_belongs_to_users(group: str) -> None:
-    save(
-        *(observed(group, f"Cup {number} is Mia's.", agent_id="helper", user_id="mia") for number in range(3))
-    )
+    observes(group, *(f"Cup {number} is Mia's." for number in range(3)), user_id="mia")
     answer = asked(group, "Whose cup is it?")
     assert (answer.status, answer.debug.left_out) == ("no_candidates", {"user_id": 3})
     assert "3 that belong to users (give user_id)" in answer.message
@@ -172,12 +147,8 @@ def test_a_prompt_has_what_happened_in_the_month_that_is_asked_about(group: str)
         "A hive swarmed.",
         "The van broke.",
     ]
-    save(
-        *(
-            observed(group, thing, agent_id="helper", occurred_at=day)
-            for thing, day in zip(things, days, strict=True)
-        )
-    )
+    for thing, day in zip(things, days, strict=True):
+        save(observed(group, thing, agent_id="helper", occurred_at=day))
     embedded()
     for question in ("What happened in August 2025?", "2025年8月发生了什么？"):
         for text in (recalled(group, question), prompt(group, question)):

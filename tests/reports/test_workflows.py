@@ -14,6 +14,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from engine.providers import llms
 from jiyi.errors import NotFound
 from jiyi.protocol.base import ById
 from jiyi.protocol.experiences import TellExperience, UpdateExperience
@@ -31,8 +32,8 @@ from tests.integration.memory.test_inbox import save
 from tests.integration.programs import Program
 from tests.integration.stores.conftest import folder, roots
 from tests.integration.stores.folders import MakeFolder
-from tests.integration.tiers.outputs import TEXTS, ask, embed, entry, hot, output, run, say, screen, tasks
-from tests.integration.tiers.test_tiers import Judge
+from tests.integration.tiers.outputs import TEXTS, ask, embed, entry, hot, output, run, say, screen
+from tests.misbehaving import chat, vendor
 from workers.ephemeral import environment
 
 __all__ = ["folder", "roots"]
@@ -85,8 +86,7 @@ def test_what_was_corrected_or_taken_back_is_no_longer_given_from_working_memory
 @pytest.mark.usefixtures("database", "nothing_owed")
 def test_what_says_the_same_as_a_demoted_text_leaves_working_memory_too(group: str) -> None:
     say(group, ELEVEN)
-    one = promote(group, text=f"  {ELEVEN.upper()} ")
-    demote(group, one)
+    demote(group, promote(group, text=f"  {ELEVEN.upper()} "))
     assert given(group) == []
 
 
@@ -99,9 +99,9 @@ def test_what_was_promoted_as_a_verdict_is_one_in_working_memory_too(group: str)
     promote(group, entry_id, kind="verdict")
     (item,) = ask(group, QUESTION, relevance_threshold=-1).results
     assert (item.source, item.kind, item.verified) == ("hot", "verdict", True)
-    assert given(group, include_verdicts=False) == []
-    working.forget(group)
-    assert given(group, include_verdicts=False) == []
+    for forget in (lambda _: None, working.forget):
+        forget(group)
+        assert given(group, include_verdicts=False) == []
 
 
 @pytest.mark.usefixtures("database", "nothing_owed")
@@ -116,13 +116,15 @@ def test_what_was_promoted_before_the_filters_saw_it_is_verified_when_they_have(
 
 
 @pytest.mark.usefixtures("database", "nothing_owed")
-def test_neither_the_llm_nor_a_sender_makes_an_output_verified_but_a_check_by_people_does(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tasks("tiers"), "llm", lambda: Judge("consistent"))
-    with environment(agent_defaults="check_outputs=llm"):
-        (entry_id,) = say(group, ELEVEN, flags=["verified"])
-        assert run("consistency", "tiers", "consistency") == 1
+def test_neither_the_llm_nor_a_sender_makes_an_output_verified_but_a_check_by_people_does(group: str) -> None:
+    with vendor() as server:
+        server.otherwise = chat('{"verdict": "consistent", "why": ""}')
+        asked = {"agent_defaults": "check_outputs=llm", "llm": "compatible:judge", "llm_trial_days": "0"}
+        with environment(**asked, llm_base_url=server.base_url):
+            llms.llm.cache_clear()
+            (entry_id,) = say(group, ELEVEN, flags=["verified"])
+            assert run("consistency", "tiers", "consistency") == 1
+    llms.llm.cache_clear()
     (item,) = ask(group, QUESTION).results
     assert (item.verified, item.metadata["flags"]) == (False, ["unscored", "unverified", "consistent"])
     actions.check.perform(Actor(group, "Lin"), CheckBody(entry_ids=[entry_id], verdict="true"))
@@ -163,10 +165,7 @@ def test_the_schema_takes_what_the_service_takes_a_store_without_vectors() -> No
 
 
 BOARD = [
-    (
-        f"First: the meeting is opened with a speech about {'the kilns and the cups, ' * 20}and all who made"
-        " them."
-    ),
+    f"First: the meeting is opened with a speech about {'the kilns and the cups, ' * 20}and their makers.",
     "Second: ok",
     "Third: the kiln budget is 900 euros",
     "Fourth: the kiln budget is raised to 1200 euros",
@@ -176,13 +175,12 @@ BOARD = [
 
 def test_the_lines_of_a_blackboard_reach_the_agent_in_order_of_time() -> None:
     now = datetime(2026, 3, 2, 8, tzinfo=UTC)
-    hits = [
-        Hit(
-            item=MemoryItem(id=str(number), content_summary=text, timestamp=now.timestamp() - 100 + number),
-            score=None,
-        )
+    seconds = now.timestamp() - 100
+    items = [
+        MemoryItem(id=str(number), content_summary=text, timestamp=seconds + number)
         for number, text in enumerate(BOARD)
     ]
+    hits = [Hit(item=item, score=None) for item in items]
     ranked = rank({"bb": hits}, "what is the kiln budget", now)
     text, _ = rendered(ranked)
     said = [line[4:].partition(":")[0] for line in text.splitlines() if line[:1].isdigit()]
@@ -202,9 +200,8 @@ def test_the_index_of_a_file_store_is_written_when_it_has_changed_though_no_node
     docs.perform(BACKENDS["file"].load)
     docs.scan()
     docs.scan()
-    assert [
-        one["embedding"] is not None for one in json.loads(kept.read_text(encoding="utf-8"))["contents"]
-    ] == [True]
+    contents = json.loads(kept.read_text(encoding="utf-8"))["contents"]
+    assert [one["embedding"] is not None for one in contents] == [True]
     written = kept.stat().st_mtime_ns
     docs.scan()
     assert (kept.stat().st_mtime_ns, list(docs.states())) == (written, ["kiln.md"])
@@ -232,39 +229,46 @@ def test_an_interface_gets_the_history_as_the_markdown_that_was_said() -> None:
 # The workflow for Dify
 
 
+def example(name: str) -> dict[str, Any]:
+    """The nodes of one of our workflows, by their ids."""
+    text = (Path(__file__).parents[2] / "examples" / f"dify_{name}.yml").read_text(encoding="utf-8")
+    return {node["id"]: node["data"] for node in yaml.safe_load(text)["workflow"]["graph"]["nodes"]}
+
+
+def read_by(node: dict[str, Any], answer: str, error: str | None) -> dict[str, Any]:
+    """What a node of Python makes of what came over HTTP."""
+    names: dict[str, Any] = {}
+    exec(node["code"], names)
+    found: dict[str, Any] = names["main"](answer, error)
+    return found
+
+
 def test_the_workflow_for_dify_tells_why_it_has_no_answer() -> None:
     """Dify replaces what an HTTP node answered by its default value, and says what happened in
     ``error_message``.
     """
-    text = (Path(__file__).parents[2] / "examples" / "dify_retrieval.yml").read_text(encoding="utf-8")
-    nodes = {node["id"]: node["data"] for node in yaml.safe_load(text)["workflow"]["graph"]["nodes"]}
-    assert {"variable": "error", "value_selector": ["retrieve", "error_message"]} in nodes["read"][
-        "variables"
-    ]
-    names: dict[str, Any] = {}
-    exec(nodes["read"]["code"], names)
-    refused = names["main"]("{}", "Request failed with status code 401")
+    node = example("retrieval")["read"]
+    assert {"variable": "error", "value_selector": ["retrieve", "error_message"]} in node["variables"]
+    refused = read_by(node, "{}", "Request failed with status code 401")
     assert (refused["status"], refused["message"]) == ("error", "Request failed with status code 401")
-    answered = names["main"]('{"retrieved_nodes": [], "status": "unknown_agent", "message": "nobody"}', None)
+    unknown = '{"retrieved_nodes": [], "status": "unknown_agent", "message": "nobody"}'
+    answered = read_by(node, unknown, None)
     assert (answered["status"], answered["message"]) == ("unknown_agent", "nobody")
 
 
-@pytest.mark.parametrize(
-    ("file", "node", "path"),
-    [("retrieval", "retrieve", "/retrieve"), ("workflow", "load_history", "/nodes/memory-retrieval")],
-)
-def test_dify_passes_on_why_it_was_refused(api: Program, file: str, node: str, path: str) -> None:
+def test_dify_passes_on_why_it_was_refused(api: Program) -> None:
     """Of a refused request its HTTP node gives the status code alone."""
-    text = (Path(__file__).parents[2] / "examples" / f"dify_{file}.yml").read_text(encoding="utf-8")
-    nodes = {each["id"]: each["data"] for each in yaml.safe_load(text)["workflow"]["graph"]["nodes"]}
-    name, _, value = nodes[node]["headers"].partition(":")
-    assert api.ask("POST", path, 422, json={"top_k": 0}).json["status"] == 422
-    refused = api.ask("POST", path, 200, json={"top_k": 0}, headers={name: value}).json
-    assert refused["status"] == 422
-    names: dict[str, Any] = {}
-    exec(nodes["read" if file == "retrieval" else "history"]["code"], names)
-    assert names["main"](json.dumps(refused), None)["message"] == refused["detail"]
-    assert "required, but missing" in refused["detail"]
+    for name, node, reader, path in (
+        ("retrieval", "retrieve", "read", "/retrieve"),
+        ("workflow", "load_history", "history", "/nodes/memory-retrieval"),
+    ):
+        nodes = example(name)
+        header, _, value = nodes[node]["headers"].partition(":")
+        assert api.ask("POST", path, 422, json={"top_k": 0}).json["status"] == 422
+        refused = api.ask("POST", path, 200, json={"top_k": 0}, headers={header: value}).json
+        assert refused["status"] == 422
+        assert read_by(nodes[reader], json.dumps(refused), None)["message"] == refused["detail"]
+        assert "required, but missing" in refused["detail"]
 
 
 # Experiences
@@ -273,13 +277,12 @@ def test_dify_passes_on_why_it_was_refused(api: Program, file: str, node: str, p
 @pytest.mark.usefixtures("database", "nothing_owed")
 def test_an_experience_is_deleted_by_the_id_that_it_had_before_it_was_changed(group: str) -> None:
     me = Actor(group, "Lin")
+    jams = {"pain_pattern": "The printer jams", "solution_steps": ["Open it"], "outcome": "success"}
     told = experiences.store_experience.perform(
-        me,
-        TellExperience(
-            agent_id="ada", pain_pattern="The printer jams", solution_steps=["Open it"], outcome="success"
-        ),
+        me, TellExperience.model_validate({"agent_id": "ada", **jams})
     )
-    new = experiences.update_experience.perform(me, UpdateExperience(id=told.id, solution_steps=["Close it"]))
+    change = UpdateExperience(id=told.id, solution_steps=["Close it"])
+    new = experiences.update_experience.perform(me, change)
     assert new.id != told.id
     with pytest.raises(NotFound, match=f"{new.id} has taken its place"):
         experiences.get_experience.perform(me, ById(id=told.id))

@@ -14,6 +14,7 @@ import pytest
 import redis
 from flask import Flask
 from pydantic import SecretStr
+from sqlalchemy import Connection
 
 from jiyi import Client
 from jiyi.client import publishing
@@ -22,7 +23,6 @@ from jiyi.settings import Settings
 from models.db.connection import Following, after_commit, unit_of_work
 from models.db.valkey import retry_unless_late
 from models.memory import inbox, ingest
-from models.queue.wakeups import wake_after
 from tests.integration.programs import Program
 from web.accounts import api_keys
 from web.api import memory as rest_memory
@@ -54,10 +54,8 @@ def test_what_is_stored_is_answered_while_valkey_hangs(
     monkeypatch.setattr(inbox, "announce", lambda *_: released.wait(60))
     asks: Program = program(group)
     for number in range(3):  # more than there are threads that store
-        assert (
-            asks.post("/events", {**EVENT, "description": f"{EVENT['description']} {number}"})["accepted"]
-            == 1
-        )
+        event = {**EVENT, "description": f"{EVENT['description']} {number}"}
+        assert asks.post("/events", event)["accepted"] == 1
     assert len(asks.get("/nodes", agent_id="bee")["rows"]) == 3
 
 
@@ -114,40 +112,35 @@ def test_a_database_that_is_slow_may_have_stored_it(
     assert "harmless" in refused["detail"]
 
 
-def test_whoever_waits_is_told_what_was_wrong(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_whose_events_cannot_be_stored_is_told_what_was_wrong(database: Any) -> None:
     """And not that it may be stored, when no time is left."""
-    item: Any = ingest._Waiting(ingest.EventBatch([]), {}, None)
-
-    def broken(_: object) -> None:
-        raise RuntimeError("broken")
-
-    monkeypatch.setattr(ingest, "_store", broken)
+    item: Any = ingest._Waiting(ingest.EventBatch([]), None, None)  # type: ignore[arg-type] – what is wrong
     committing = ingest.GroupCommit()
     committing.waiting.put(item)
-    with pytest.raises(RuntimeError, match="broken"):
+    with pytest.raises(AttributeError, match="items"):
         item.future.result(60)
 
 
 @pytest.mark.usefixtures("database")
-def test_what_follows_from_a_commit_fails_nothing_of_it_and_comes_once_in_its_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_follows_from_a_commit_fails_nothing_of_it_and_comes_once_in_its_order() -> None:
     told = list[object]()
 
     def wake(*kinds: str) -> None:
         told.append(sorted(kinds))
         raise RuntimeError("no broker")
 
-    monkeypatch.setattr("models.queue.wakeups.wake", wake)
+    def wakes(connection: Connection, *kinds: str) -> None:
+        after_commit(connection, wake, *kinds, last=True)
+
     with unit_of_work() as connection:
-        wake_after(connection, "embed")
+        wakes(connection, "embed")
         after_commit(connection, lambda: 1 / 0)
         after_commit(connection, told.append, "the second")
-        wake_after(connection, "reflect", "embed")
+        wakes(connection, "reflect", "embed")
         assert told == []
     assert told == ["the second", ["embed", "embed", "reflect"]]
     with pytest.raises(ZeroDivisionError), unit_of_work() as connection:
-        wake_after(connection, "embed")
+        wakes(connection, "embed")
         raise ZeroDivisionError
     assert len(told) == 2
 
@@ -165,9 +158,8 @@ def test_a_valkey_that_hangs_is_waited_for_once() -> None:
     assert api_keys.SOCKET_TIMEOUT == 1
 
 
-@pytest.mark.parametrize("ask", ["publish", "call"])
 def test_a_broker_that_takes_connections_and_never_answers_is_given_up(
-    ask: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While Valkey hung, retrievals over HTTP and a client's calls and events had no answer, and held the
     web's threads.
@@ -176,10 +168,10 @@ def test_a_broker_that_takes_connections_and_never_answers_is_given_up(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
         settings = Settings(broker_url=address, redis_url=address, secret_key=SecretStr("s" * 40))
-        with Client("g", settings=settings) as client, pytest.raises(BrokerUnavailable):
-            if ask == "publish":
+        with Client("g", settings=settings) as client:
+            with pytest.raises(BrokerUnavailable):
                 client.observe("bee", "I keep bees in Braga")
-            else:
+            with pytest.raises(BrokerUnavailable):
                 client.retrieve("bee", "Who keeps bees?", timeout=1)
 
 

@@ -109,15 +109,13 @@ def test_places_that_others_do_not_need_go_to_the_flood_and_each_group_gets_as_m
 
 
 @pytest.mark.usefixtures("_turns_begin_anew")
-def test_more_groups_than_one_claim_serves_all_get_their_turn(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pending_work, "GROUPS_A_CLAIM", 4)
-    names = [f"{group}-{number}" for number in range(10)]
+def test_more_groups_than_one_claim_serves_all_get_their_turn(group: str) -> None:
+    at_once = pending_work.GROUPS_A_CLAIM
+    names = [f"{group}-{number:03}" for number in range(2 * at_once + at_once // 2)]
     for name in names:
-        owe(EMBED, name, 50, seconds_ago=10)
-    first, second, third = (set(claim(EMBED, 32)) for _ in range(3))
-    assert [len(served) for served in (first, second, third)] == [4, 4, 4]
+        owe(EMBED, name, 3, seconds_ago=10)
+    first, second, third = (set(claim(EMBED, 2 * at_once)) for _ in range(3))
+    assert [len(served) for served in (first, second, third)] == [at_once] * 3
     assert first | second | third == set(names)
     with unit_of_work() as connection:
         assert pending_work.leaves_more(pending_work.claim(connection, EMBED, 1_000, 60), 1_000)

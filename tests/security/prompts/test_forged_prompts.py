@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -146,37 +147,24 @@ UNSEEN = (
     "x\ufe00\ufe01\ufe0e\ufe0f", "\u2061\u2062\u2063\u2064", "\ufff9a\ufffab\ufffb", "\ue000\U000f0000\U0010fffd", "\U0001d173\U0001d17a",
     "\u206a\u206f", "\U0001f3f4\U000e0067\U000e0062\U000e007f", "\u200d\u200d\ufe0f\ufe0f", "\u17b4\u17b5", "\ufdd0\U0001fffe",
 )  # fmt: skip
-FORGERIES = tuple(
-    dict.fromkeys(
-        [
-            *(
-                f"Maria likes tea{carrier}{payload}"
-                for carrier in CARRIERS.values()
-                for payload in PAYLOADS.values()
-            ),
-            *(f"玛丽亚喜欢茶 {mark} 好的" for mark in MARKS),
-            *(
-                f"Maria likes {spell(mark)} tea"
-                for spell in SPELLINGS.values()
-                for mark in MARKS
-                if spell(mark) != mark
-            ),
-            *(f"Maria {hidden}likes tea" for hidden in UNSEEN),
-            *(f"{payload}" for payload in PAYLOADS.values()),
-        ]
-    )
-)
+SPELT = [spell(mark) for spell in SPELLINGS.values() for mark in MARKS if spell(mark) != mark]
+_ALL = [
+    *(f"Maria likes tea{carrier}{payload}" for carrier in CARRIERS.values() for payload in PAYLOADS.values()),
+    *(f"玛丽亚喜欢茶 {mark} 好的" for mark in MARKS),
+    *(f"Maria likes {mark} tea" for mark in SPELT),
+    *(f"Maria {hidden}likes tea" for hidden in UNSEEN),
+    *PAYLOADS.values(),
+]
+FORGERIES = tuple(dict.fromkeys(_ALL))
 #: What the database can hold: no NUL. Publishing folds nothing else.
 STORABLE = tuple(text for text in FORGERIES if "\x00" not in text)
 #: For doors that take them one by one over the network: each carrier, each payload, each mark and each
 #: character is among them.
+_PAIRS = zip(CARRIERS.values(), cycle(PAYLOADS.values()), strict=False)
 FEW = tuple(
     dict.fromkeys(
         [
-            *(
-                f"Maria likes tea{carrier}{list(PAYLOADS.values())[number % len(PAYLOADS)]}"
-                for number, carrier in enumerate(CARRIERS.values())
-            ),
+            *(f"Maria likes tea{carrier}{payload}" for carrier, payload in _PAIRS),
             *(f"玛丽亚喜欢茶 {mark} 好的" for mark in MARKS[::4]),
             *(f"Maria {hidden}likes tea" for hidden in UNSEEN[1::4] if "\x00" not in hidden),
         ]
@@ -257,17 +245,10 @@ class Door:
 
 def _node(text: str) -> ScoredMemory:
     zero = {"raw": 0, "normalised": 0, "weight": 0, "contribution": 0}
-    fields = {
-        "node_id": uuid4(),
-        "agent_id": "a",
-        "type": "event",
-        "created_at": NOW,
-        "description": text,
-        "poignancy": 5,
-        "depth": 0,
-    }
-    fields |= {"node_count": 1, "subject": "user", "provenance": {}, "kind": None}
-    return ScoredMemory.model_construct(**fields, score=1.0, recency=zero, relevance=zero, importance=zero)  # type: ignore[arg-type]
+    scores = {"score": 1.0, "recency": zero, "relevance": zero, "importance": zero, "poignancy": 5}
+    told = {"description": text, "subject": "user", "provenance": {}, "kind": None, "type": "event"}
+    of_agent = {"node_id": uuid4(), "agent_id": "a", "created_at": NOW, "depth": 0, "node_count": 1}
+    return ScoredMemory.model_construct(**of_agent, **told, **scores)  # type: ignore[arg-type]
 
 
 def _candidate(text: str) -> MemoryCandidate:
@@ -286,25 +267,18 @@ def _injected(form: str, language: Language = "en") -> Callable[[Sequence[str]],
 
 
 def _items(texts: Sequence[str]) -> list[TierItem]:
-    return [
-        TierItem(item_id=str(number), source="hot", content=text, score=0.5)
-        for number, text in enumerate(texts)
-    ]
+    numbered = enumerate(texts)
+    return [TierItem(item_id=str(number), source="hot", content=text, score=0.5) for number, text in numbered]
 
 
 def _sections(texts: Sequence[str]) -> str:
-    return compose(
-        council_sections(system="S", persona="P", memories=texts, proposal="Q?"),
-        MAX_BUDGET,
-        SEVERAL_SPEAKERS["zh"],
-    ).text
+    sections = council_sections(system="S", persona="P", memories=texts, proposal="Q?")
+    return compose(sections, MAX_BUDGET, SEVERAL_SPEAKERS["zh"]).text
 
 
 def _store(texts: Sequence[str]) -> str:
-    ranked = [
-        RankedHit("notes\n## x", Hit(item=MemoryItem(id="1", content_summary=text, timestamp=0)), 1.0)
-        for text in texts
-    ]
+    items = (MemoryItem(id="1", content_summary=text, timestamp=0) for text in texts)
+    ranked = [RankedHit("notes\n## x", Hit(item=item), 1.0) for item in items]
     return rendered(ranked, max_tokens=None, language="zh")[0]
 
 
@@ -313,39 +287,25 @@ def _files(texts: Sequence[str]) -> str:
 
 
 def _summary(texts: Sequence[str]) -> str:
-    return (
-        summary_message(
-            by_rules([ChatMessage(role="user", content=text) for text in texts], "", MAX_BUDGET)
-        ).content
-        or ""
-    )
+    made = by_rules([ChatMessage(role="user", content=text) for text in texts], "", MAX_BUDGET)
+    return summary_message(made).content or ""
 
 
 def _insights(texts: Sequence[str]) -> str:
-    return block_of(
-        Insights(agent_id=texts[0], focal_point=texts[0], statements=list(texts), count=3), 1_000_000
-    ).text
+    question = Insights(agent_id=texts[0], focal_point=texts[0], statements=list(texts), count=3)
+    return block_of(question, 1_000_000).text
 
 
 def _scheduled(texts: Sequence[str]) -> str:
     stage = ScheduleStage(lambda *_: AskedSchedules(certainty="exact", confirmation=texts[0]))
-    return stage.before(
-        Exchange("a", "You are kind.", "Remind me every day at 9 to water the ferns", "s")
-    ).system_prompt
+    exchange = Exchange("a", "You are kind.", "Remind me every day at 9 to water the ferns", "s")
+    return stage.before(exchange).system_prompt
 
 
 def _skill(texts: Sequence[str]) -> str:
-    made = ArtifactPattern(
-        kind="skill",
-        hashes=[b"x"],
-        title="Tea",
-        wordings=list(texts),
-        common_steps=list(texts),
-        tools_used=list(texts),
-        total_reuse=1,
-        confidence=1,
-        evidence=[uuid4()],
-    )
+    said = {name: list(texts) for name in ("wordings", "common_steps", "tools_used")}
+    counted: dict[str, Any] = {"total_reuse": 1, "confidence": 1, "evidence": [uuid4()]}
+    made = ArtifactPattern(kind="skill", hashes=[b"x"], title="Tea", **said, **counted)
     return draft_skill(made).body
 
 
@@ -480,23 +440,12 @@ DOORS = {
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
 OTHER_DOORS = {
-    "engine.growth.skills",
-    "jiyi.integrations.mcp",
-    "jiyi.chat.workflows",
-    "jiyi.protocol.openapi.functions",
+    *"engine.growth.skills jiyi.integrations.mcp jiyi.chat.workflows jiyi.protocol.openapi.functions".split(),
+    *"jiyi.integrations.crewai jiyi.integrations.google_adk".split(),  # frameworks/programs/use_….py
+    *"tasks.conversations.injection tasks.tiers".split(),  # sections of the doors above, through the service
 }
-OTHER_DOORS |= {"jiyi.integrations.crewai", "jiyi.integrations.google_adk"}  # frameworks/programs/use_….py
-OTHER_DOORS |= {
-    "tasks.conversations.injection",
-    "tasks.tiers",
-}  # sections of the doors above, through the running service
 #: Doors that show once what several memories tell in nearly the same words.
-FOLDING = {
-    "context",
-    "conversations.context, markdown",
-    "conversations.context, compact",
-    "conversations.context, template",
-}
+FOLDING = {"context", *(f"conversations.context, {form}" for form in ("markdown", "compact", "template"))}
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
 SHORTENING = {"hint", "summary", "identity", "appointment"}
 
@@ -525,48 +474,42 @@ def test_no_memory_writes_the_prompt(name: str) -> None:
 def test_budgets_hold_after_escaping(budget: int) -> None:
     for text in FORGERIES:
         long = [f"{text} {word * 50}" for word in ("tea ", "茶", "\u200b<|")]
-        assert (
-            estimate_tokens(within([_node(one) for one in long], budget, "en", datetime.now(UTC)).text)
-            <= budget
-        )
         history = fitting_history(_items(long), budget, "en")[0]
-        assert estimate_tokens(history) <= budget
         DOORS["history"].frame.memories(history)
         made = compose(council_sections(memories=long), budget, SEVERAL_SPEAKERS["zh"]).text
-        assert estimate_tokens(made) <= budget
         DOORS["the tiers' context"].frame.memories(made)
+        found = within([_node(one) for one in long], budget, "en", datetime.now(UTC)).text
+        assert max(map(estimate_tokens, (history, made, found))) <= budget
+
+
+def _hides_nothing(text: str) -> bool:
+    marks = _MODELS_MARKS.search(unicodedata.normalize("NFKC", text))
+    return _HIDDEN_RANGES.search(text) is None and marks is None
 
 
 def test_a_skill_s_lines_are_its_own() -> None:
     plain = _skill(["tea"]).split("\n")
     for text in FORGERIES:
         body = _skill([text])
-        assert _HIDDEN_RANGES.search(body) is None
         lines = body.split("\n")
         assert len(lines) == len(plain) == len(body.splitlines())
-        assert [line for line in lines if line.startswith("#")][:3] == [
-            "# Handle: Tea",
-            "## When",
-            "## Steps",
-        ]
+        headings = [line for line in lines if line.startswith("#")]
+        assert headings[:3] == ["# Handle: Tea", "## When", "## Steps"]
         assert lines[plain.index("- tea")].startswith("- ")
         assert lines[plain.index("1. tea")].startswith("1. ")
-        assert _MODELS_MARKS.search(unicodedata.normalize("NFKC", body)) is None
+        assert _hides_nothing(body)
 
 
 def test_a_workflow_s_description_is_one_line() -> None:
     body = to_yaml({"name": "tea", "steps": [{"tool": "brew"}]})
+    own: dict[str, Any] = {"tools": ["brew"], "body": body, "enabled": True}
     for text in FORGERIES:
-        state = SkillProposal.model_construct(
-            id=uuid4(), name=text, triggers=[text], tools=["brew"], body=body, enabled=True
-        )
-        [schema] = WorkflowTools(
-            lambda _, state=state: [state], {"brew": lambda: "tea"}, lambda _: None, "g"
-        ).schemas("a")  # type: ignore[misc]
+        state = SkillProposal.model_construct(id=uuid4(), name=text, triggers=[text], **own)
+        tools = WorkflowTools(lambda _, state=state: [state], {"brew": lambda: "tea"}, lambda _: None, "g")  # type: ignore[misc]
+        [schema] = tools.schemas("a")
         description = schema["function"]["description"]
         assert len(description.splitlines()) == 1
-        assert _HIDDEN_RANGES.search(description) is None
-        assert _MODELS_MARKS.search(unicodedata.normalize("NFKC", description)) is None
+        assert _hides_nothing(description)
         assert re.fullmatch(r"\w{1,64}", schema["function"]["name"], re.ASCII)
 
 
@@ -582,8 +525,7 @@ def test_tools_called_by_models_answer_so_too() -> None:
 
 def _same_values_and_nothing_hidden(made: str) -> None:
     assert json.loads(made) == {"said": list(FORGERIES)}
-    assert _HIDDEN_RANGES.search(made) is None
-    assert _MODELS_MARKS.search(unicodedata.normalize("NFKC", made)) is None
+    assert _hides_nothing(made)
 
 
 @pytest.mark.parametrize(
@@ -605,85 +547,37 @@ def test_everyday_text_reads_as_it_was_written(text: str) -> None:
 
 #: Modules that join texts to lines for something else than a prompt, and for what.
 NOT_FOR_PROMPTS = {
-    **dict.fromkeys(("jiyi.cli", "web.stream"), "terminals and streams of people and programs"),
-    **dict.fromkeys(
-        ("jiyi.imports", "jiyi.protocol.parts"),
-        "texts of other services and what ids follow from: they become events",
+    "terminals and streams of people and programs": (
+        "jiyi.cli web.stream jiyi.client.signatures examples.companion examples.graph examples.quickstart"
     ),
-    **dict.fromkeys(
-        ("examples.companion", "examples.graph", "examples.quickstart"),
-        "prints to a terminal what the service made",
+    "texts of other services and what ids follow from: they become events": "jiyi.imports jiyi.protocol.parts",
+    "lists of JSON-RPC messages; memories come quoted from the tools": "jiyi.integrations.mcp_batches",
+    "the parts of a user's own message; memories come quoted from the service": "jiyi.integrations.open_webui",
+    "files, backups, SQL, logs": (
+        "engine.stores.file_texts engine.stores.chunks engine.stores.saved_files models.operations models.db"
+        " models.tiers.erasure models.appointments models.conversations.actions models.conversations.entries"
+        " models.conversations.extractions models.conversations.injections models.conversations.standing models.conversations.traces"
+        " models.erasure.traces jiyi.settings engine.operations"
     ),
-    "jiyi.integrations.mcp_batches": "lists of JSON-RPC messages; memories come quoted from the tools",
-    "engine.retrieval.query": "a dialogue that is embedded",
-    "jiyi.client.signatures": "what help shows of the client's methods",
-    "jiyi.integrations.open_webui": (
-        "the parts of a user's own message; memories come quoted from the service"
+    "embedders, indexes, digests and rerankers, which answer with numbers": (
+        "engine.providers.embedders engine.tiers.answer tasks.growth.evolution models.growth.artifacts"
+        " engine.retrieval.query models.retrieval jiyi.text.words tasks.retrieval.answer"
     ),
-    **dict.fromkeys(
-        (
-            "engine.stores.file_texts",
-            "engine.stores.chunks",
-            "engine.stores.saved_files",
-            "models.operations",
-            "models.db",
-            "models.tiers.erasure",
-            "models.appointments",
-            "models.conversations.actions",
-            "models.conversations.entries",
-            "models.conversations.extractions",
-            "models.conversations.injections",
-            "models.conversations.standing",
-            "models.conversations.traces",
-            "models.erasure.traces",
-            "jiyi.settings",
-            "engine.operations",
-        ),
-        "files, backups, SQL, logs",
+    "words or the language are looked for in it, by no model": (
+        "engine.rules engine.conversations.gate engine.conversations.memories engine.conversations.notes"
+        " engine.reflection engine.tiers.quarantine tasks.growth"
     ),
-    **dict.fromkeys(
-        (
-            "engine.providers.embedders",
-            "engine.tiers.answer",
-            "tasks.growth.evolution",
-            "models.growth.artifacts",
-        ),
-        "embedders",
+    "what was said, to be stored": (
+        "jiyi.text.kept jiyi.chat.recording jiyi.integrations.agent_framework jiyi.integrations.turns"
+        " engine.memory engine.stores.items jiyi.stores.snapshots"
     ),
-    "engine.rules": "the rules read it, no model",
-    "jiyi.text.kept": "joins the paragraphs of a message that are kept, before it is stored",
-    "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
-    **dict.fromkeys(
-        ("jiyi.chat.loop", "jiyi.chat.shapes", "jiyi.proxy"),
-        "puts what doors wrote before the program's own messages",
+    "puts what doors wrote before or below the program's own prompt": (
+        "jiyi.chat.chain jiyi.chat.loop jiyi.chat.shapes jiyi.proxy tasks.conversations"
     ),
-    **dict.fromkeys(
-        ("jiyi.integrations.agent_framework", "jiyi.integrations.turns"), "what was said, to be stored"
-    ),
-    "jiyi.integrations.anthropic": "files that the model itself writes, word for word",
-    "jiyi.text.words": "a digest",
-    "jiyi.chat.recording": "the content of a message, to be stored",
-    "engine.providers.openai_compatible": (
-        "what is wrong with a reply, after the block that llm_prompts wrote"
-    ),
-    **dict.fromkeys(
-        (f"engine.conversations.{name}" for name in ("gate", "memories", "notes")),
-        "words are looked for in it",
-    ),
-    "engine.growth.pains": "a line of an agent's file, which identity.prompt shows",
-    "engine.growth.questions": "a file of people; identity.prompt quotes it",
-    "engine.memory": "a memory's own text, and files in the original's format",
-    "engine.reflection": "the language is looked for in it",
-    "engine.stores.items": "an item's own text",
-    "jiyi.stores.snapshots": "a message's own text",
-    "engine.tiers.quarantine": "keywords are looked for in it",
-    "models.growth.self_review": "a field of a question, which blocks quotes",
-    "models.retrieval": "tokens of an index",
-    "tasks.conversations": (
-        "the language is looked for in it; the program's own prompt before what rendering wrote"
-    ),
-    "tasks.growth": "the language is looked for in it",
-    "tasks.retrieval.answer": "a dialogue that a reranker is asked about; it answers with numbers",
+    "files that the model itself writes, word for word": "jiyi.integrations.anthropic",
+    "what is wrong with a reply, after the block that llm_prompts wrote": "engine.providers.openai_compatible",
+    "a file of an agent, which identity.prompt quotes": "engine.growth.pains engine.growth.questions",
+    "a field of a question, which blocks quotes": "models.growth.self_review",
 }
 
 
@@ -693,42 +587,34 @@ def _has_line_end(node: ast.AST) -> bool:
 
 def _makes_lines(tree: ast.Module) -> bool:
     """Whether it joins texts by ends of lines, or fills something into a text of several lines."""
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "join"
-            and _has_line_end(node.func.value)
-        ):
-            return True
-        if isinstance(node, ast.JoinedStr) and any(map(_has_line_end, node.values)):
-            return True
-    return False
+    nodes = [*ast.walk(tree)]
+    joins = (
+        node.func for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    )
+    filled = (part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values)
+    return any(one.attr == "join" and _has_line_end(one.value) for one in joins) or any(
+        map(_has_line_end, filled)
+    )
 
 
 @cache
 def _modules() -> list[tuple[str, ast.Module]]:
-    paths = [
-        path
-        for top in ("jiyi", "engine", "models", "tasks", "web", "examples")
-        for path in sorted((ROOT / top).rglob("*.py"))
-    ]
-    names = [
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths
-    ]
-    return [
-        (name, ast.parse(path.read_text(encoding="utf-8"))) for name, path in zip(names, paths, strict=True)
-    ]
+    tops = ("jiyi", "engine", "models", "tasks", "web", "examples")
+    found = []
+    for path in (path for top in tops for path in sorted((ROOT / top).rglob("*.py"))):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        found.append((name, ast.parse(path.read_text(encoding="utf-8"))))
+    return found
 
 
 def _quotes(tree: ast.Module) -> bool:
     """Whether it quotes texts, or gives sections to the one composer of prompts."""
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    composes = {"Section", "Line", "compose"}
+    names = {"jiyi.text.prompt": {"Section", "Line", "compose"}}
     return any(
         node.module == "jiyi.text.prompting"
-        or (node.module == "jiyi.text.prompt" and not composes.isdisjoint(name.name for name in node.names))
-        for node in imports
+        or names.get(node.module or "", set()) & {one.name for one in node.names}
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
     )
 
 
@@ -738,13 +624,12 @@ def test_every_module_that_quotes_memories_is_attacked_here() -> None:
 
 
 def test_every_other_module_that_makes_lines_is_none_of_a_prompt() -> None:
+    known = ("jiyi.text.prompting", *" ".join(NOT_FOR_PROMPTS.values()).split())
+    prefixes = tuple(f"{name}." for name in known)
     unknown = [
         name
         for name, tree in _modules()
-        if _makes_lines(tree)
-        and not _quotes(tree)
-        and name != "jiyi.text.prompting"
-        and not any(name == known or name.startswith(f"{known}.") for known in NOT_FOR_PROMPTS)
+        if _makes_lines(tree) and not _quotes(tree) and not f"{name}.".startswith(prefixes)
     ]
     assert unknown == []
 
@@ -817,16 +702,12 @@ def test_what_was_said_in_conversations(client: Client) -> None:
     frame = Frame(
         r"(?:user: )?…(?: \(earlier; .+\))?", (*days, *map(re.escape, HEADINGS["en"].values())), PREFACE["en"]
     )
-    for form in ("markdown", "compact"):
-        made = client.conversations.context(
-            agent_id="maria", query="What does Maria like?", max_tokens=50_000, format=form
-        )  # type: ignore[arg-type]
+    own = {"base_prompt": "You are kind."}
+    for how in ({"format": "markdown"}, {"format": "compact"}, own):
+        asked: dict[str, Any] = {"agent_id": "maria", "query": "What does Maria like?", "max_tokens": 50_000}
+        made = client.conversations.context(**asked, **how)
         _said(frame, made.context, made.memories, [one.description for one in made.memories])
-    injected = client.conversations.context(
-        agent_id="maria", query="What does Maria like?", base_prompt="You are kind.", max_tokens=50_000
-    )
-    assert injected.prompt == f"You are kind.\n\n{injected.context}"
-    _said(frame, injected.context, injected.memories, [one.description for one in injected.memories])
+        assert how is not own or made.prompt == f"You are kind.\n\n{made.context}"
 
 
 @pytest.mark.usefixtures("own_caller")  # tests of another folder have had a service of their own
