@@ -20,6 +20,7 @@ from flask.testing import FlaskClient
 from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy import text
 
+from engine.providers import llms
 from jiyi import Client
 from jiyi.protocol.accounts import CreateKey, NewKey, Role
 from jiyi.protocol.wire.signatures import KeyScope, new_key
@@ -132,6 +133,17 @@ def client(service: str) -> Iterator[Client]:
 
 
 @pytest.fixture
+def use_llm(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
+    """``use_llm(model)``: that one answers what this process asks."""
+
+    def use(model: Any) -> Any:
+        monkeypatch.setattr(llms, "llm", lambda: model)
+        return model
+
+    return use
+
+
+@pytest.fixture
 def own_caller() -> Iterator[None]:
     """The web's connections to the workers are this test's own, as its settings have them."""
     actions.caller.cache_clear()
@@ -230,3 +242,15 @@ def api_key(database: Stack) -> Callable[..., str]:
         return str(key)
 
     return make
+
+
+#: Settings whose addresses nobody answers at: ``with environment(**away("database")): …``
+_AWAY = {
+    "database": {"database_url": "postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder"},
+    "valkey": {"redis_url": "unix:///nonexistent-folder/v.sock?db=0"},
+    "broker": {"broker_url": "redis+socket:///nonexistent-folder/v.sock"},
+}
+
+
+def away(*servers: str) -> dict[str, str]:
+    return {name: address for server in servers for name, address in _AWAY[server].items()}

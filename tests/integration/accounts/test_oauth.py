@@ -29,6 +29,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from tests.integration.conftest import Browser, SignIn
+from tests.integration.memory.test_inbox import rows
 
 OPERATOR = Actor("group", "test", operator=True)
 URL = "http://localhost/mcp"
@@ -65,15 +66,13 @@ def client_id(program: FlaskClient) -> str:
 
 
 def asking(client_id: str, **other: str) -> dict[str, str]:
-    challenge = create_s256_code_challenge(VERIFIER)
-    wanted = {
-        "response_type": "code",
-        "client_id": client_id,
-        "redirect_uri": BACK,
-        "state": "s&t",
+    wanted = {"response_type": "code", "client_id": client_id, "redirect_uri": BACK, "state": "s&t"}
+    challenge = {
+        "code_challenge": create_s256_code_challenge(VERIFIER),
+        "code_challenge_method": "S256",
         "resource": URL,
     }
-    return {**wanted, "code_challenge": challenge, "code_challenge_method": "S256", **other}
+    return {**wanted, **challenge, **other}
 
 
 def consent(browser: Browser, client_id: str, group: str, *allow: str, **other: str) -> dict[str, str]:
@@ -81,27 +80,31 @@ def consent(browser: Browser, client_id: str, group: str, *allow: str, **other: 
     chosen = {"group": group, "allow": list(allow or ("read", "publish")), "answer": "yes"}
     page = browser.post("/oauth/authorize", data={**asking(client_id), **chosen, **other})
     assert page.status_code == 200, page.text
-    found = re.search(r'id="back" href="([^"]+)"', page.text)
-    assert found is not None
+    return told_back(page.text)
+
+
+def told_back(page: str) -> dict[str, str]:
+    found = re.search(r'id="back" href="([^"]+)"', page)
+    assert found is not None, page
     return dict(parse_qsl(urlsplit(html.unescape(found[1])).query))
 
 
 def spend(program: FlaskClient, client_id: str, code: str, /, **other: str) -> Any:
-    given = {
-        "grant_type": "authorization_code",
-        "code": code,
-        "redirect_uri": BACK,
-        "client_id": client_id,
-        "code_verifier": VERIFIER,
-    }
-    return program.post("/api/oauth/token", data={**given, "resource": URL, **other})
+    given = {"grant_type": "authorization_code", "code": code, "redirect_uri": BACK, "client_id": client_id}
+    return program.post(
+        "/api/oauth/token", data={**given, "code_verifier": VERIFIER, "resource": URL, **other}
+    )
 
 
 def renew(program: FlaskClient, client_id: str, token: str) -> Any:
-    return program.post(
-        "/api/oauth/token",
-        data={"grant_type": "refresh_token", "refresh_token": token, "client_id": client_id},
-    )
+    given = {"grant_type": "refresh_token", "refresh_token": token, "client_id": client_id}
+    return program.post("/api/oauth/token", data=given)
+
+
+def is_over(program: FlaskClient, client_id: str, told: Row) -> bool:
+    """Whether neither token of a connection is good any more."""
+    refused = renew(program, client_id, told["refresh_token"]).json.get("error") == "invalid_grant"
+    return works(program, told) == 401 and refused
 
 
 def connect(program: FlaskClient, browser: Browser, client_id: str, group: str, *allow: str) -> Row:
@@ -112,9 +115,11 @@ def connect(program: FlaskClient, browser: Browser, client_id: str, group: str, 
 
 def works(program: FlaskClient, told: Row) -> int:
     """The status of a request with an access token."""
-    return program.get(
-        "/api/v1/agents", headers={"Authorization": f"Bearer {told['access_token']}"}
-    ).status_code
+    return program.get("/api/v1/agents", headers=bearer(told)).status_code
+
+
+def bearer(told: Row) -> dict[str, str]:
+    return {"Authorization": f"Bearer {told['access_token']}"}
 
 
 def change(statement: str, **values: Any) -> None:
@@ -124,15 +129,11 @@ def change(statement: str, **values: Any) -> None:
 
 def ended(user: User) -> list[str]:
     """Why connections of somebody ended, as the audit log has it."""
-    with whole_service(), unit_of_work() as connection:
-        rows = connection.execute(
-            text(
-                "SELECT details ->> 'reason' AS reason FROM audit_log WHERE actor = :who AND action ="
-                " 'connection ended' ORDER BY audit_id"
-            ),
-            {"who": user.actor},
-        )
-        return [row.reason for row in rows]
+    statement = (
+        "SELECT details ->> 'reason' AS reason FROM audit_log"
+        " WHERE actor = :who AND action = 'connection ended' ORDER BY audit_id"
+    )
+    return [str(row["reason"]) for row in rows(statement, who=user.actor)]
 
 
 def person(browser: Browser) -> User:
@@ -152,20 +153,17 @@ def test_hosts_find_out_where_to_ask(program: FlaskClient) -> None:
     assert led.headers["Location"] == "/sign-in?next=/oauth/authorize?client_id%3Dx"
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
+def test_only_safe_addresses_are_registered(program: FlaskClient) -> None:
+    for uri in (
         "http://host.example/",
         "cursor://x",
         "https://a.example/#x",
         "https://u@a.example/",
         "https://a.example\\x",
         "javascript:x",
-    ],
-)
-def test_only_safe_addresses_are_registered(program: FlaskClient, uri: str) -> None:
-    answer = program.post("/api/oauth/register", json={"redirect_uris": [uri]})
-    assert (answer.status_code, answer.json["error"]) == (400, "invalid_redirect_uri")
+    ):
+        answer = program.post("/api/oauth/register", json={"redirect_uris": [uri]})
+        assert (answer.status_code, answer.json["error"]) == (400, "invalid_redirect_uri"), uri
 
 
 def test_the_page_names_program_group_and_rights(sign_in: SignIn, client_id: str, group: str) -> None:
@@ -176,9 +174,8 @@ def test_the_page_names_program_group_and_rights(sign_in: SignIn, client_id: str
     assert 'value="publish"' not in page
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_what_is_wrong_is_shown_and_sent_nowhere(signed_in: Browser, client_id: str) -> None:
+    for wrong in (
         {"redirect_uri": "https://evil.example/back"},
         {"redirect_uri": "https://host.example/back"},
         {"redirect_uri": "http://127.0.0.1:8/other"},
@@ -188,29 +185,25 @@ def test_the_page_names_program_group_and_rights(sign_in: SignIn, client_id: str
         {"resource": "https://other.example/mcp"},
         {"response_type": "token"},
         {"scope": "operator"},
-    ],
-)
-def test_what_is_wrong_is_shown_and_sent_nowhere(signed_in: Browser, client_id: str, wrong: Row) -> None:
-    answer = signed_in.get("/oauth/authorize", query_string={**asking(client_id), **wrong})
-    assert answer.status_code == 400
-    assert "Location" not in answer.headers
+    ):
+        answer = signed_in.get("/oauth/authorize", query_string=asking(client_id) | wrong)
+        assert (answer.status_code, "Location" in answer.headers) == (400, False), wrong
 
 
 def test_a_connection_has_the_rights_that_were_given_in_its_group(
     program: FlaskClient, sign_in: SignIn, client_id: str, group: str
 ) -> None:
     browser = sign_in("admin", [group])
-    back = consent(browser, client_id, group, "read", redirect_uri="http://127.0.0.1:4711/cb")
+    own_port = {"redirect_uri": "http://127.0.0.1:4711/cb"}
+    back = consent(browser, client_id, group, "read", **own_port)
     assert (back["state"], back["iss"]) == ("s&t", "http://localhost")
-    told = spend(program, client_id, back["code"], redirect_uri="http://127.0.0.1:4711/cb").json
+    told = spend(program, client_id, back["code"], **own_port).json
     assert (told["scope"], told["token_type"], told["expires_in"]) == ("read", "Bearer", 3600)
     assert works(program, told) == 200
-    key = {"Authorization": f"Bearer {told['access_token']}"}
-    tools = {tool["name"] for tool in program.get("/api/v1/tools", headers=key).json["rows"]}
+    tools = {tool["name"] for tool in program.get("/api/v1/tools", headers=bearer(told)).json["rows"]}
     assert "memory_retrieve" in tools
     assert not tools & {"memory_observe", "memory_delete"}
-    assert program.post("/api/v1/events", json={}, headers=key).status_code == 403  # too small
-    assert program.get(f"/api/v1/agents?group_id={uuid4().hex}", headers=key).status_code in (403, 404, 422)
+    assert program.post("/api/v1/events", json={}, headers=bearer(told)).status_code == 403
     account = browser.get("/account").text
     assert "Claude" in account
     found = re.search(r'action="(/account/connections/[^"]+)"', account)
@@ -218,65 +211,46 @@ def test_a_connection_has_the_rights_that_were_given_in_its_group(
     assert sign_in("admin", [group]).post(found[1]).status_code == 404  # of somebody else
     assert works(program, told) == 200
     assert browser.post(found[1]).status_code == 303
-    assert works(program, told) == 401
-    assert renew(program, client_id, told["refresh_token"]).json["error"] == "invalid_grant"
+    assert is_over(program, client_id, told)
     assert ended(person(browser)) == ["by the person"]
 
 
 def test_nobody_gives_what_they_have_not(
     program: FlaskClient, sign_in: SignIn, client_id: str, group: str
 ) -> None:
-    viewer = sign_in("viewer", [group])
-    assert (
-        connect(program, viewer, client_id, group, "read", "publish", "admin", "operator")["scope"] == "read"
-    )
-    other = {**asking(client_id), "group": uuid4().hex, "allow": "read", "answer": "yes"}
-    assert viewer.post("/oauth/authorize", data=other).status_code == 400
-    assert (
-        viewer.post("/oauth/authorize", data={**other, "group": group, "allow": "admin"}).status_code == 400
-    )
+    viewer, everything = sign_in("viewer", [group]), ("read", "publish", "admin", "operator")
+    assert connect(program, viewer, client_id, group, *everything)["scope"] == "read"
+    for wrong in ({"group": uuid4().hex, "allow": "read"}, {"group": group, "allow": "admin"}):
+        form = {**asking(client_id), "answer": "yes", **wrong}
+        assert viewer.post("/oauth/authorize", data=form).status_code == 400
     assert consent(viewer, client_id, group, answer="no")["error"] == "access_denied"
-
-
-def test_a_connection_makes_no_keys(
-    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
-) -> None:
-    """They would go on working when its person may nothing any more."""
+    # Keys would go on working when the person may nothing any more.
     told = connect(program, sign_in("admin", [group]), client_id, group, "read", "admin")
-    headers = {"Authorization": f"Bearer {told['access_token']}"}
     wanted = {"key": NewKey.of(new_key()).model_dump(), "name": "mine", "scopes": ["read"]}
-    answer = program.post("/api/v1/actions/keys.create", json=wanted, headers=headers)
+    answer = program.post("/api/v1/actions/keys.create", json=wanted, headers=bearer(told))
     assert (answer.status_code, "cannot create keys" in answer.text) == (403, True), answer.text
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
+def test_a_code_is_for_whoever_asked_for_it(
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
+) -> None:
+    browser = sign_in("admin", [group])
+    other = str(program.post("/api/oauth/register", json={"redirect_uris": [BACK]}).json["client_id"])
+    for wrong, error in (
         ({"code_verifier": "w" * 50}, "invalid_grant"),
         ({"redirect_uri": "http://127.0.0.1/cb"}, "invalid_grant"),
+        ({"client_id": other}, "invalid_grant"),
         ({"client_id": "other"}, "invalid_client"),
         ({"code": "x"}, "invalid_grant"),
         ({"code_verifier": ""}, "invalid_request"),
         ({"resource": "https://other.example/mcp"}, "invalid_target"),
         ({"grant_type": "password"}, "unsupported_grant_type"),
-    ],
-)
-def test_a_code_is_for_whoever_asked_for_it(
-    program: FlaskClient, sign_in: SignIn, client_id: str, group: str, wrong: Row, error: str
-) -> None:
-    code = consent(sign_in("admin", [group]), client_id, group)["code"]
-    answer = spend(program, client_id, code, **wrong)
-    assert (answer.status_code, answer.json["error"]) == (401 if error == "invalid_client" else 400, error)
-
-
-def test_another_program_can_do_nothing_with_a_code_or_token(
-    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
-) -> None:
-    browser = sign_in("admin", [group])
-    other = str(program.post("/api/oauth/register", json={"redirect_uris": [BACK]}).json["client_id"])
-    code = consent(browser, client_id, group)["code"]
-    assert spend(program, other, code).json["error"] == "invalid_grant"
-    told = spend(program, client_id, code).json
+    ):
+        code = consent(browser, client_id, group)["code"]
+        answer = spend(program, client_id, code, **wrong)
+        status = 401 if error == "invalid_client" else 400
+        assert (answer.status_code, answer.json["error"]) == (status, error), wrong
+    told = connect(program, browser, client_id, group)
     assert renew(program, other, told["refresh_token"]).json["error"] == "invalid_grant"
     assert works(program, told) == 200
 
@@ -312,19 +286,22 @@ def test_refresh_tokens_rotate_and_an_old_one_ends_the_connection(
     assert ended(person(browser)) == ["refresh token used again"]
 
 
-@pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
 def test_a_program_ends_its_own_connection(
-    program: FlaskClient, sign_in: SignIn, client_id: str, group: str, kind: str
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
 ) -> None:
-    told = connect(program, sign_in("admin", [group]), client_id, group)
-    for token, whose in ((told[kind], "other"), ("x", client_id), (told[kind][:-5] + "aaaaa", client_id)):
-        assert program.post("/api/oauth/revoke", data={"token": token, "client_id": whose}).status_code == 200
-    assert works(program, told) == 200
-    assert (
-        program.post("/api/oauth/revoke", data={"token": told[kind], "client_id": client_id}).status_code
-        == 200
-    )
-    assert works(program, told) == 401
+    browser = sign_in("admin", [group])
+
+    def revoke(token: str, whose: str) -> None:
+        form = {"token": token, "client_id": whose}
+        assert program.post("/api/oauth/revoke", data=form).status_code == 200
+
+    for kind in ("access_token", "refresh_token"):
+        told = connect(program, browser, client_id, group)
+        for token, whose in ((told[kind], "other"), ("x", client_id), (told[kind][:-5] + "aaaaa", client_id)):
+            revoke(token, whose)
+        assert works(program, told) == 200
+        revoke(told[kind], client_id)
+        assert works(program, told) == 401
 
 
 def test_tokens_end_with_what_their_person_may(
@@ -332,29 +309,17 @@ def test_tokens_end_with_what_their_person_may(
 ) -> None:
     browser = sign_in("admin", [group])
     told, name = connect(program, browser, client_id, group), person(browser).name
-    for change_it, back in (
-        (
-            "UPDATE users SET groups = '{other}' WHERE name = :n",
-            "UPDATE users SET groups = NULL WHERE name = :n",
-        ),
-        (
-            "UPDATE users SET role = 'viewer' WHERE name = :n",
-            "UPDATE users SET role = 'admin' WHERE name = :n",
-        ),
-    ):
-        change(change_it, n=name)
-        assert works(program, told) == 401
-        change(back, n=name)
-        assert works(program, told) == 200
+    for less, back in (("groups = '{other}'", "groups = NULL"), ("role = 'viewer'", "role = 'admin'")):
+        for changed, status in ((less, 401), (back, 200)):
+            change(f"UPDATE users SET {changed} WHERE name = :n", n=name)
+            assert works(program, told) == status
     key_id = told["access_token"].split("_")[1]
     # On the page of keys.
     actions.revoke_key.perform(Actor(group, "user:other", admin=True), RevokeKey(id=key_id))
-    assert works(program, told) == 401
-    assert renew(program, client_id, told["refresh_token"]).json["error"] == "invalid_grant"
+    assert is_over(program, client_id, told)
     told = connect(program, browser, client_id, group)
     actions.update_person.perform(OPERATOR, UpdatePerson(name=name, disabled=True))
-    assert works(program, told) == 401
-    assert renew(program, client_id, told["refresh_token"]).json["error"] == "invalid_grant"
+    assert is_over(program, client_id, told)
 
 
 def test_the_official_client_finds_its_way(
@@ -394,10 +359,7 @@ def test_the_official_client_finds_its_way(
         async def redirected(address: str) -> None:
             asked = dict(parse_qsl(urlsplit(address).query))
             data = {**asked, "group": group, "allow": ["read"], "answer": "yes"}
-            page = browser.post("/oauth/authorize", data=data)
-            found = re.search(r'id="back" href="([^"]+)"', page.text)
-            assert found is not None, page.text
-            back.append(dict(parse_qsl(urlsplit(html.unescape(found[1])).query)))
+            back.append(told_back(browser.post("/oauth/authorize", data=data).text))
 
         async def called_back() -> Any:
             return AuthorizationCodeResult(**back[-1])

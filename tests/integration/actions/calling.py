@@ -8,12 +8,15 @@ from typing import Any
 from uuid import uuid4
 
 from celery import current_app
+from sqlalchemy import text
 
 from jiyi.protocol.wire.calls import reply_key
 from jiyi.protocol.wire.signatures import CallSigner, signer_of
 from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
+from models.erasure import traces
 
 
 def register_tasks() -> None:
@@ -56,3 +59,20 @@ def called(task: str, request: dict[str, Any], signer: CallSigner | None, **opti
     """Sign and deliver a call."""
     args = [str(uuid4()), request]
     return deliver(task, args, headers_of(signer, task, args, options), options)
+
+
+def stored_of(group: str) -> dict[str, str]:
+    """A fingerprint of every table's rows of a group, and of people, but for what is on record."""
+    with unit_of_work() as connection:
+        tables = [
+            name
+            for name, columns in traces.tables(connection).items()
+            if "group_id" in {column for column, _ in columns} and name != "audit_log"
+        ]
+        each = [f"SELECT '{name}' AS name, {_ROWS.format(name)}" for name in tables]
+        each.append("SELECT 'people' AS name, md5(string_agg(u::text, '' ORDER BY u::text)) FROM users u")
+        found = connection.execute(text(" UNION ALL ".join(each)), {"group": group})
+        return {row.name: row.md5 for row in found}
+
+
+_ROWS = "md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {} t WHERE group_id = :group"

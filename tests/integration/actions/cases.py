@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from models.db.actions import Action
+from models.db.actions import Action, Actor
 
 
 @dataclass(frozen=True)
@@ -33,3 +33,32 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.action.name}{self.name and '-' + self.name}"
+
+
+#: In a field: what was prepared.
+MADE = object()
+
+
+def nothing(_group: str) -> None:
+    """What some actions need before."""
+
+
+def case(
+    action: Any, prepare: Callable[[str], Any], fields: dict[str, Any], name: str = "", **doors: Any
+) -> Case:
+    """Of an action with these fields."""
+
+    def request(made: Any) -> BaseModel:
+        given = {
+            field: made if value is MADE else [made] if value == [MADE] else value
+            for field, value in fields.items()
+        }
+        asked: BaseModel = action.request.model_validate(given)
+        return asked
+
+    return Case(action, prepare, request, name=name, **doors)
+
+
+def do(group: str, action: Any, *, operator: bool = False, **fields: Any) -> Any:
+    """What an action answers to a request of these fields."""
+    return action.perform(Actor(group, "test", operator=operator), action.request.model_validate(fields))

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.items import PutItems
 from models.items import actions
-from tests.integration.actions.cases import Case
+from tests.integration.actions.cases import case, nothing
 
-ITEM = {
-    "namespace": ["users", "mia"],
-    "key": "tea",
-    "value": {"text": "乌龙"},
-    "texts": ["Mia drinks oolong, 乌龙茶。"],
-    "ttl_minutes": 60,
-}
-
-
-CASES = (
-    Case(
-        action=actions.put_items,
-        prepare=lambda _group: None,
-        request=lambda _made: PutItems.model_validate({"items": [ITEM]}),
-    ),
-)
+PLACE = {"namespace": ["users", "mia"], "key": "tea"}
+ITEM = {**PLACE, "value": {"text": "乌龙"}, "texts": ["Mia drinks oolong, 乌龙茶。"], "ttl_minutes": 60}
+CASES = (case(actions.put_items, nothing, {"items": [ITEM]}),)

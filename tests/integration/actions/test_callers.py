@@ -9,11 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from inspect import signature
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import text
 
 from jiyi.errors import NotAllowed
 from jiyi.protocol.accounts import RevokeKey
@@ -31,14 +30,13 @@ from jiyi.protocol.wire.signatures import (
     parse_key,
     service_call_key,
 )
+from jiyi.settings import get_settings
 from models.accounts.actions import revoke_key
 from models.actions import ACTIONS
 from models.db.actions import Actor
-from models.db.connection import unit_of_work
-from models.erasure import traces
 from models.operations import actions as operations
 from tasks.framework.answering import CALL_SECONDS, CLOCK_SECONDS, caller
-from tests.integration.actions.calling import called, deliver, headers_of, register_tasks, service
+from tests.integration.actions.calling import called, deliver, headers_of, register_tasks, service, stored_of
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.ephemeral import environment
 
@@ -124,33 +122,11 @@ def body(task: str, group: str) -> dict[str, Any]:
 
 
 def fingerprint(group: str) -> dict[str, str]:
-    """Everything that is stored of a group, and of no group, as text; not when keys were made for the
-    test.
-    """
-    found = {}
-    with unit_of_work() as connection:
-        for table, columns in traces.tables(connection).items():
-            if "group_id" in {name for name, _ in columns} and table not in (
-                "api_keys",
-                "audit_log",
-                "groups",
-            ):
-                statement = (
-                    f"SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {table} t"
-                    " WHERE group_id = :g"
-                )
-                found[table] = connection.execute(text(statement), {"g": group}).scalar_one()
-        audit = connection.execute(
-            text("SELECT count(*) FROM audit_log WHERE group_id = :g AND action NOT LIKE 'keys.%'"),
-            {"g": group},
-        )
-        found["audit_log"] = str(audit.scalar_one())
-        found["people"] = str(
-            connection.execute(
-                text("SELECT md5(string_agg(u::text, '' ORDER BY u::text)) FROM users u")
-            ).scalar_one()
-        )
-    return found
+    """Everything that is stored of a group, and of people, as text; not when keys were made for the test."""
+    found = stored_of(group)
+    del found["api_keys"], found["groups"]
+    audit = "SELECT count(*) AS n FROM audit_log WHERE group_id = :g AND action NOT LIKE 'keys.%'"
+    return found | {"audit_log": str(rows(audit, g=group)[0]["n"])}
 
 
 def expired(key: CallSigner) -> CallSigner:
@@ -165,32 +141,44 @@ def refused(reply: bytes) -> bool:
     return json.loads(reply).get("error", {}).get("code") == NotAllowed.code
 
 
-def attempts(task: str, victim: str, signer: Signer, scope: KeyScope) -> Iterator[tuple[str, bytes]]:
-    """Every way in which somebody might ask for what is not theirs: its name, and the answer."""
-    asked = body(task, victim)
-    other = signer(f"{victim}-b", *EVERYTHING)
-    own = signer(victim, *EVERYTHING)
-    yield "unsigned", called(task, asked, None)
-    yield "key of another group", called(task, asked, other)
-    yield "unknown key", called(task, asked, CallSigner(new_key().key_id, new_key().signing_key))
-    yield "another key's secret", called(task, asked, CallSigner(own.key_id, other.signing_key))
-    yield "wrong service secret", called(task, asked, CallSigner(SERVICE, service_call_key("x" * 40)))
-    yield "service, with a key's secret", called(task, asked, CallSigner(SERVICE, own.signing_key))
-    yield "expired", called(task, asked, expired(signer(victim, *EVERYTHING)))
-    revoked = signer(victim, *EVERYTHING)
-    revoke_key.perform(Actor(victim, "test"), RevokeKey(id=revoked.key_id))
-    yield "revoked", called(task, asked, revoked)
-    lesser = [one for one in EVERYTHING if one != scope]
-    yield "without the right", called(task, asked, signer(victim, *lesser))
-    args = [str(uuid4()), body(task, f"{victim}-b")]
-    headers = headers_of(other, task, args, {})
-    yield "signed for one's own group", deliver(task, [args[0], asked], headers)
-    args = [str(uuid4()), asked]
-    yield "signed for another task", deliver(task, args, headers_of(own, "rpc.agents.list.", args, {}))
-    headers = headers_of(service(), task, args, {})
-    if task not in QUESTIONS:
-        yield "an actor put in", deliver(task, args, headers, {"actor": "operator"})
-    yield "half a signature", deliver(task, args, {name: headers[name] for name in (KEY_HEADER, AT_HEADER)})
+class Callers:
+    """Keys of those who might ask for what is not theirs."""
+
+    def __init__(self, victim: str, signer: Signer) -> None:
+        self.victim, self.other = victim, signer(f"{victim}-b", *EVERYTHING)
+        self.own, self.expired = signer(victim, *EVERYTHING), expired(signer(victim, *EVERYTHING))
+        self.revoked = signer(victim, *EVERYTHING)
+        revoke_key.perform(Actor(victim, "test"), RevokeKey(id=self.revoked.key_id))
+        self.without = {
+            scope: signer(victim, *(one for one in EVERYTHING if one != scope))
+            for scope in get_args(KeyScope)
+        }
+
+    def attempts(self, task: str, scope: KeyScope) -> Iterator[tuple[str, bytes]]:
+        """Every way in which somebody might ask for what is not theirs: its name, and the answer."""
+        asked, own, other = body(task, self.victim), self.own, self.other
+        nobody = new_key()
+        for how, caller_ in {
+            "unsigned": None,
+            "key of another group": other,
+            "unknown key": CallSigner(nobody.key_id, nobody.signing_key),
+            "another key's secret": CallSigner(own.key_id, other.signing_key),
+            "wrong service secret": CallSigner(SERVICE, service_call_key("x" * 40)),
+            "service, with a key's secret": CallSigner(SERVICE, own.signing_key),
+            "expired": self.expired,
+            "revoked": self.revoked,
+            "without the right": self.without[scope],
+        }.items():
+            yield how, called(task, asked, caller_)
+        args = [str(uuid4()), body(task, f"{self.victim}-b")]
+        yield "signed for one's own group", deliver(task, [args[0], asked], headers_of(other, task, args, {}))
+        args = [str(uuid4()), asked]
+        yield "signed for another task", deliver(task, args, headers_of(own, "rpc.agents.list.", args, {}))
+        headers = headers_of(service(), task, args, {})
+        if task not in QUESTIONS:
+            yield "an actor put in", deliver(task, args, headers, {"actor": "operator"})
+        half = {name: headers[name] for name in (KEY_HEADER, AT_HEADER)}
+        yield "half a signature", deliver(task, args, half)
 
 
 def test_every_task_that_answers_calls_is_tried(victim: str) -> None:
@@ -207,10 +195,9 @@ def test_every_task_that_answers_calls_is_tried(victim: str) -> None:
 def test_of_every_action_nobody_gets_or_does_anything_for_another_group_or_without_a_good_key(
     victim: str, signer: Signer
 ) -> None:
-    before, leaks = fingerprint(victim), []
-    tried = 0
+    callers, before, leaks, tried = Callers(victim, signer), fingerprint(victim), [], 0
     for task, scope in names():
-        for how, reply in attempts(task, victim, signer, scope):
+        for how, reply in callers.attempts(task, scope):
             tried += 1
             if SECRET.encode() in reply or not refused(reply):
                 leaks.append((task, how, reply[:200]))
@@ -234,18 +221,13 @@ def test_operators_actions_never_go_unsigned_and_the_rest_only_by_an_explicit_se
 
 
 def test_with_the_right_key_one_is_answered_and_its_use_is_noted(victim: str, signer: Signer) -> None:
-    for task, scope in names():
-        if task in (
-            "rpc.agents.list",
-            "rpc.stats.show",
-            "rpc.dead_letters.list",
-            "rpc.keys.list",
-            *QUESTIONS,
-        ):
-            mine = signer(victim, scope)
-            reply = called(task, body(task, victim), mine)
-            assert "value" in json.loads(reply), (task, reply)
-            assert used_at(victim, mine) is not None
+    scopes = dict(names())
+    lists = ("rpc.agents.list", "rpc.stats.show", "rpc.dead_letters.list", "rpc.keys.list")
+    for task in (*lists, *QUESTIONS):
+        mine = signer(victim, scopes[task])
+        reply = called(task, body(task, victim), mine)
+        assert "value" in json.loads(reply), (task, reply)
+        assert used_at(victim, mine) is not None
     unused = signer(victim, "read")
     assert refused(called("rpc.agents.list", {"group_id": f"{victim}-b"}, unused))
     assert used_at(victim, unused) is None
@@ -290,7 +272,7 @@ def test_a_changing_call_is_accepted_once_and_a_signature_grows_old(
     monkeypatch.undo()
     for at in ("", "soon", "nan", "inf"):
         args = [str(uuid4()), asked]
-        key = service_call_key(_secret())
+        key = service_call_key(get_settings().secret_key.get_secret_value())
         signature = signatures.call_signature(key, task, at, args, {})
         assert refused(deliver(task, args, {KEY_HEADER: SERVICE, AT_HEADER: at, SIGNATURE_HEADER: signature}))
 
@@ -347,9 +329,3 @@ def test_signing_and_checking_are_cheap(victim: str) -> None:
     ):
         found = caller(Request(), "retrieval.retrieve", victim, "read", changes=False)
     assert found == Actor(victim, found.name, operator=True, admin=True)
-
-
-def _secret() -> str:
-    from jiyi.settings import get_settings
-
-    return get_settings().secret_key.get_secret_value()

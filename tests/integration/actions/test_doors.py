@@ -18,7 +18,6 @@ from jiyi.protocol.wire.calls import open_reply
 from models.actions import ACTIONS
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
-from models.erasure import traces
 from tests.integration.actions import (
     accounts,
     by_workers,
@@ -31,13 +30,15 @@ from tests.integration.actions import (
     reflection,
     tiers,
 )
-from tests.integration.actions.calling import called, register_tasks, service
+from tests.integration.actions.calling import called, register_tasks, service, stored_of
 from tests.integration.actions.cases import Case
 from tests.integration.actions.growth import myself as growth_self
 from tests.integration.actions.growth import skills as growth_skills
 from tests.integration.actions.growth import times as growth_times
 from tests.integration.conftest import SignIn
 from tests.integration.stores import cases as stores
+
+pytestmark = pytest.mark.usefixtures("database")
 
 NOBODY = Scope()
 SUBJECTS = (
@@ -86,10 +87,10 @@ def _workers_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("web.actions.caller", Workers)
 
 
-def through_rpc(case: Case, group: str, made: Any) -> str:
+def through_rpc(case: Case, group: str, made: Any, name: str = "") -> str:
     """The Celery task's function, and the reply that it leaves in Valkey."""
     body = {"group_id": group, **case.request(made).model_dump(mode="json", exclude_none=True)}
-    open_reply(called(f"rpc.{case.action.name}", body, service()))  # raises what it carries
+    open_reply(called(f"rpc.{name or case.action.name}", body, service()))  # raises what it carries
     return "operator"
 
 
@@ -120,22 +121,6 @@ def tried(case: Case, group: str, door: Door) -> dict[str, Any]:
     return left
 
 
-def stored_of(group: str) -> dict[str, str]:
-    """Everything that is stored of a group, and of people, but for what is on record."""
-    with unit_of_work() as connection:
-        tables = [
-            name
-            for name, columns in traces.tables(connection).items()
-            if "group_id" in {column for column, _ in columns}
-        ]
-        found = {
-            name: connection.execute(text(_ROWS.format(name)), {"group": group}).scalar_one()
-            for name in tables
-            if name != "audit_log"
-        }
-        return found | {"people": connection.execute(_PEOPLE).scalar_one()}
-
-
 def forgotten(group: str) -> None:
     """What is owed is called off: nobody shall do it later, or find that it is late."""
     with unit_of_work() as connection:
@@ -149,13 +134,13 @@ def test_every_mutation_has_a_case() -> None:
     } | ELSEWHERE
 
 
-def test_every_action_and_alias_is_answered_over_the_broker(web_app: Flask) -> None:
+def test_every_action_and_alias_is_answered_over_the_broker() -> None:
     register_tasks()
     assert {f"rpc.{name}" for name in (*TABLE, *ALIASES)} <= set(current_app.tasks)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_change_has_its_effect_and_one_audit_row(case: Case, group: str, web_app: Flask) -> None:
+def test_every_change_has_its_effect_and_one_audit_row(case: Case, group: str) -> None:
     """Tried over the broker, which has all of them: other rows are stored than before. Which, its subject's
     own tests show.
     """
@@ -163,19 +148,13 @@ def test_every_change_has_its_effect_and_one_audit_row(case: Case, group: str, w
     assert left["changed"] is (case.action.name not in WITHOUT_A_TRACE)
 
 
-def test_an_alias_does_the_same_over_the_broker(group: str, web_app: Flask) -> None:
+def test_an_alias_does_the_same_over_the_broker(group: str) -> None:
     case = next(case for case in CASES if case.action.name == "conversations.store")
-
-    def through_alias(case: Case, group_id: str, made: Any) -> str:
-        body = {"group_id": group_id, **case.request(made).model_dump(mode="json", exclude_none=True)}
-        open_reply(called("rpc.memory_store", body, service()))
-        return "operator"
-
+    through_alias = lambda *asked: through_rpc(*asked, name="memory_store")
     assert tried(case, f"{group}-alias", through_alias) == tried(case, group, through_rpc)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.rest is not None], ids=str)
-def test_rest_does_the_same(case: Case, group: str, web_app: Flask, api_key: Callable[..., str]) -> None:
+def test_rest_does_the_same(group: str, web_app: Flask, api_key: Callable[..., str]) -> None:
     def through_rest(case: Case, group_id: str, made: Any) -> str:
         assert case.rest is not None
         method, path, body = case.rest(made)
@@ -185,15 +164,15 @@ def test_rest_does_the_same(case: Case, group: str, web_app: Flask, api_key: Cal
         assert answer.status_code in (200, 201, 202), answer.text
         return "key:"
 
-    assert tried(case, f"{group}-rest", through_rest) == tried(case, group, through_rpc)
+    same_as_over_the_broker([case for case in CASES if case.rest is not None], group, through_rest)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.admin is not None], ids=str)
-def test_the_admin_does_the_same(case: Case, group: str, sign_in: SignIn) -> None:
+def test_the_admin_does_the_same(group: str, sign_in: SignIn) -> None:
+    browser = sign_in("operator")
+
     def through_page(case: Case, group_id: str, made: Any) -> str:
         assert case.admin is not None
         path, form = case.admin(made)
-        browser = sign_in("operator")
         with within(NOBODY):
             answer = browser.post(
                 path.replace("{group}", group_id), query_string={"group": group_id}, data=form
@@ -201,14 +180,16 @@ def test_the_admin_does_the_same(case: Case, group: str, sign_in: SignIn) -> Non
         assert answer.status_code in (200, 201, 204, 303), answer.text
         return "user:"
 
-    assert tried(case, f"{group}-page", through_page) == tried(case, group, through_rpc)
+    same_as_over_the_broker([case for case in CASES if case.admin is not None], group, through_page)
+
+
+def same_as_over_the_broker(cases: list[Case], group: str, door: Door) -> None:
+    for place, case in enumerate(cases):
+        own = f"{group}-{place}"
+        assert tried(case, f"{own}-other", door) == tried(case, own, through_rpc), str(case)
 
 
 _AUDIT = text(
     "SELECT audit_id, group_id, actor, target, details FROM audit_log WHERE action = :action ORDER BY"
     " audit_id"
 )
-_ROWS = (
-    "SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {} t WHERE group_id = :group"
-)
-_PEOPLE = text("SELECT md5(string_agg(u::text, '' ORDER BY u::text)) FROM users u")

@@ -2,64 +2,35 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import UUID
 
-from jiyi.protocol.events import build
-from jiyi.protocol.knowledge import CheckBody, DeleteEntries, DemoteBody, EditKnowledge, PromoteBody
-from models.db.actions import Actor
-from models.db.connection import unit_of_work
-from models.memory.inbox import store
+from jiyi.protocol.events import made
 from models.tiers import actions
-from tests.integration.actions.cases import Case
+from tests.integration.actions.cases import MADE, case, do, nothing
+from tests.integration.memory.test_inbox import save
 
-SAID = "裁决：用新土在一千二百度烧一次。"
+VERDICT = {"text": "裁决：用新土在一千二百度烧一次。", "kind": "verdict"}
 
 
 def known(group: str) -> str:
     """The id of a piece of knowledge."""
-    done = actions.promote.perform(Actor(group, "test"), PromoteBody(text=SAID, kind="verdict"))
-    return str(done.pieces[0].knowledge_id)
+    return str(do(group, actions.promote, **VERDICT).pieces[0].knowledge_id)
 
 
 def entry(group: str) -> UUID:
     """The id of an entry of quarantine."""
-    said = build(
-        {
-            "type": "node.executed",
-            "group_id": group,
-            "agent_id": "n1",
-            "payload": {"node_id": "n1", "output": SAID},
-        }
-    )
-    with unit_of_work() as connection:
-        store(connection, [said])
+    payload = {"node_id": "n1", "output": VERDICT["text"]}
+    said = made("node.executed", (group, "n1"), datetime.now(UTC), payload)
+    save(said)
     return said.event_id
 
 
+EDITED = {"content": "Fire it twice.", "reason": "thick cups"}
 CASES = (
-    Case(
-        action=actions.promote,
-        prepare=lambda _group: None,
-        request=lambda _made: PromoteBody(text=SAID, kind="verdict", reason="agreed"),
-    ),
-    Case(
-        action=actions.demote,
-        prepare=known,
-        request=lambda made: DemoteBody(knowledge_ids=[made], reason="wrong"),
-    ),
-    Case(
-        action=actions.edit,
-        prepare=known,
-        request=lambda made: EditKnowledge(id=made, content="Fire it twice.", reason="thick cups"),
-    ),
-    Case(
-        action=actions.check,
-        prepare=entry,
-        request=lambda made: CheckBody(entry_ids=[made], verdict="true", reason="looked up"),
-    ),
-    Case(
-        action=actions.delete,
-        prepare=entry,
-        request=lambda made: DeleteEntries(entry_ids=[made], reason="noise"),
-    ),
+    case(actions.promote, nothing, {**VERDICT, "reason": "agreed"}),
+    case(actions.demote, known, {"knowledge_ids": [MADE], "reason": "wrong"}),
+    case(actions.edit, known, {"id": MADE, **EDITED}),
+    case(actions.check, entry, {"entry_ids": [MADE], "verdict": "true", "reason": "looked up"}),
+    case(actions.delete, entry, {"entry_ids": [MADE], "reason": "noise"}),
 )

@@ -35,9 +35,20 @@ def me(group: str) -> Actor:
 
 
 def configure(group: str, **fields: Any) -> Any:
-    return heartbeat_actions.configure_heartbeat.perform(
-        me(group), ConfigureHeartbeat(agent_id="helper", **fields)
-    )
+    asked = ConfigureHeartbeat(agent_id="helper", **fields)
+    return heartbeat_actions.configure_heartbeat.perform(me(group), asked)
+
+
+def tick(group: str) -> Any:
+    return heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+
+
+def status(group: str, of: OfAgent = AGENT) -> Any:
+    return heartbeat_actions.heartbeat_status.perform(me(group), of)
+
+
+def health(group: str, agent_id: str | None = None) -> Any:
+    return heartbeat_actions.health_snapshot.perform(me(group), HealthRequest(agent_id=agent_id))
 
 
 def troubled(group: str) -> None:
@@ -64,15 +75,8 @@ def beat() -> int:
 
 
 def alerts(group: str, **options: Any) -> list[Any]:
-    return heartbeat_actions.heartbeat_alerts.perform(
-        me(group), ListAlerts(agent_id="helper", **options)
-    ).rows
-
-
-def quiet_now() -> dict[str, str]:
-    """Quiet hours around now."""
-    now = datetime.now(UTC)
-    return {"start": f"{now - timedelta(hours=1):%H:%M}", "end": f"{now + timedelta(hours=2):%H:%M}"}
+    asked = ListAlerts(agent_id="helper", **options)
+    return heartbeat_actions.heartbeat_alerts.perform(me(group), asked).rows
 
 
 def test_zc_134_configured_switched_on_and_off(group: str) -> None:
@@ -80,15 +84,13 @@ def test_zc_134_configured_switched_on_and_off(group: str) -> None:
     assert (made.config.enabled, made.next_tick_at) == (False, None)
     on = configure(group, enabled=True)
     assert on.config.enabled
-    assert on.next_tick_at is not None
     assert timedelta(minutes=59) < on.next_tick_at - datetime.now(UTC) <= timedelta(minutes=60)
     assert (on.config.tz, on.config.quiet_hours, on.config.channel) == ("Asia/Shanghai", None, "all")
-    assert heartbeat_actions.heartbeat_status.perform(me(group), AGENT).config == on.config
+    assert status(group).config == on.config
     off = configure(group, enabled=False)
     assert (off.config.enabled, off.next_tick_at) == (False, None)
-    kept = configure(
-        group, tz=None, quiet_hours=None
-    ).config  # null switches quiet hours off and keeps everything else
+    # null switches quiet hours off and keeps everything else
+    kept = configure(group, tz=None, quiet_hours=None).config
     assert (kept.tz, kept.quiet_hours) == ("Asia/Shanghai", None)
     assert configure(group, interval_minutes=5).config.quiet_hours is None
 
@@ -100,22 +102,22 @@ def test_zc_135_what_is_due_ticks_once_and_what_it_finds_becomes_an_alert_once_i
     assert [scan()[HEARTBEAT], scan()[HEARTBEAT]] == [1, 0]
     assert [beat(), beat()] == [1, 0]
     with unit_of_work() as connection:
-        [tick] = heartbeats.history(connection, (group, "helper"), 5)
-    assert (tick["status"], tick["alerts"]) == ("alert", 1)
-    state = heartbeat_actions.heartbeat_status.perform(me(group), AGENT)
-    assert state.last_tick_at is not None
-    assert state.next_tick_at is not None
-    assert state.next_tick_at > datetime.now(UTC)
+        [ticked] = heartbeats.history(connection, (group, "helper"), 5)
+    assert (ticked["status"], ticked["alerts"]) == ("alert", 1)
+    assert status(group).last_tick_at is not None
+    assert status(group).next_tick_at > datetime.now(UTC)
     [alert] = alerts(group)
     assert (alert.source, alert.urgency, alert.channel) == ("pain", "medium", "ui")
     troubled(group)
-    again = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+    again = tick(group)
     assert (again.status, again.alerts) == ("ok", [])
     assert len(alerts(group, everything=True)) == 1
 
 
 def test_in_quiet_hours_alerts_wait_and_are_delivered_after_them(group: str) -> None:
-    configure(group, enabled=True, quiet_hours=quiet_now())
+    now = datetime.now(UTC)
+    around = {"start": f"{now - timedelta(hours=1):%H:%M}", "end": f"{now + timedelta(hours=2):%H:%M}"}
+    configure(group, enabled=True, quiet_hours=around)
     troubled(group)
     due(group)
     scan()
@@ -124,7 +126,7 @@ def test_in_quiet_hours_alerts_wait_and_are_delivered_after_them(group: str) -> 
     [waiting] = alerts(group, everything=True)
     assert waiting.delivered_at is None
     assert waiting.deliver_at > datetime.now(UTC)
-    assert heartbeat_actions.heartbeat_status.perform(me(group), AGENT).quiet_now
+    assert status(group).quiet_now
     assert scan()["delivered"] == 0
     assert scan(waiting.deliver_at)["delivered"] == 1
     assert len(alerts(group)) == 1
@@ -133,11 +135,10 @@ def test_in_quiet_hours_alerts_wait_and_are_delivered_after_them(group: str) -> 
 def test_zc_136_a_greeting_to_who_has_not_been_there_for_a_day(group: str) -> None:
     say(group, "Hello there.", start=datetime.now(UTC) - timedelta(days=2))
     configure(group, enabled=True, quiet_hours=None, proactivity="autonomous")
-    result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
-    assert [one.source for one in result.alerts] == ["idle"]
+    assert [one.source for one in tick(group).alerts] == ["idle"]
     configure(group, proactivity="silent")  # looks after things and says nothing
     troubled(group)
-    result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+    result = tick(group)
     assert (result.checks.get("pain"), result.alerts) == (1, [])
 
 
@@ -148,35 +149,31 @@ def test_zc_136_reminders_memory_and_pains_are_looked_after(group: str) -> None:
     with unit_of_work() as connection:
         for statement in _TROUBLES:
             connection.execute(statement, {"group": group, "at": long_ago, "id": uuid7()})
-    result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+    result = tick(group)
     assert result.checks == {"tasks": 1, "memory": 2, "pain": 1}
     assert sorted(alert.source for alert in result.alerts) == ["memory", "memory", "pain", "tasks"]
     on_desktop = {alert.source for alert in alerts(group, channel="desktop")}
     assert on_desktop == {"memory", "pain", "schedule", "tasks"}
     assert {alert.source for alert in alerts(group, channel="ui")} == {"schedule"}, "that is for all"
     say(group, "Hello there.", agent_id="other")
-    health = heartbeat_actions.health_snapshot
-    assert health.perform(me(group), HealthRequest(agent_id="helper")).memory["dead_letters"] == 1
-    assert health.perform(me(group), HealthRequest(agent_id="other")).memory["dead_letters"] == 0
+    assert [health(group, agent).memory["dead_letters"] for agent in ("helper", "other")] == [1, 0]
 
 
 def test_a_heartbeat_that_was_never_configured_cannot_tick(group: str) -> None:
     say(group, "Hello there.")
-    assert not heartbeat_actions.heartbeat_status.perform(me(group), AGENT).config.enabled
+    assert not status(group).config.enabled
     with pytest.raises(InvalidRequest, match="no heartbeat"):
-        heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
+        tick(group)
     with pytest.raises(NotFound):
-        heartbeat_actions.heartbeat_status.perform(me(group), OfAgent(agent_id="nobody"))
+        status(group, OfAgent(agent_id="nobody"))
 
 
 def test_zc_142_health_of_memory_heartbeats_and_growth(group: str) -> None:
     configure(group, enabled=True)
-    found = heartbeat_actions.health_snapshot.perform(me(group), HealthRequest())
-    assert found.heartbeat["enabled"] == 1
+    found = health(group)
     assert {"nodes", "overdue", "dead_letters"} <= found.memory.keys()
     assert {"schedules", "missed_runs"} <= found.growth.keys()
-    others = heartbeat_actions.health_snapshot.perform(Actor(f"{group}-other", "t"), HealthRequest())
-    assert others.heartbeat["enabled"] == 0
+    assert [health(whose).heartbeat["enabled"] for whose in (group, f"{group}-other")] == [1, 0]
 
 
 _TROUBLES = (

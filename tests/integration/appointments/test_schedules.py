@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from threading import Barrier, Thread
+from threading import Barrier
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -33,6 +34,7 @@ from tasks.appointments import due_scan
 from tasks.framework import work
 from tasks.framework.jobs import Run
 from tasks.framework.work import Batch
+from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed", "nothing_due")
 
@@ -43,12 +45,41 @@ def me(group: str) -> Actor:
     return Actor(group, "test")
 
 
+def made(group: str, said: str = "每天早上9点提醒我查房", **fields: Any) -> Any:
+    """What comes of a request for a schedule."""
+    asked = CreateSchedule(agent_id=AGENT, **({"text": said} if said else {}), **fields)
+    return schedule_actions.create_schedule.perform(me(group), asked)
+
+
 def create(group: str, said: str = "每天早上9点提醒我查房", **fields: Any) -> UUID:
-    found = schedule_actions.create_schedule.perform(
-        me(group), CreateSchedule(agent_id=AGENT, text=said, **fields)
-    )
+    found = made(group, said, **fields)
     assert found.schedule is not None, found.reason
-    return found.schedule.id
+    return found.schedule.id  # type: ignore[no-any-return]
+
+
+def get(group: str, schedule_id: UUID) -> Any:
+    return schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id))
+
+
+def update(group: str, schedule_id: UUID, **fields: Any) -> Any:
+    return schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, **fields))
+
+
+def listed(group: str) -> list[UUID]:
+    found = schedule_actions.list_schedules.perform(me(group), ListSchedules())
+    return [one.id for one in found.rows]
+
+
+def acknowledge(group: str, alert_id: UUID) -> int | None:
+    return heartbeat_actions.acknowledge_alerts.perform(me(group), ByIds(ids=[alert_id])).count
+
+
+def run_due(*schedule_ids: UUID) -> int:
+    """Let them come due; how many were fired."""
+    for one in schedule_ids:
+        due(one)
+    scan()
+    return fire()
 
 
 def due(schedule_id: UUID, ago: timedelta = timedelta(seconds=1)) -> datetime:
@@ -81,44 +112,33 @@ def runs(group: str, schedule_id: UUID) -> list[Any]:
 
 
 def test_zc_95_a_message_becomes_a_schedule_with_a_confirmation(group: str) -> None:
-    found = schedule_actions.create_schedule.perform(
-        me(group),
-        CreateSchedule(agent_id=AGENT, text="每天早上9点提醒我查房", tz="Asia/Shanghai", session_id="s"),
-    )
-    assert found.certainty == "exact"
+    found = made(group, tz="Asia/Shanghai", session_id="s")
     assert found.schedule is not None
-    assert (found.schedule.cron, found.schedule.task_description) == ("0 9 * * *", "查房")
-    assert found.schedule.target_type == "reminder"
-    assert found.confirmation is not None
-    assert "查房" in found.confirmation
-    listed = schedule_actions.list_schedules.perform(me(group), ListSchedules(agent_id=AGENT))
-    assert [one.id for one in listed.rows] == [found.schedule.id]
-    details = schedule_actions.get_schedule.perform(me(group), ById(id=found.schedule.id))
+    schedule = found.schedule
+    assert (found.certainty, schedule.cron, schedule.task_description) == ("exact", "0 9 * * *", "查房")
+    assert schedule.target_type == "reminder"
+    assert "查房" in (found.confirmation or "")
+    assert listed(group) == [schedule.id]
+    details = get(group, schedule.id)
     assert len(details.next_runs) == schedule_actions.SHOWN_RUNS
-    assert details.next_runs[0] == found.schedule.next_run_at
-    stranger = Actor(f"{group}-other", "test")
-    assert schedule_actions.list_schedules.perform(stranger, ListSchedules()).rows == []
+    assert details.next_runs[0] == schedule.next_run_at
+    stranger = f"{group}-other"
+    assert listed(stranger) == []
     for action in (schedule_actions.get_schedule, schedule_actions.delete_schedule):
         with pytest.raises(NotFound):
-            action.perform(stranger, ById(id=found.schedule.id))
+            action.perform(me(stranger), ById(id=schedule.id))
 
 
 def test_what_is_unclear_is_asked_back_and_nothing_stored_of_what_is_only_read(group: str) -> None:
-    read = schedule_actions.parse_schedule.perform(
-        me(group), ParseSchedule(text="每天3点提醒我", tz="Asia/Shanghai")
-    )
+    asked = ParseSchedule(text="每天3点提醒我", tz="Asia/Shanghai")
+    read = schedule_actions.parse_schedule.perform(me(group), asked)
     assert (read.certainty, read.intent, len(read.readings)) == ("ambiguous", True, 2)
     assert all(len(one.next_runs) == 3 for one in read.readings)
-    found = schedule_actions.create_schedule.perform(
-        me(group), CreateSchedule(agent_id=AGENT, text="每天25点提醒我")
-    )
-    assert (found.certainty, found.schedule) == ("unclear", None)
-    assert found.confirmation is not None
-    nothing = schedule_actions.create_schedule.perform(
-        me(group), CreateSchedule(agent_id=AGENT, text="今天天气怎么样")
-    )
-    assert (nothing.certainty, nothing.confirmation) == ("none", None)
-    assert schedule_actions.list_schedules.perform(me(group), ListSchedules()).rows == []
+    for said, certainty in (("每天25点提醒我", "unclear"), ("今天天气怎么样", "none")):
+        found = made(group, said)
+        assert (found.certainty, found.schedule) == (certainty, None)
+        assert (found.confirmation is None) is (certainty == "none")
+    assert listed(group) == []
 
 
 def test_k_37_fired_exactly_once_for_each_time(group: str) -> None:
@@ -131,60 +151,53 @@ def test_k_37_fired_exactly_once_for_each_time(group: str) -> None:
     assert fire() == 0
     [run] = runs(group, schedule_id)
     assert (run["due_at"], run["missed"], run["skipped"]) == (moment, False, False)
-    found = schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id))
+    found = get(group, schedule_id)
     assert (found.state, found.next_run_at, found.next_runs) == ("ended", None, [])
     [alert] = alerts(group)
     assert (alert.source, alert.title, alert.agent_id, alert.channel) == ("schedule", "关火", AGENT, "all")
     assert [one.kind for one in stream.read(group, "0")].count("alert.delivered") == 1
-    assert heartbeat_actions.acknowledge_alerts.perform(me(group), ByIds(ids=[alert.id])).count == 1
+    assert acknowledge(group, alert.id) == 1
     assert alerts(group) == []
-    assert heartbeat_actions.acknowledge_alerts.perform(me(group), ByIds(ids=[alert.id])).count == 0
+    assert acknowledge(group, alert.id) == 0
 
 
 def test_zc_92_an_alert_says_what_its_schedule_is_to_start(group: str) -> None:
-    due(create(group, "10分钟后提醒我关火", target=Target(type="workflow", id="weekly-report")))
-    scan()
-    assert fire() == 1
+    starts = {"target_type": "workflow", "target_id": "weekly-report"}
+    target = Target(type="workflow", id="weekly-report")
+    assert run_due(create(group, "10分钟后提醒我关火", target=target)) == 1
     [alert] = alerts(group)
-    assert (alert.target_type, alert.target_id) == ("workflow", "weekly-report")
+    assert {name: getattr(alert, name) for name in starts} == starts
     [news] = [news for news in stream.read(group, "0") if news.kind == "alert.delivered"]
-    assert {"target_type": "workflow", "target_id": "weekly-report"}.items() <= json.loads(news.data).items()
+    assert starts.items() <= json.loads(news.data).items()
 
 
-@pytest.mark.parametrize(
-    ("said", "hours", "skipped"), [("每10分钟提醒我喝水", 3, False), ("10分钟后提醒我关火", 25, True)]
-)
-def test_what_was_missed_within_a_day_runs_once_and_what_longer_ago_is_only_noted(
-    group: str, said: str, hours: int, *, skipped: bool
-) -> None:
-    schedule_id = create(group, said)
-    due(schedule_id, timedelta(hours=hours))
-    scan()
-    fire()
-    [run] = runs(group, schedule_id)
-    assert (run["missed"], run["skipped"], run["alert_id"] is None) == (True, skipped, skipped)
-    assert len(alerts(group)) == (0 if skipped else 1)
-    after = schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id)).next_run_at
-    assert after is None if skipped else after is not None and after > datetime.now(UTC)
+def test_what_was_missed_within_a_day_runs_once_and_what_longer_ago_is_only_noted(group: str) -> None:
+    for said, hours, skipped in (("每10分钟提醒我喝水", 3, False), ("10分钟后提醒我关火", 25, True)):
+        own = f"{group}-{hours}"
+        schedule_id = create(own, said)
+        due(schedule_id, timedelta(hours=hours))
+        scan()
+        fire()
+        [run] = runs(own, schedule_id)
+        assert (run["missed"], run["skipped"], run["alert_id"] is None) == (True, skipped, skipped)
+        assert len(alerts(own)) == (0 if skipped else 1)
+        after = get(own, schedule_id).next_run_at
+        assert after is None if skipped else after > datetime.now(UTC)
 
 
 def test_bad_input_a_clock_that_is_put_back_fires_nothing_twice(group: str) -> None:
     # Its own time of day is in six hours: it does not come due by the clock that was put back, whatever the
     # time is now.
     schedule_id = create(group, f"每天{datetime.now(UTC) + timedelta(hours=6):%H}点30分提醒我查房", tz="UTC")
-    due(schedule_id)
-    scan()
-    fire()
+    run_due(schedule_id)
     earlier = datetime.now(UTC) - timedelta(hours=2)
     scan(earlier)  # of the whole service: what other tests left may come due by it
-    with for_groups(group), unit_of_work() as connection:
-        assert connection.execute(_OWED, {"id": schedule_id}).scalar_one() == 0
-    with for_groups(group), unit_of_work() as connection:
-        connection.execute(_OWE, {"id": schedule_id, "group": group})
     with for_groups(group):
+        with unit_of_work() as connection:
+            assert connection.execute(_OWED, {"id": schedule_id}).scalar_one() == 0
+            connection.execute(_OWE, {"id": schedule_id, "group": group})
         schedules.fire(Batch(FIRE, [schedule_id]), earlier)
-    assert len(runs(group, schedule_id)) == 1
-    assert len(alerts(group)) == 1
+    assert (len(runs(group, schedule_id)), len(alerts(group))) == (1, 1)
 
 
 def test_two_beats_and_200_schedules_due_each_once(group: str) -> None:
@@ -192,63 +205,47 @@ def test_two_beats_and_200_schedules_due_each_once(group: str) -> None:
     with whole_service(), unit_of_work() as connection:
         connection.execute(_ALL_DUE, {"ids": ids, "due": datetime.now(UTC) - timedelta(seconds=2)})
     together = Barrier(2)
-    found: list[int] = []
 
-    def one_beat() -> None:
+    def one_beat(_: int) -> int:
         together.wait()
-        found.append(int(scan()[FIRE]))
+        return int(scan()[FIRE])
 
-    threads = [Thread(target=one_beat) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(found) == 200
-    workers = [Thread(target=fire) for _ in range(3)]
-    for thread in workers:
-        thread.start()
-    for thread in workers:
-        thread.join()
+    with Threads(3) as pool:
+        assert sum(pool.map(one_beat, range(2))) == 200
+        list(pool.map(lambda _: fire(), range(3)))
     fire()
     with for_groups(group), unit_of_work() as connection:
         counted = connection.execute(_COUNTED, {"group": group}).one()
     assert (counted.runs, counted.alerts) == (200, 200)
 
 
-def test_a_run_that_dies_before_its_commit_is_taken_over_and_done_once(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_dies_before_its_commit_is_taken_over_and_done_once(group: str) -> None:
     schedule_id = create(group)
     due(schedule_id)
     scan()
 
-    def die(*_: Any) -> None:
-        raise SystemExit
+    def dies(batch: Batch) -> None:
+        with pytest.MonkeyPatch.context() as broken:
+            broken.setattr("models.appointments.schedules.note_runs", Mock(side_effect=SystemExit))
+            schedules.fire_schedule(batch)
 
-    with monkeypatch.context() as broken:
-        broken.setattr("models.appointments.schedules.note_runs", die)
-        with pytest.raises(SystemExit):
-            work.run_due(work.KINDS[FIRE], schedules.fire_schedule)
+    with pytest.raises(SystemExit):
+        work.run_due(work.KINDS[FIRE], dies)
     assert alerts(group) == []
     with whole_service(), unit_of_work() as connection:
         connection.execute(text("UPDATE pending_work SET due_at = clock_timestamp()"))
     assert fire() == 1
-    assert len(alerts(group)) == 1
-    assert len(runs(group, schedule_id)) == 1
+    assert (len(runs(group, schedule_id)), len(alerts(group))) == (1, 1)
 
 
 def test_old_runs_and_alerts_that_were_seen_are_forgotten(group: str) -> None:
     schedule_id = create(group)
-    due(schedule_id)
-    scan()
-    fire()
-    heartbeat_actions.acknowledge_alerts.perform(me(group), ByIds(ids=[alerts(group)[0].id]))
+    run_due(schedule_id)
+    acknowledge(group, alerts(group)[0].id)
     with for_groups(group), unit_of_work() as connection:
         for statement in _LONG_AGO:
             connection.execute(statement, {"group": group})
-    due(schedule_id)
-    scan()
-    fire()
+    run_due(schedule_id)
     assert len(runs(group, schedule_id)) == 1
     everything = heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(everything=True)).rows
     assert [one.acknowledged_at for one in everything] == [None]
@@ -256,45 +253,33 @@ def test_old_runs_and_alerts_that_were_seen_are_forgotten(group: str) -> None:
 
 def test_a_paused_or_deleted_schedule_does_not_run_and_a_resumed_one_does(group: str) -> None:
     schedule_id, deleted = create(group), create(group, "每天晚上8点提醒我给狗洗澡")
-    due(schedule_id)
-    due(deleted)
+    for one in (schedule_id, deleted):
+        due(one)
     scan()
-    assert (
-        schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=True)).state
-        == "paused"
-    )
+    assert update(group, schedule_id, paused=True).state == "paused"
     assert schedule_actions.delete_schedule.perform(me(group), ById(id=deleted)).count == 1
     assert fire() == 2
     assert alerts(group) == []
     with pytest.raises(NotFound, match="no schedule"):
         schedule_actions.delete_schedule.perform(me(group), ById(id=deleted))
-    resumed = schedule_actions.update_schedule.perform(
-        me(group), UpdateSchedule(id=schedule_id, paused=False)
-    )
+    resumed = update(group, schedule_id, paused=False)
     assert resumed.state == "active"
-    assert resumed.next_run_at is not None
     assert resumed.next_run_at > datetime.now(UTC)
 
 
 def test_a_schedule_gets_another_time_or_other_words_and_runs_by_them(group: str) -> None:
     schedule_id = create(group)
-    change = lambda **fields: schedule_actions.update_schedule.perform(
-        me(group), UpdateSchedule(id=schedule_id, **fields)
-    )
-    before = schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id))
+    change = lambda **fields: update(group, schedule_id, **fields)
+    before = get(group, schedule_id)
     assert change(task="浇花") == before.model_copy(update={"task_description": "浇花", "next_runs": []})
     elsewhere = change(tz="Asia/Tokyo")
     assert (elsewhere.tz, elsewhere.cron, elsewhere.state) == ("Asia/Tokyo", before.cron, "active")
     assert elsewhere.next_run_at != before.next_run_at
-    schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=True))
+    change(paused=True)
     assert change(tz="Europe/Paris").next_run_at is None
     moved = change(text="every day at 17:45", tz="Europe/Berlin")
-    assert (moved.cron, moved.tz, moved.task_description, moved.state) == (
-        "45 17 * * *",
-        "Europe/Berlin",
-        "浇花",
-        "active",
-    )
+    assert (moved.cron, moved.tz, moved.task_description) == ("45 17 * * *", "Europe/Berlin", "浇花")
+    assert moved.state == "active"
     assert change(kind="interval", every_seconds=3_600).every_seconds == 3_600
     for wrong in ({"text": "some day"}, {"kind": "once", "at": datetime(2020, 1, 1, tzinfo=UTC)}):
         with pytest.raises(InvalidRequest):
@@ -302,19 +287,13 @@ def test_a_schedule_gets_another_time_or_other_words_and_runs_by_them(group: str
     for unsaid in ({}, {"kind": "cron"}, {"text": "at 9", "kind": "once"}, {"task": "  "}):
         with pytest.raises(ValidationError):
             change(**unsaid)
-    due(schedule_id)
-    scan()
-    fire()
+    run_due(schedule_id)
     assert alerts(group)[0].title == "浇花"
 
 
 def test_schedules_field_by_field_and_what_is_wrong_with_them(group: str) -> None:
-    made = schedule_actions.create_schedule.perform(
-        me(group),
-        CreateSchedule(agent_id=AGENT, kind="cron", cron="0 9 * * 1-5", task="stand-up", tz="Europe/Berlin"),
-    )
-    assert made.schedule is not None
-    assert made.schedule.tz == "Europe/Berlin"
+    found = made(group, "", kind="cron", cron="0 9 * * 1-5", task="stand-up", tz="Europe/Berlin")
+    assert found.schedule.tz == "Europe/Berlin"
     for wrong in (
         {"kind": "cron", "task": "x"},
         {"kind": "cron", "cron": "0 25 * * *", "task": "x"},
@@ -325,10 +304,7 @@ def test_schedules_field_by_field_and_what_is_wrong_with_them(group: str) -> Non
         with pytest.raises(ValueError, match=r"cron|every_seconds|time zone|kind"):
             CreateSchedule(agent_id=AGENT, **wrong)
     with pytest.raises(InvalidRequest, match="passed"):
-        schedule_actions.create_schedule.perform(
-            me(group),
-            CreateSchedule(agent_id=AGENT, kind="once", at=datetime(2020, 1, 1, tzinfo=UTC), task="x"),
-        )
+        made(group, "", kind="once", at=datetime(2020, 1, 1, tzinfo=UTC), task="x")
 
 
 _LONG_AGO = (

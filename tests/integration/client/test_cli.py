@@ -53,77 +53,62 @@ def comparable(nodes):
 
 
 def test_jobs_and_the_archive(jiyi, ask, service):
-    jobs = {row["job"]: row for row in ask("jobs", "list")["rows"]}
-    assert jobs["archive"]["schedule"] == "daily at 03:00 UTC"
+    def job(name):
+        return next(row for row in ask("jobs", "list")["rows"] if row["job"] == name)
 
-    def reconciled():
-        last = {row["job"]: row for row in ask("jobs", "list")["rows"]}["reconcile"]["last"]
-        return last is not None and last["state"] == "done"
+    def found(*options):
+        return ask("retrieve", "klaus", "naps", *options)["groups"][0]["retrieved_nodes"]
 
-    until(reconciled)
+    assert job("archive")["schedule"] == "daily at 03:00 UTC"
+    until(lambda: (job("reconcile")["last"] or {}).get("state") == "done")
     assert "reconcile" in jiyi("jobs", "list")
     ask("observe", "klaus", "Klaus napped", "--occurred-at", "2020-01-01")
     ask("observe", "klaus", "Klaus thought of naps", "--node-type", "thought", "--occurred-at", "2020-01-01")
     ask("observe", "klaus", "Klaus wakes up")
     assert ask("jobs", "run", "expire_thoughts")["state"] == "done"
-    (thought,) = ask("memory", "list", "klaus", "--archived", "only")["rows"]
+    archived = ("memory", "list", "klaus", "--archived", "only")
+    (thought,) = ask(*archived)["rows"]
     assert (thought["description"], thought["archived_reason"]) == ("Klaus thought of naps", "expired")
-    assert thought["node_id"] in jiyi("memory", "list", "klaus", "--archived", "only")
-    found = ask("retrieve", "klaus", "naps", "--no-touch")["groups"][0]["retrieved_nodes"]
-    assert {node["description"] for node in found} == {"Klaus napped", "Klaus wakes up"}
-    wide = ask("retrieve", "klaus", "naps", "--no-touch", "--include-archived", "--include-expired")[
-        "groups"
-    ][0]["retrieved_nodes"]
-    assert len(wide) == 3
-    assert ask("archive", "restore", thought["node_id"])["count"] == 1
-    found = ask("retrieve", "klaus", "naps")["groups"][0]["retrieved_nodes"]
-    assert [node["expires_at"] for node in found if node["type"] == "thought"] == [None]
+    assert thought["node_id"] in jiyi(*archived)
+    assert {node["description"] for node in found("--no-touch")} == {"Klaus napped", "Klaus wakes up"}
+    assert len(found("--no-touch", "--include-archived", "--include-expired")) == 3
+    assert ask("archive", "restore", thought["node_id"]) == {"count": 1}
+    assert [node["expires_at"] for node in found() if node["type"] == "thought"] == [None]
     assert ask("jobs", "run", "archive", "--no-whole-service")["summary"]["archived"] == 0
-    assert (
-        "nothing here"
-        in CliRunner().invoke(app, ["-g", service, "memory", "list", "klaus", "--archived", "only"]).stderr
-    )
+    assert "nothing here" in CliRunner().invoke(app, ["-g", service, *archived]).stderr
     unknown = CliRunner().invoke(app, ["jobs", "run", "sleep"])
     assert (unknown.exit_code, "no job 'sleep'" in unknown.stderr) == (1, True)
 
 
 def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service, tmp_path):
-    seen = ask(
-        "observe", "klaus", "Klaus reads a book on gentrification", "--poignancy", 4, "--keywords", "book"
-    )["event_ids"]
-    lines = "克劳斯今天去了图书馆\nKlaus drinks tea\n"
-    more = ask("observe", "klaus", "-", input=lines)["event_ids"]
-    thought = ask(
-        "observe",
-        "klaus",
-        "Klaus likes books",
-        "--node-type",
-        "thought",
-        "--evidence",
-        seen[0],
-        "--keywords",
-        "book",
-    )
-    answer = ask("retrieve", "klaus", "Klaus reads a book on gentrification", "图书馆", "-k", 2)
+    def observe(*words, **options):
+        return ask("observe", "klaus", *words, **options)["event_ids"]
+
+    def listed(*options):
+        return ask("memory", "list", "klaus", *options)["rows"]
+
+    reads = "Klaus reads a book on gentrification"
+    seen = observe(reads, "--poignancy", 4, "--keywords", "book")
+    more = observe("-", input="克劳斯今天去了图书馆\nKlaus drinks tea\n")
+    as_thought = ("--node-type", "thought", "--evidence", seen[0], "--keywords", "book")
+    thought = observe("Klaus likes books", *as_thought)
+    answer = ask("retrieve", "klaus", reads, "图书馆", "-k", 2)
     assert [group["status"] for group in answer["groups"]] == ["ok", "ok"]
     assert answer["groups"][0]["retrieved_nodes"][0]["node_id"] == seen[0]
 
     def appraised():
-        found = ask("memory", "list", "klaus")["rows"]
+        found = listed()
         return all(node["poignancy"] is not None for node in found) and found
 
     nodes = until(appraised)  # what nobody said the importance of has one a moment after it is retrievable
-    assert [node["node_id"] for node in nodes] == [*thought["event_ids"], *reversed(more), *seen]
+    assert [node["node_id"] for node in nodes] == [*thought, *reversed(more), *seen]
     assert [node["depth"] for node in nodes] == [1, 0, 0, 0]
-    assert ask("memory", "list", "klaus", "--origins", "tool", "--origins", "document")["rows"] == []
-    assert len(ask("memory", "list", "klaus", "--origins", "user", "--min-trust", 0.8)["rows"]) == 4
+    assert listed("--origins", "tool", "--origins", "document") == []
+    assert len(listed("--origins", "user", "--min-trust", 0.8)) == 4
     page = ask("memory", "list", "klaus", "--limit", 3)
-    assert [
-        node["node_id"] for node in ask("memory", "list", "klaus", "--cursor", page["next"])["rows"]
-    ] == seen
-    strengths = until(
-        lambda: [row for row in ask("memory", "keywords", "klaus")["rows"] if row["keyword"] == "book"]
-    )
+    assert [node["node_id"] for node in listed("--cursor", page["next"])] == seen
+    keywords = lambda: ask("memory", "keywords", "klaus")["rows"]
+    strengths = until(lambda: [row for row in keywords() if row["keyword"] == "book"])
     assert {row["memory_type"] for row in strengths} <= {"event", "thought"}
     related = ask("memory", "related", "klaus", "--object", "Book")
     assert [node["node_id"] for node in related["events"]] == seen
@@ -139,7 +124,7 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
     copy = f"{service}-copy"
     for _ in range(2):  # a second import changes nothing
         assert ask("import", "jsonl", file, "--into-group", copy)["published"] == 5
-        copied = ask("memory", "list", "klaus", "--group", copy)["rows"]
+        copied = listed("--group", copy)
         assert comparable(copied) == comparable(nodes)
     assert copied[0]["filling"] == [copied[-1]["node_id"]]
 
@@ -167,39 +152,30 @@ def test_refused_events_are_listed_shown_replayed_and_discarded(jiyi, ask, servi
     def letters():
         return [row for row in ask("dead_letters", "list")["rows"] if row["subject_id"] == event_id]
 
-    own = until(letters)[0]
-    shown = ask("dead_letters", "get", own["letter_id"])
+    def resolve(action, letter_id, *options, **more):
+        return ask("dead_letters", "resolve", action, letter_id, *options, **more)
+
+    def state(letter_id):
+        return ask("dead_letters", "get", letter_id)["state"]
+
+    own = until(letters)[0]["letter_id"]
+    shown = ask("dead_letters", "get", own)
     assert "poignancy" in shown["reason"]
     assert event_id in shown["body"]
-    assert '"poignancy": 99' in jiyi("dead_letters", "get", own["letter_id"])
-    assert own["letter_id"] in jiyi("dead_letters", "list", "--kind", "intake")
-
-    assert ask("dead_letters", "resolve", "replay", own["letter_id"]) == {"resolved": 1, "refused_again": 1}
-    again = until(letters)[0]
-    assert again["letter_id"] != own["letter_id"]
-    assert ask("dead_letters", "get", own["letter_id"])["state"] == "replayed"
-
-    assert ask("dead_letters", "resolve", "discard", again["letter_id"], "--yes") == {
-        "resolved": 1,
-        "refused_again": 0,
-    }
-    assert ask("dead_letters", "get", again["letter_id"])["state"] == "discarded"
+    assert '"poignancy": 99' in jiyi("dead_letters", "get", own)
+    assert own in jiyi("dead_letters", "list", "--kind", "intake")
+    assert resolve("replay", own) == {"resolved": 1, "refused_again": 1}
+    again = until(letters)[0]["letter_id"]
+    assert again != own
+    assert resolve("discard", again, "--yes") == {"resolved": 1, "refused_again": 0}
+    assert [state(own), state(again)] == ["replayed", "discarded"]
     assert letters() == []
-    assert (
-        ask("dead_letters", "resolve", "discard", again["letter_id"], "--yes", code=1)["error"]["code"]
-        == "not_found"
-    )
+    assert resolve("discard", again, "--yes", code=1)["error"]["code"] == "not_found"
 
 
 def test_15_a_memory_of_the_originals_own_code_comes_in_and_what_is_left_out_is_told(ask, tmp_path):
-    saved = {
-        "type": "event",
-        "created": "2023-02-13 07:15:00",
-        "expiration": None,
-        "subject": "Ann",
-        "predicate": "is",
-        "object": "in",
-    }
+    triple = {"subject": "Ann", "predicate": "is", "object": "in"}
+    saved = {"type": "event", "created": "2023-02-13 07:15:00", "expiration": None, **triple}
     saved |= {"description": "Ann is in", "embedding_key": "Ann is in", "poignancy": 3, "filling": []}
     nodes = {"node_2": {**saved, "keywords": ["ann", ""]}, "node_1": {**saved, "keywords": ["ann"]}}
     (tmp_path / "nodes.json").write_text(json.dumps(nodes))

@@ -104,7 +104,9 @@ def talk(opens: Opens, key: str, say: Callable[[McpClient], Awaitable[Any]]) -> 
     return asyncio.run(run())
 
 
-def said(result: Any) -> Any:
+async def said(client: McpClient, tool: str, **arguments: Any) -> Any:
+    """The answer to a call of a tool."""
+    result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return result.structured_content
 
@@ -118,85 +120,53 @@ async def names(client: McpClient) -> set[str]:
 
 
 def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: KeyMaker, group: str) -> None:
+    mia, question = {"agent_id": "mia"}, "What must Mia not eat?"
+
     async def say(client: McpClient) -> None:
         assert "Call `memory_retrieve` before answering" in (client.instructions or "")
-        told = said(
-            await client.call_tool(
-                "memory_observe",
-                {"agent_id": "mia", "description": "Mia is allergic to peanuts", "poignancy": 8},
-            )
-        )
-        node_id = told["node_id"]
+        seen = {**mia, "description": "Mia is allergic to peanuts", "poignancy": 8}
+        node_id = (await said(client, "memory_observe", **seen))["node_id"]
         await retrievable(client, node_id)
-        found = said(
-            await client.call_tool(
-                "memory_retrieve",
-                {"agent_id": "mia", "query": "What must Mia not eat?", "top_k": 3, "now": None},
-            )
-        )
-        assert [memory["node_id"] for memory in found["memories"]] == [node_id]
-        # The name from before, and all that is known of it.
-        found = said(
-            await client.call_tool(
-                "retrieve", {"agent_id": "mia", "query": "What must Mia not eat?", "detail": "full"}
-            )
-        )
-        assert [node["node_id"] for node in found["groups"][0]["retrieved_nodes"]] == [node_id]
         talk = [
-            {"role": "user", "content": "Mia comes for dinner"},
-            {"role": "user", "content": "What must she not eat?"},
+            {"role": "user", "content": text} for text in ("Mia comes for dinner", "What must she not eat?")
         ]
-        found = said(await client.call_tool("memory_retrieve", {"agent_id": "mia", "messages": talk}))
-        assert [memory["node_id"] for memory in found["memories"]] == [node_id]
-        listed = said(await client.call_tool("memory_list", {"agent_id": "mia", "limit": 5}))
+        for asked in ({"query": question, "top_k": 3, "now": None}, {"messages": talk}):
+            found = await said(client, "memory_retrieve", **mia, **asked)
+            assert [memory["node_id"] for memory in found["memories"]] == [node_id]
+        # The name from before, and all that is known of it.
+        found = await said(client, "retrieve", **mia, query=question, detail="full")
+        assert [node["node_id"] for node in found["groups"][0]["retrieved_nodes"]] == [node_id]
+        listed = await said(client, "memory_list", **mia, limit=5)
         assert [node["description"] for node in listed["rows"]] == ["Mia is allergic to peanuts"]
-        assert said(await client.call_tool("memory_why", {"id": node_id, "depth": 1}))["node_id"] == node_id
+        assert (await said(client, "memory_why", id=node_id, depth=1))["node_id"] == node_id
         [read] = (await client.read_resource(f"jiyi://memories/{node_id}")).contents
         assert "allergic to peanuts" in read.text
         assert (await client.read_resource("jiyi://agents/mia/profile")).contents
-        [recalled] = (
-            await client.get_prompt("recall", {"agent_id": "mia", "query": "What must Mia not eat?"})
-        ).messages
+        [recalled] = (await client.get_prompt("recall", {**mia, "query": question})).messages
         assert "peanuts" in recalled.content.text
-        assert recalled.content.text.endswith("What must Mia not eat?")
+        assert recalled.content.text.endswith(question)
         with pytest.raises(MCPError, match="missing: text"):
-            await client.get_prompt("remember", {"agent_id": "mia"})
-        changed = said(
-            await client.call_tool("memory_update", {"id": node_id, "description": "米娅对花生和虾过敏"})
-        )
+            await client.get_prompt("remember", mia)
+        changed = await said(client, "memory_update", id=node_id, description="米娅对花生和虾过敏")
         await retrievable(client, changed["node_id"])
-        again = said(
-            await client.call_tool("memory_context", {"agent_id": "mia", "query": "米娅不能吃什么？"})
-        )
+        again = await said(client, "memory_context", **mia, query="米娅不能吃什么？")
         assert "花生和虾" in json.dumps(again, ensure_ascii=False)
-        erased = said(await client.call_tool("memory_delete", {"id": changed["node_id"]}))
-        assert erased["erasure_id"]
+        assert (await said(client, "memory_delete", id=changed["node_id"]))["erasure_id"]
         await tiers(client)
         await what_is_wrong(client)
 
     async def tiers(client: McpClient) -> None:
-        entry = {
-            "content": "The kiln needs two hours to cool down after a firing.",
-            "agent_id": "potter",
-            "node_id": "n1",
-            "wait": 30,
-        }
-        assert said(await client.call_tool("memory_ingest", entry))
-        assert said(
-            await client.call_tool(
-                "memory_promote", {"text": "The kiln cools for two hours.", "kind": "statement"}
-            )
-        )
-        known = said(
-            await client.call_tool("memory_query_knowledge", {"query": "The kiln cools for two hours."})
-        )
+        kiln, cools = "The kiln needs two hours to cool down after a firing.", "The kiln cools for two hours."
+        assert await said(client, "memory_ingest", content=kiln, agent_id="potter", node_id="n1", wait=30)
+        assert await said(client, "memory_promote", text=cools, kind="statement")
+        known = await said(client, "memory_query_knowledge", query=cools)
         assert any("kiln" in item["content"] for item in known["results"])
 
     async def what_is_wrong(client: McpClient) -> None:
         """The LLM is told so."""
         for tool, arguments, sentence in (
-            ("memory_retrieve", {"agent_id": "mia"}, "query: required"),
-            ("memory_retrieve", {"agent_id": "mia", "query": "x", "top_k": "many"}, "top_k"),
+            ("memory_retrieve", mia, "query: required"),
+            ("memory_retrieve", {**mia, "query": "x", "top_k": "many"}, "top_k"),
             ("memory_get", {}, "id"),
             ("memory_get", {"id": str(uuid4())}, "There is no memory"),
             ("memory_get", {"id": "../../stats"}, "the address does not exist"),
@@ -208,10 +178,9 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
 
     async def retrievable(client: McpClient, node_id: str) -> None:
         for _ in range(1_200):
-            if (await client.call_tool("memory_get", {"id": node_id})).is_error is not True:
-                found = said(await client.call_tool("memory_get", {"id": node_id}))
-                if found.get("embedding_model") is not None:
-                    return
+            result = await client.call_tool("memory_get", {"id": node_id})
+            if not result.is_error and result.structured_content.get("embedding_model") is not None:
+                return
             await asyncio.sleep(0.05)
         raise AssertionError("not retrievable")
 
@@ -224,16 +193,12 @@ def test_a_key_bounds_its_tools_and_its_group(mcp_address: str, api_key: KeyMake
         assert not {"memory_observe", "memory_delete", "memory_promote"} & await names(client)
         with pytest.raises(MCPError, match="there is no tool 'memory_observe' that this key may use"):
             await client.call_tool("memory_observe", {"agent_id": "mia", "description": "x"})
-        assert said(await client.call_tool("memory_list", {}))["rows"] == []
+        assert (await said(client, "memory_list"))["rows"] == []
 
     async def writer(client: McpClient) -> None:
         assert "memory_observe" in await names(client)
         assert "memory_retrieve" not in await names(client)
-        said(
-            await client.call_tool(
-                "memory_observe", {"agent_id": "mia", "description": f"A secret of {group}"}
-            )
-        )
+        await said(client, "memory_observe", agent_id="mia", description=f"A secret of {group}")
 
     talk(over_http(mcp_address), api_key(group, "publish"), writer)
     talk(over_http(mcp_address), api_key(f"{group}-other", "read"), reader)
@@ -275,40 +240,27 @@ def test_a_short_answer_has_each_memory_once_and_is_short() -> None:
 
 def test_nobody_comes_in_without_a_key(mcp_address: str, api_key: KeyMaker, group: str) -> None:
     """Nor a page of another site by DNS rebinding: its name leads to this machine."""
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     for headers in ({}, {"Authorization": "Bearer jiyi_wrong"}, {"Authorization": "Basic eA=="}):
-        answer = httpx2.post(
-            mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60
-        )
+        answer = httpx2.post(mcp_address, json=listing, headers=headers, timeout=60)
         assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
-    headers = {
+    good = {
         "Authorization": f"Bearer {api_key(group, 'read')}",
-        "Host": "evil.example",
         "Accept": "application/json, text/event-stream",
     }
-    answer = httpx2.post(
-        mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60
-    )
+    answer = httpx2.post(mcp_address, json=listing, headers={**good, "Host": "evil.example"}, timeout=60)
     assert answer.status_code == 421
 
 
 def test_the_command_says_what_it_needs(address: str) -> None:
-    env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": ""}
-    done = subprocess.run(
-        [sys.executable, "-m", "jiyi", "mcp"],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "JIYI_KEY: set it to an API key" in done.stderr
-    done = subprocess.run(
-        [sys.executable, "-m", "jiyi", "mcp"],
-        env={**env, "JIYI_KEY": str(new_key())},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+    for key, sentence in (("", "JIYI_KEY: set it to an API key"), (str(new_key()), "")):
+        done = subprocess.run(
+            [sys.executable, "-m", "jiyi", "mcp"],
+            env={**os.environ, "JIYI_URL": address, "JIYI_KEY": key},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+        assert sentence in done.stderr

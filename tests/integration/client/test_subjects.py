@@ -30,27 +30,16 @@ def jiyi(service: str) -> Run:
 
 
 def test_an_action_is_asked_with_arguments_and_options(jiyi: Run) -> None:
-    made = json.loads(
-        jiyi("appointments", "create", "小伴", "--text", "每天早上8点提醒我喝水", "--json").stdout
-    )
+    asked = lambda *words: json.loads(jiyi(*words, "--json").stdout)
+    made = asked("appointments", "create", "小伴", "--text", "每天早上8点提醒我喝水")
     assert made["schedule"]["cron"] == "0 8 * * *"
-    listed = json.loads(jiyi("appointments", "list", "小伴", "--limit", "5", "--json").stdout)
+    listed = asked("appointments", "list", "小伴", "--limit", "5")
     assert [one["id"] for one in listed["rows"]] == [made["schedule"]["id"]]
     assert "0 8 * * *" in jiyi("appointments", "list", "小伴").stdout
-    assert "by_type" in json.loads(jiyi("memory_init", "--json").stdout), "an alias"
+    assert "by_type" in asked("memory_init"), "an alias"
     assert jiyi("tokens", "estimate", "--content", "four words of text").stdout.strip().isdigit()
-    when = json.loads(
-        jiyi(
-            "appointments",
-            "parse",
-            "remind me every day at 8am to a=b",
-            "--runs",
-            "2",
-            "--tz",
-            "Asia/Shanghai",
-            "--json",
-        ).stdout
-    )
+    said = "remind me every day at 8am to a=b"
+    when = asked("appointments", "parse", said, "--runs", "2", "--tz", "Asia/Shanghai")
     assert len(when["readings"][0]["next_runs"]) == 2
 
 
@@ -62,14 +51,11 @@ def test_what_is_written_in_json_may_be_nested(jiyi: Run) -> None:
     assert "tea" in jiyi("items", "search", "--prefix", "notes").stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_what_is_wrong_is_named(jiyi: Run) -> None:
+    for words, said in (
         (["appointments", "get", "no-id"], "id: "),
         (["appointments", "list", "--limit", "0"], "limit: "),
         (["items", "put", "--items", "[{"], "is no JSON"),
         (["memory", "forget", "klaus", "x", "--yes", "--user-id", " "], "user_id: "),
-    ],
-)
-def test_what_is_wrong_is_named(jiyi: Run, words: list[str], said: str) -> None:
-    assert said in jiyi(*words, code=1).output
+    ):
+        assert said in jiyi(*words, code=1).output

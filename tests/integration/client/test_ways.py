@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import os
 import platform
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx2
 import pytest
@@ -32,6 +33,7 @@ from jiyi.settings import get_settings
 from jiyi.text.prompting import PREFACE
 from models.db import valkey_keys
 from models.db.valkey import valkey
+from tests.integration.programs import Program
 
 KeyMaker = Callable[..., str]
 #: Until an erasure is done, on a busy machine.
@@ -118,8 +120,9 @@ def client_of(way: str, web_app: Flask, api_key: KeyMaker, group: str, *scopes: 
     return Awaited(runner.run(made(over)), runner)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=["broker", "http, async"])
 def way(request: pytest.FixtureRequest) -> str:
+    """Each way in, each kind of client; that both kinds send the same is shown in ``unit/client``."""
     return str(request.param)
 
 
@@ -129,6 +132,7 @@ def either(way: str, service: str, web_app: Flask, api_key: KeyMaker) -> Iterato
         yield made
 
 
+@pytest.mark.parametrize("way", WAYS)
 def test_what_is_told_is_retrieved_listed_page_by_page_and_got(either: Client) -> None:
     either.configure("klaus", mode="elapsed", wait=True)
     told = either.observe("klaus", "Klaus is reading a book on gentrification", poignancy=4, wait=True)
@@ -160,28 +164,20 @@ def test_what_is_told_is_retrieved_listed_page_by_page_and_got(either: Client) -
 
 def test_an_update_is_found_instead_of_what_it_replaces(either: Client) -> None:
     first = either.observe("klaus", "Klaus lives in Kyoto", poignancy=6, keywords=["home"], wait=True)
-    since = datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
-    event_id = uuid4()
-    second = either.update(first, "Klaus lives in Osaka", occurred_at=since, event_id=event_id, wait=True)
-    assert (
-        second
-        == either.update(first, "Klaus lives in Osaka", occurred_at=since, event_id=event_id)
-        == event_id
-    )
+    since, event_id = datetime(2026, 3, 2, 7, 15, tzinfo=UTC), uuid4()
+    move = {"occurred_at": since, "event_id": event_id}
+    second = either.update(first, "Klaus lives in Osaka", **move, wait=True)
+    assert second == either.update(first, "Klaus lives in Osaka", **move) == event_id
     old, new = either.get(first), either.get(second)
     assert (old.superseded_by, old.superseded_at) == (second, since)
-    assert (new.description, new.created_at, new.poignancy, new.superseded_at) == (
-        "Klaus lives in Osaka",
-        since,
-        6,
-        None,
-    )
-    assert new.provenance["replaces"] == str(first)
-    assert [node.node_id for node in either.retrieve("klaus", "Where does Klaus live?").retrieved_nodes] == [
-        second
-    ]
-    wide = either.retrieve("klaus", "Where does Klaus live?", filters={"superseded": True}).retrieved_nodes
-    assert {node.node_id for node in wide} == {first, second}
+    assert (new.description, new.created_at, new.poignancy) == ("Klaus lives in Osaka", since, 6)
+    assert (new.superseded_at, new.provenance["replaces"]) == (None, str(first))
+
+    def found(**options: Any) -> set[UUID]:
+        answer = either.retrieve("klaus", "Where does Klaus live?", **options)
+        return {node.node_id for node in answer.retrieved_nodes}
+
+    assert (found(), found(filters={"superseded": True})) == ({second}, {first, second})
     assert [memory.node_id for memory in either.list("klaus")] == [second]
     assert len(list(either.list("klaus", superseded=True))) == 2
     with pytest.raises(InvalidRequest, match="superseded by"):
@@ -195,8 +191,8 @@ def test_an_update_is_found_instead_of_what_it_replaces(either: Client) -> None:
         either.update(said, "I moved to Nara")
 
 
-def test_a_context_keeps_to_its_budget(either: Client) -> None:
-    either.observe("klaus", "Klaus promised to bring the book back on Friday", importance=7, wait=True)
+def test_a_context_keeps_to_its_budget_and_a_deleted_memory_is_gone(either: Client) -> None:
+    told = either.observe("klaus", "Klaus promised to bring the book back on Friday", importance=7, wait=True)
     either.observe("klaus", "克劳斯在读一本关于城市的书", wait=True)
     made = either.context("klaus", "What did Klaus promise?")
     assert "promised to bring the book back" in made.text
@@ -204,48 +200,39 @@ def test_a_context_keeps_to_its_budget(either: Client) -> None:
     assert len(made.memories) == len(made.text.splitlines()[1:]) == 2
     assert 0 < made.tokens <= 2_000
     short = either.context("klaus", "What did Klaus promise?", max_tokens=45)
-    assert short.tokens <= 45
-    assert len(short.memories) == 1
+    assert (len(short.memories), short.tokens <= 45) == (1, True)
     assert either.context("nobody", "What did Klaus promise?").text == ""
-
-
-def test_a_deleted_memory_is_gone(either: Client) -> None:
     # Tests that retrieve in this process have reported its indexes, and an erasure would wait for its answer.
     valkey().delete(valkey_keys.indexes(f"{platform.node()}:{os.getpid()}"))
-    told = either.observe("klaus", "Klaus likes a thing that nobody shall know", wait=True)
     erasure_id = either.delete(told)
     assert either.erasure.wait_for(erasure_id, PATIENCE_SECONDS).state == "done"
-    with pytest.raises(NotFound):
-        either.get(told)
-    with pytest.raises(NotFound):
-        either.delete(told)
+    for gone in (either.get, either.delete):
+        with pytest.raises(NotFound):
+            gone(told)
 
 
 def test_what_is_refused_is_the_same_error_with_the_same_words(either: Client) -> None:
+    unknown = r"^unknown option '{}': did you mean {}\?$".format
+    told, asked = (
+        (lambda **o: either.observe("klaus", "x", **o)),
+        (lambda **o: either.retrieve("klaus", "x", **o)),
+    )
     refused: list[tuple[type[JiyiError], str, Callable[[], Any]]] = [
+        (InvalidRequest, unknown("topk", "top_k"), lambda: asked(topk=3)),
         (
             InvalidRequest,
-            r"^unknown option 'topk': did you mean top_k\?$",
-            lambda: either.retrieve("klaus", "x", topk=3),
+            unknown("filters.sesion_id", "session_id"),
+            lambda: asked(filters={"sesion_id": "s"}),
         ),
-        (
-            InvalidRequest,
-            r"^unknown option 'filters.sesion_id': did you mean session_id\?$",
-            lambda: either.retrieve("klaus", "x", filters={"sesion_id": "s"}),
-        ),
+        (InvalidEvent, unknown("poignency", "poignancy"), lambda: told(poignency=3)),
         (
             InvalidEvent,
-            r"^unknown option 'poignency': did you mean poignancy\?$",
-            lambda: either.observe("klaus", "x", poignency=3),
-        ),
-        (
-            InvalidEvent,
-            r"^unknown option 'recency_weight': did you mean recency_w\?$",
+            unknown("recency_weight", "recency_w"),
             lambda: either.configure("klaus", recency_weight=3),
         ),
-        (InvalidEvent, "give one of them", lambda: either.observe("klaus", "x", poignancy=3, importance=4)),
-        (InvalidEvent, "poignancy", lambda: either.observe("klaus", "x", poignancy=99)),
-        (InvalidRequest, "top_k", lambda: either.retrieve("klaus", "x", top_k=0)),
+        (InvalidEvent, "give one of them", lambda: told(poignancy=3, importance=4)),
+        (InvalidEvent, "poignancy", lambda: told(poignancy=99)),
+        (InvalidRequest, "top_k", lambda: asked(top_k=0)),
         (NotFound, "no memory", lambda: either.get(uuid4())),
         (NotFound, "nobody", lambda: list(either.list("nobody"))),
         (NotFound, ".", lambda: either.memory.why(id=uuid4())),
@@ -258,20 +245,16 @@ def test_what_is_refused_is_the_same_error_with_the_same_words(either: Client) -
     assert either.retrieve("nobody", "anything").status == "unknown_agent"
 
 
-def test_rights_count_by_either_way(way: str, service: str, web_app: Flask, api_key: KeyMaker) -> None:
-    with (
-        client_of(way, web_app, api_key, service, "publish", "read") as modest,
-        pytest.raises(NotAllowed, match="operator"),
-    ):
-        modest.jobs.run("prune")
-    with client_of(way, web_app, api_key, service, "publish") as mute, pytest.raises(NotAllowed):
-        mute.retrieve("klaus", "x")
-
-
-def test_another_group_stays_apart(way: str, service: str, web_app: Flask, api_key: KeyMaker) -> None:
+def test_rights_count_and_another_group_stays_apart(
+    way: str, service: str, web_app: Flask, api_key: KeyMaker
+) -> None:
     told = uuid4()
     with client_of(way, web_app, api_key, service, "publish", "read") as own:
         own.observe("klaus", "a secret", event_id=told, wait=True)
+        with pytest.raises(NotAllowed, match="operator"):
+            own.jobs.run("prune")
+    with client_of(way, web_app, api_key, service, "publish") as mute, pytest.raises(NotAllowed):
+        mute.retrieve("klaus", "x")
     with client_of(way, web_app, api_key, f"{service}-other", "publish", "read") as other:
         assert other.retrieve("klaus", "a secret").status == "unknown_agent"
         assert [state.state for state in other.events.states(ids=[told]).rows] == ["unknown"]
@@ -290,10 +273,10 @@ def test_an_operators_key_names_the_group(service: str, web_app: Flask, api_key:
         assert [row.agent_id for row in own.agents.list().rows] == ["klaus"]
 
 
-@pytest.mark.parametrize("key", ["", "jiyi_abcdefghijkl_0123456789012345678901234567890123456789012"])
-def test_without_a_good_key(web_app: Flask, key: str) -> None:
-    with over_http(web_app, key) as client, pytest.raises(NotAllowed):
-        client.agents.list()
+def test_without_a_good_key(web_app: Flask) -> None:
+    for key in ("", f"jiyi_abcdefghijkl_{'0123456789' * 4}012"):
+        with over_http(web_app, key) as client, pytest.raises(NotAllowed):
+            client.agents.list()
 
 
 def test_an_address_that_nobody_answers() -> None:
@@ -304,24 +287,19 @@ def test_an_address_that_nobody_answers() -> None:
         client.agents.list()
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [(401, NotAllowed), (404, NotFound), (500, ServiceError), (502, ServiceError), (504, NoAnswer)],
-)
-def test_answers_that_are_no_problem_details(status: int, error: type[JiyiError]) -> None:
-    settings = get_settings()
-    for content in (b"<html>a proxy's page</html>", b'{"detail": "why", "title": "t"}', b""):
-        http = httpx2.Client(
-            transport=httpx2.MockTransport(
-                lambda _request, content=content: httpx2.Response(status, content=content)
-            )
-        )
-        expected = error if b"detail" in content else ServiceError
-        with (
-            Client(transport=HttpTransport("http://service", settings, None, "", http)) as client,
-            pytest.raises(expected),
-        ):
+def test_answers_that_are_no_problem_details() -> None:
+    statuses = {401: NotAllowed, 404: NotFound, 500: ServiceError, 502: ServiceError, 504: NoAnswer}
+    contents = (b"<html>a proxy's page</html>", b'{"detail": "why", "title": "t"}', b"")
+    for status, content in itertools.product(statuses, contents):
+        expected = statuses[status] if b"detail" in content else ServiceError
+        answer = httpx2.Response(status, content=content)
+        with answered_by(lambda _request, answer=answer: answer) as client, pytest.raises(expected):
             client.agents.list()
+
+
+def answered_by(answer: Callable[[httpx2.Request], httpx2.Response]) -> Client:
+    http = httpx2.Client(transport=httpx2.MockTransport(answer), follow_redirects=False)
+    return Client(transport=HttpTransport("http://service", get_settings(), None, "", http))
 
 
 def test_no_redirect_takes_the_key_elsewhere() -> None:
@@ -331,43 +309,23 @@ def test_no_redirect_takes_the_key_elsewhere() -> None:
         asked.append(str(request.url))
         return httpx2.Response(307, headers={"Location": "http://elsewhere/"})
 
-    http = httpx2.Client(transport=httpx2.MockTransport(redirect), follow_redirects=False)
-    with (
-        Client(transport=HttpTransport("http://service", get_settings(), None, "", http)) as client,
-        pytest.raises(ServiceError),
-    ):
+    with answered_by(redirect) as client, pytest.raises(ServiceError):
         client.agents.list()
     assert asked == ["http://service/api/v1/actions/agents.list"]
 
 
-def test_an_unknown_action_is_not_found(service: str, web_app: Flask, api_key: KeyMaker) -> None:
-    answer = web_app.test_client().post(
-        "/api/v1/actions/agents.nothing",
-        json={},
-        headers={"Authorization": f"Bearer {api_key(service, 'read')}"},
-    )
-    assert (answer.status_code, answer.json["detail"]) == (404, "There is no action 'agents.nothing'.")
-
-
-def test_a_request_may_wait_until_its_events_are_found(
-    service: str, web_app: Flask, api_key: KeyMaker
+def test_an_unknown_action_is_not_found_and_a_request_may_wait_until_its_events_are_found(
+    service: str, program: Callable[..., Program]
 ) -> None:
-    headers = {"Authorization": f"Bearer {api_key(service, 'publish', 'read')}"}
+    api = program(service)
+    gone = api.post("/actions/agents.nothing", {}, 404)
+    assert gone["detail"] == "There is no action 'agents.nothing'."
     event = {"agent_id": "klaus", "description": "Klaus reads", "importance": 4}
-
-    def posted(query: str) -> Any:
-        answer = web_app.test_client().post(f"/api/v1/events{query}", json=event, headers=headers)
-        return answer.status_code, answer.json
-
-    status, told = posted("?wait=30")
-    assert (status, [state["state"] for state in told["states"]]) == (202, ["retrievable"])
-    assert "states" not in posted("")[1]
-    status, told = posted("?wiat=5")
-    assert (status, told["detail"]) == (422, "unknown option 'wiat': did you mean wait?")
-    assert told["errors"][0]["field"] == "wiat"
-    event["poignency"] = 4
-    status, told = posted("")
-    assert (status, told["errors"][0]["message"]) == (
-        422,
-        "unknown option 'poignency': did you mean poignancy?",
-    )
+    told = api.post("/events?wait=30", event)
+    assert [state["state"] for state in told["states"]] == ["retrievable"]
+    assert "states" not in api.post("/events", event)
+    wrong = api.post("/events?wiat=5", event, 422)
+    assert wrong["detail"] == "unknown option 'wiat': did you mean wait?"
+    assert wrong["errors"][0]["field"] == "wiat"
+    wrong = api.post("/events", {**event, "poignency": 4}, 422)
+    assert wrong["errors"][0]["message"] == "unknown option 'poignency': did you mean poignancy?"

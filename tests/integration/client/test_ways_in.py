@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.imports.import_run import ImportRun
-from tests.integration.client.test_service import until
+from tests.integration.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 KeyMaker = Callable[..., str]
@@ -113,7 +113,13 @@ def stored(group: str) -> list[str]:
         return [memory.description for memory in client.list(None, kinds=kinds, page_size=500)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("source", SOURCES)
+#: A zip, a file and lines; that ids follow from a source's own is shown of each in ``unit/imports``.
+QUICK = ("claude", "mem0", "jsonl")
+
+
+@pytest.mark.parametrize(
+    "source", [pytest.param(one, marks=() if one in QUICK else pytest.mark.long) for one in SOURCES]
+)
 def test_an_import_that_is_killed_and_run_again_loses_nothing_and_has_no_twin(
     source: str, service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,12 +139,8 @@ def test_an_import_that_is_killed_and_run_again_loses_nothing_and_has_no_twin(
         assert (report["taken"], report["complete"], report["problem"]) == (40, False, "interrupted")
         until(lambda: len(stored(service)) == 40)
         report = bring(service, source, path)
-        assert (report["taken"], report["already"], report["left_out"], report["complete"]) == (
-            20,
-            40,
-            0,
-            True,
-        )
+        assert (report["taken"], report["already"]) == (20, 40)
+        assert (report["left_out"], report["complete"]) == (0, True)
         assert bring(service, source, path)["already"] == 60
     else:
         for _ in range(2):
@@ -177,72 +179,45 @@ def test_ten_thousand_memories_killed_in_the_middle_and_run_again(
 def test_what_was_told_is_found_with_its_time_user_and_session_and_a_check_compares_nothing_with_itself(
     service: str, tmp_path: Path
 ) -> None:
-    said = {
-        "sender": "human",
-        "text": "My sister Ingrid lives in Bergen",
-        "created_at": "2024-05-06T07:08:09Z",
-    }
-    export = [
-        {
-            "uuid": "c1",
-            "name": "Family",
-            "chat_messages": [{"uuid": "m1", **said}, {"uuid": "m2", "sender": "human", "text": " "}],
-        }
-    ]
     path, questions = tmp_path / "conversations.json", tmp_path / "questions.jsonl"
-    path.write_text(json.dumps(export))
-    questions.write_text(
-        '{"question": "Where does Ingrid live?", "expected": ["bergen", "卑尔根"]}\n{"question": "What is'
-        ' eaten?", "expected": "fårikål"}\n'
-    )
-    report = bring(service, "claude", path, "--user", "mia", "--check", questions)
-    assert (report["taken"], report["reasons"], report["retrievable"], report["agents"]) == (
-        1,
-        {"empty": 1},
-        True,
-        ["assistant"],
-    )
-    assert report["check"] == {
-        "questions": 2,
-        "among_first": 10,
-        "ours": 0.5,
-        "theirs": None,
-        "missed": ["What is eaten?"],
-    }
+    said = {"uuid": "m1", "sender": "human", "text": "My sister Ingrid lives in Bergen"}
+    said["created_at"] = "2024-05-06T07:08:09Z"
+
+    def brought(*messages: dict[str, str], **more: str) -> dict[str, Any]:
+        path.write_text(json.dumps([{"uuid": "c1", "chat_messages": messages, **more}]))
+        return bring(service, "claude", path, "--user", "mia", "--check", questions)
+
+    asked = [("Where does Ingrid live?", ["bergen", "卑尔根"]), ("What is eaten?", "fårikål")]
+    lines = [json.dumps({"question": question, "expected": expected}) for question, expected in asked]
+    questions.write_text("\n".join(lines))
+    report = brought(said, {"uuid": "m2", "sender": "human", "text": " "}, name="Family")
+    assert (report["taken"], report["reasons"]) == (1, {"empty": 1})
+    assert (report["retrievable"], report["agents"]) == (True, ["assistant"])
+    counted = {"questions": 2, "among_first": 10, "ours": 0.5, "theirs": None}
+    assert report["check"] == {**counted, "missed": ["What is eaten?"]}
     with Client(service) as client:
         (memory,) = client.list("assistant", kinds=["session"], user_id="mia")
-        assert (memory.session_id, memory.user_id, memory.created_at.year, memory.origin) == (
-            "c1",
-            "mia",
-            2024,
-            "import",
-        )
+        assert (memory.session_id, memory.user_id, memory.created_at.year) == ("c1", "mia", 2024)
+        assert memory.origin == "import"
         assert list(client.list("assistant", kinds=["session"], user_id="leo")) == []
-    said["text"] = "My sister Ingrid lives in Oslo"
-    path.write_text(json.dumps([{"uuid": "c1", "chat_messages": [{"uuid": "m1", **said}]}]))
-    report = bring(service, "claude", path, "--user", "mia")
+    report = brought({**said, "text": "My sister Ingrid lives in Oslo"})
     assert (report["taken"], report["reasons"]) == (0, {"changed since": 1})
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
+def test_a_file_that_ends_badly_still_has_a_report(service: str, tmp_path: Path) -> None:
+    path = tmp_path / "conversations.json"
+    for content, problem in (
         (b"\x00\x01binary", "binary"),
         (b'[{"uuid": "c", "chat_messages": []}, {"uu', "no whole JSON"),
         (b"", "is empty"),
-    ],
-)
-def test_a_file_that_ends_badly_still_has_a_report(
-    content: bytes, problem: str, service: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "conversations.json"
-    path.write_bytes(content)
-    report = bring(service, "claude", path, code=1)
-    assert problem in report["problem"]
-    assert report["complete"] is False
-    result = CliRunner().invoke(app, ["--group", service, "import", "claude", str(path)])
-    assert problem in result.stderr
-    assert "Traceback" not in result.stderr
+    ):
+        path.write_bytes(content)
+        report = bring(service, "claude", path, code=1)
+        assert problem in report["problem"]
+        assert report["complete"] is False
+        result = CliRunner().invoke(app, ["--group", service, "import", "claude", str(path)])
+        assert problem in result.stderr
+        assert "Traceback" not in result.stderr
     assert CliRunner().invoke(app, ["import", "claude", str(tmp_path / "gone")]).exit_code == 1
 
 
@@ -257,58 +232,43 @@ def recorded(name: str) -> Flask:
     """What a service answers, as its API is documented."""
     server = Flask(name)
     rows = [{"id": f"m{number}", "memory": told_as(number), "user_id": "mia"} for number in range(150)]
+    at = {"created_at": "2026-01-01T00:00:01Z"}
+    said = [{"uuid": f"m{n}", "role_type": "user", "content": told_as(n), **at} for n in range(130)]
 
     @server.before_request
     def knows_the_key() -> Any:
-        if request.headers.get("Authorization") not in ("Token s3cret", "Api-Key s3cret"):
-            return {"detail": "no"}, 401
-        return None
+        known = request.headers.get("Authorization") in ("Token s3cret", "Api-Key s3cret")
+        return None if known else ({"detail": "no"}, 401)
 
-    if name == "mem0":
-        server.add_url_rule(
-            "/v1/entities/",
-            view_func=lambda: {"results": [{"type": "user", "name": "mia"}, {"type": "agent", "name": "x"}]},
-        )
+    def page() -> Any:
+        assert request.get_json() == {"filters": {"user_id": "mia"}}
+        number, size = int(request.args["page"]), int(request.args["page_size"])
+        return {"count": len(rows), "results": rows[(number - 1) * size : number * size]}
 
-        @server.post("/v3/memories/")
-        def page() -> Any:
-            assert request.get_json() == {"filters": {"user_id": "mia"}}
-            number, size = int(request.args["page"]), int(request.args["page_size"])
-            return {"count": len(rows), "results": rows[(number - 1) * size : number * size]}
+    def messages(_name: str) -> Any:
+        first = int(request.args["cursor"])
+        return {"messages": said[first : first + int(request.args["limit"])], "total_count": len(said)}
 
-        @server.post("/v3/memories/search/")
-        def search() -> Any:
-            return {"results": [row for row in rows if row["memory"] == BEES]}
-
-    else:
-        sessions = [{"session_id": "s/1", "user_id": "mia", "created_at": "2026-01-01T00:00:00Z"}]
-        messages = [
-            {
-                "uuid": f"m{n}",
-                "role_type": "user",
-                "content": told_as(n),
-                "created_at": "2026-01-01T00:00:01Z",
-            }
-            for n in range(130)
-        ]
-        server.add_url_rule(
-            "/api/v2/sessions-ordered", view_func=lambda: {"sessions": sessions, "total_count": 1}
-        )
-        facts = {"facts": [{"uuid": "f", "fact": "Mia keeps a list"}]}
-        server.add_url_rule("/api/v2/sessions/<path:_name>/facts", "facts", lambda _name: facts)
-
-        @server.get("/api/v2/sessions/<path:_name>/messages")
-        def told(_name: str) -> Any:
-            first = int(request.args["cursor"])
-            return {
-                "messages": messages[first : first + int(request.args["limit"])],
-                "total_count": len(messages),
-            }
-
-        @server.post("/api/v2/sessions/search")
-        def find() -> Any:
-            return {"results": [{"message": messages[7]}]}
-
+    entities = [{"type": "user", "name": "mia"}, {"type": "agent", "name": "x"}]
+    sessions = {"sessions": [{"session_id": "s/1", "user_id": "mia", **at}], "total_count": 1}
+    facts = {"facts": [{"uuid": "f", "fact": "Mia keeps a list"}]}
+    found = [row for row in rows if row["memory"] == BEES]
+    routes: dict[str, dict[str, Callable[..., Any]]] = {
+        "mem0": {
+            "GET /v1/entities/": lambda: {"results": entities},
+            "POST /v3/memories/": page,
+            "POST /v3/memories/search/": lambda: {"results": found},
+        },
+        "zep": {
+            "GET /api/v2/sessions-ordered": lambda: sessions,
+            "GET /api/v2/sessions/<path:_name>/facts": lambda _name: facts,
+            "GET /api/v2/sessions/<path:_name>/messages": messages,
+            "POST /api/v2/sessions/search": lambda: {"results": [{"message": said[7]}]},
+        },
+    }
+    for route, answer in routes[name].items():
+        method, path = route.split(" ")
+        server.add_url_rule(path, route, answer, methods=[method])
     return server
 
 
@@ -335,20 +295,14 @@ def test_a_running_service_gives_all_pages_and_is_asked_the_same_questions(
 ) -> None:
     questions = tmp_path / "q.jsonl"
     questions.write_text('{"question": "Who keeps bees?", "expected": "BEES  behind", "user_id": "mia"}\n')
-    refused = bring(service, source, address, code=1)
-    assert "401" in refused["problem"]
+    assert "401" in bring(service, source, address, code=1)["problem"]
     monkeypatch.setenv("JIYI_SOURCE_KEY", "s3cret")
     report = bring(service, source, address, "--check", questions)
-    assert (report["taken"], report["left_out"], report["check"]["theirs"], report["check"]["ours"]) == (
-        count,
-        0,
-        1.0,
-        1.0,
-    )
+    assert (report["taken"], report["left_out"]) == (count, 0)
+    assert (report["check"]["theirs"], report["check"]["ours"]) == (1.0, 1.0)
     assert "s3cret" not in json.dumps(report)
     assert bring(service, source, address)["already"] == count
-    gone = bring(service, source, "http://127.0.0.1:9", code=1)
-    assert "cannot be reached" in gone["problem"]
+    assert "cannot be reached" in bring(service, source, "http://127.0.0.1:9", code=1)["problem"]
 
 
 def lines(path: Path, group: str) -> list[dict[str, Any]]:
@@ -358,32 +312,18 @@ def lines(path: Path, group: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["event_id"])
 
 
-def test_an_export_of_all_into_an_empty_group_is_exported_the_same(
-    service: str, group: str, tmp_path: Path
-) -> None:
-    copy = f"{group}-copy"
-
+def test_an_export_of_all_into_an_empty_group_is_exported_the_same(service: str, tmp_path: Path) -> None:
+    copy, facts = f"{service}-copy", ["preference", "knowledge"]
     with Client(service) as client:
         client.observe("klaus", "Klaus reads a book", importance=4, user_id="mia")
-        client.observe(
-            "klaus",
-            "克劳斯在喝茶",
-            keywords=["茶"],
-            occurred_at="2026-01-01T00:00:00Z",
-            provenance={"from": "diary"},
-            wait=True,
-        )
+        earlier = {"occurred_at": "2026-01-01T00:00:00Z", "provenance": {"from": "diary"}}
+        client.observe("klaus", "克劳斯在喝茶", keywords=["茶"], **earlier, wait=True)  # type: ignore[arg-type]
         client.configure("klaus", mode="elapsed", wait=True)
-        client.add_turn(
-            "klaus", "user", "I am allergic to peanuts and I live in Bergen.", "s1", user_id="mia", wait=True
-        )
+        said = "I am allergic to peanuts and I live in Bergen."
+        client.add_turn("klaus", "user", said, "s1", user_id="mia", wait=True)
         client.end_session("klaus", "s1", user_id="mia")
-        until(
-            lambda: any(
-                "peanut" in memory.description
-                for memory in client.list("klaus", kinds=["preference", "knowledge"])
-            )
-        )
+        kept = lambda: [memory.description for memory in client.list("klaus", kinds=facts)]  # type: ignore[arg-type]
+        until(lambda: any("peanut" in description for description in kept()))
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     for name, file in ((service, first), (copy, second)):
         if name == copy:
@@ -391,13 +331,7 @@ def test_an_export_of_all_into_an_empty_group_is_exported_the_same(
         result = CliRunner().invoke(app, ["--group", name, "export", "jsonl", str(file), "--all", "--json"])
         assert result.exit_code == 0, result.output
     exported, again = lines(first, service), lines(second, copy)
-    assert {row["type"] for row in exported} == {
-        "turn.recorded",
-        "agent.configured",
-        "memory.observed",
-        "session.ended",
-    }
-    assert any(row["payload"].get("kind") in ("preference", "knowledge") for row in exported), (
-        "what was taken from the conversation"
-    )
+    types = {"turn.recorded", "agent.configured", "memory.observed", "session.ended"}
+    assert {row["type"] for row in exported} == types
+    assert any(row["payload"].get("kind") in facts for row in exported), "what was taken from what was said"
     assert again == exported

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
 
+from engine.rules.provider import Rules
+from jiyi.errors import LLMUnavailable
 from jiyi.protocol import events as wire
 from jiyi.settings import get_settings
 from models.conversations.extraction_schedule import EXTRACT
@@ -18,6 +20,8 @@ from tasks.conversations.extraction import extract
 from tasks.framework.work import run_until_idle
 
 START = datetime(2026, 5, 1, 9, tzinfo=UTC)
+#: Said before what matters: extraction waits for four turns.
+SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
 
 
 def turn(group: str, said: str, **fields: Any) -> wire.Event:
@@ -63,6 +67,14 @@ def hurry() -> None:
         connection.execute(due, {"kind": EXTRACT})
 
 
+def talked(group: str, *said: str | tuple[str, str], **fields: Any) -> list[UUID]:
+    """Turns said, and looked through at once, due or not."""
+    ids = say(group, *said, **fields)
+    hurry()
+    run()
+    return ids
+
+
 def owed() -> list[Any]:
     work = text("SELECT due_at, attempts, last_error FROM pending_work WHERE kind = :kind")
     with unit_of_work() as connection:
@@ -85,3 +97,24 @@ def facts(group: str) -> list[str]:
 
 def window() -> float:
     return get_settings().extract_window_seconds
+
+
+class Away:
+    """An LLM that cannot be reached."""
+
+    model = "away"
+
+    def ask(self, _question: Any) -> Any:
+        raise LLMUnavailable("nobody there")
+
+
+class Meanwhile(Rules):
+    """Rules in whose first answer something else happens."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._acts = [act]
+
+    def ask(self, question: Any) -> Any:
+        if self._acts:
+            self._acts.pop()()
+        return super().ask(question)

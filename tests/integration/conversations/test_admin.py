@@ -20,24 +20,19 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from tasks.conversations import injection
 from tests.integration.conftest import SignIn
-from tests.integration.conversations.talk import hurry, run, say
+from tests.integration.conversations.talk import SMALL_TALK
+from tests.integration.conversations.talk import talked as look_through
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
-
-SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
 
 
 @pytest.fixture
 def talked(group: str) -> str:
-    say(group, *SMALL_TALK, "I live in Porto.")
-    run()
-    say(group, *SMALL_TALK, "I moved to Lisbon.", session_id="s2")
-    hurry()
-    run()
+    for said, session in (("I live in Porto.", "s1"), ("I moved to Lisbon.", "s2")):
+        look_through(group, *SMALL_TALK, said, session_id=session)
+    signals = ProfileSignals(industry="pottery")
     with unit_of_work() as connection:
-        injections.update_profile(
-            connection, (group, "helper"), ProfileSignals(industry="pottery"), datetime.now(UTC)
-        )
+        injections.update_profile(connection, (group, "helper"), signals, datetime.now(UTC))
     injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query="Where do I live now?"))
     return group
 
@@ -45,14 +40,14 @@ def talked(group: str) -> str:
 def test_pages_of_conversations_show_all_of_them_and_to_another_group_none(
     talked: str, sign_in: SignIn
 ) -> None:
-    browser = sign_in("viewer", groups=[talked])
+    browser, path = sign_in("viewer", groups=[talked]), f"/conversations/{talked}/helper"
     page = browser.get("/conversations", query_string={"group": talked})
     assert page.status_code == 200
-    assert f"/conversations/{talked}/helper" in page.text
+    assert path in page.text
     found: Any = browser.get("/conversations.json", query_string={"group": talked}).json
     [row] = found["agents"]
     assert (row["knowledge"], row["session"]) == (1, 8)
-    page = browser.get(f"/conversations/{talked}/helper")
+    page = browser.get(path)
     assert page.status_code == 200
     for word in ("Lisbon", "Porto", "pottery", "current version"):
         assert word in page.text, word
@@ -62,28 +57,26 @@ def test_pages_of_conversations_show_all_of_them_and_to_another_group_none(
         assert word in page.text, word
     assert browser.get(f"/conversations/{talked}/nobody").status_code == 404
     stranger = sign_in("viewer", groups=[f"{talked}-other"])
-    assert stranger.get(f"/conversations/{talked}/helper").status_code in (403, 404)
+    assert stranger.get(path).status_code in (403, 404)
     assert "helper" not in stranger.get("/conversations").text
 
 
 def test_what_people_say_of_turns_is_training_data_and_goes_with_them(talked: str, sign_in: SignIn) -> None:
     browser = sign_in("admin", groups=[talked])
+
+    def judge(node_id: object, lasting: str, by: Any = browser) -> Any:
+        path = f"/sessions/{talked}/helper/s2/{node_id}/judge"
+        return by.post(path, data={"lasting": lasting}, follow_redirects=True)
+
     turns = {turn["description"]: turn for turn in _session(browser, talked, "s2")}
     moved = next(turn for text, turn in turns.items() if "moved to Lisbon" in text)
     [remembered] = moved["remembered"]
     assert "Lisbon" in remembered["description"]
     assert moved["judged"] is None
     small = next(turn for text, turn in turns.items() if "Nice weather" in text)
-    for turn, lasting in (
-        (small, "true"),
-        (small, "false"),
-        (moved, "true"),
-    ):  # said again, it counts as it was said last
-        browser.post(
-            f"/sessions/{talked}/helper/s2/{turn['node_id']}/judge",
-            data={"lasting": lasting},
-            follow_redirects=True,
-        )
+    # Said again, it counts as it was said last.
+    for turn, lasting in ((small, "true"), (small, "false"), (moved, "true")):
+        judge(turn["node_id"], lasting)
     assert {turn["judged"] for turn in _session(browser, talked, "s2")} == {None, True, False}
     rows = _rows(browser, talked)
     assert [(row["text"], row["lasting"], row["kind"], row["subject"]) for row in rows] == [
@@ -92,22 +85,14 @@ def test_what_people_say_of_turns_is_training_data_and_goes_with_them(talked: st
     ]
     assert (rows[1]["attribute"], rows[1]["language"], rows[1]["before"]) == ("home", "en", "")
     for node_id in (remembered["node_id"], uuid4()):
-        refused = browser.post(f"/sessions/{talked}/helper/s2/{node_id}/judge", data={"lasting": "true"})
-        assert refused.status_code == 404
-        assert "no turn" in refused.text
-    actor = Actor(talked, "test")
-    judge_turn.perform(actor, JudgeTurn(id=UUID(small["node_id"]), lasting=None))
+        refused = judge(node_id, "true")
+        assert (refused.status_code, "no turn" in refused.text) == (404, True)
+    assert judge(small["node_id"], "true", sign_in("viewer", groups=[talked])).status_code == 403
+    judge_turn.perform(Actor(talked, "test"), JudgeTurn(id=UUID(small["node_id"]), lasting=None))
     assert [row["lasting"] for row in _rows(browser, talked)] == [True]
     with unit_of_work() as connection:
         connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": moved["node_id"]})
     assert _rows(browser, talked) == []
-    reader = sign_in("viewer", groups=[talked])
-    assert (
-        reader.post(
-            f"/sessions/{talked}/helper/s2/{small['node_id']}/judge", data={"lasting": "true"}
-        ).status_code
-        == 403
-    )
 
 
 def _session(browser: Any, group: str, session: str) -> list[dict[str, Any]]:

@@ -4,23 +4,22 @@ failure leaves.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from engine.providers import llms
 from engine.rules.provider import Rules
-from jiyi.errors import LLMUnavailable
-from jiyi.settings import get_settings
 from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.extractions import KNOWN_FACTS, known_facts
 from models.db.connection import unit_of_work
-from tasks.conversations import extraction
-from tasks.framework import work
 from tests.integration.conversations.talk import (
+    SMALL_TALK,
     START,
+    Away,
+    Meanwhile,
     end_session,
     facts,
     hurry,
@@ -29,9 +28,11 @@ from tests.integration.conversations.talk import (
     run,
     save,
     say,
+    talked,
     turn,
     window,
 )
+from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -40,7 +41,9 @@ LIKED = """apples pears plums figs dates grapes melons cherries olives onions le
     rice oats barley rye honey jam butter cheese yoghurt milk tea cocoa bread cake pies soup stew tofu noodles
     dumplings kimchi pickles
     pepper mustard vinegar crackers waffles pancakes muffins biscuits truffles"""
-SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
+
+
+UseLLM = Callable[[Any], Any]
 
 
 def test_a_turn_is_a_memory_of_kind_session_about_its_speaker(group: str) -> None:
@@ -84,19 +87,15 @@ def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) ->
 
 
 def test_a_session_that_ends_while_turns_are_looked_through_is_looked_through_next(
-    group: str, monkeypatch: pytest.MonkeyPatch
+    group: str, use_llm: UseLLM
 ) -> None:
-    asked = extraction.extract_session
-
-    def meanwhile(*about: Any) -> object:
-        monkeypatch.setattr(extraction, "extract_session", asked)
+    def meanwhile() -> None:
         say(group, "I am allergic to peanuts.", session_id="s2")
         end_session(group, "s2")
-        return asked(*about)
 
     say(group, "I live in Porto.")
     end_session(group)
-    monkeypatch.setattr(extraction, "extract_session", meanwhile)
+    use_llm(Meanwhile(meanwhile))
     assert run() == 2
     assert len(facts(group)) == 2
 
@@ -117,11 +116,9 @@ def test_what_follows_within_the_window_is_looked_through_together_and_nothing_t
 
 
 def test_the_newer_of_a_single_valued_attribute_supersedes_the_older_with_both_dates(group: str) -> None:
-    first = say(group, *SMALL_TALK, "I live in Porto.")
-    run()
-    second = say(group, *SMALL_TALK, "I moved to Lisbon.", start=START + timedelta(days=30), session_id="s2")
-    hurry()
-    run()
+    first = talked(group, *SMALL_TALK, "I live in Porto.")
+    later = {"start": START + timedelta(days=30), "session_id": "s2"}
+    second = talked(group, *SMALL_TALK, "I moved to Lisbon.", **later)
     old, new = nodes(group, "knowledge")
     assert (old["superseded_by"], old["superseded_at"]) == (new["node_id"], new["created_at"])
     assert new["superseded_by"] is None
@@ -130,15 +127,12 @@ def test_the_newer_of_a_single_valued_attribute_supersedes_the_older_with_both_d
     [mark] = ended[0]
     assert (mark["why"], mark["start"], mark["end"]) == ("ended", 0, len("I live in Porto"))
     assert ended[1] is None
-    # A turn was said, whatever has ended of it.
-    assert all(row["superseded_by"] is None for row in turns.values())
+    assert {row["superseded_by"] for row in turns.values()} == {None}, "a turn was said, whatever has ended"
 
 
 def test_what_says_something_else_of_the_same_attribute_takes_nothing_back(group: str) -> None:
     """Looked through together: the first has a value of its attribute, the second another side of it."""
-    say(group, *SMALL_TALK, "我妈妈在深圳上班。", "今天天气不错啊。", "我妈妈是做销售代表的。")
-    hurry()
-    run()
+    talked(group, *SMALL_TALK, "我妈妈在深圳上班。", "今天天气不错啊。", "我妈妈是做销售代表的。")
     assert sorted(facts(group)) == ["用户：我妈妈在深圳上班。", "用户：我妈妈是做销售代表的。"]
 
 
@@ -154,61 +148,46 @@ def test_what_says_something_else_of_the_same_attribute_takes_nothing_back(group
 def test_what_was_said_later_holds(
     group: str, first: list[str], start: datetime, second: list[str], holds: str
 ) -> None:
-    say(group, *(f"I live in {home}." for home in first), *SMALL_TALK, start=start, session_id="s2")
-    run()
+    talked(group, *(f"I live in {home}." for home in first), *SMALL_TALK, start=start, session_id="s2")
     if second:
-        say(group, *SMALL_TALK, *(f"I live in {home}." for home in second))
-        hurry()
-        run()
+        talked(group, *SMALL_TALK, *(f"I live in {home}." for home in second))
     assert facts(group) == [f"User: I live in {holds}."]
 
 
 def test_bug_h2_the_same_content_at_the_same_address_is_stored_once_and_lists_grow(group: str) -> None:
     for session in ("s1", "s2"):
-        say(group, *SMALL_TALK, "I am allergic to peanuts.", "I am allergic to milk.", session_id=session)
-        hurry()
-        run()
+        talked(group, *SMALL_TALK, "I am allergic to peanuts.", "I am allergic to milk.", session_id=session)
     assert len(nodes(group, "knowledge")) == len(facts(group)) == 2
 
 
-def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(llms, "llm", _away)
+def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, use_llm: UseLLM) -> None:
+    use_llm(Away())
     say(group, *SMALL_TALK, "I live in Porto.")
     run()
     [waiting] = owed()
     assert waiting["attempts"] == 0
     assert "nobody there" in waiting["last_error"]
-    monkeypatch.undo()
+    use_llm(Rules())
     hurry()
     run()
     assert len(facts(group)) == 1
 
 
-def test_rules_stand_in_for_an_llm_that_is_away_if_told_to(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = get_settings().model_copy(update={"extract_fallback": "rules"})
-    monkeypatch.setattr(work, "get_settings", lambda: settings)
-    monkeypatch.setattr(llms, "llm", _away)
-    say(group, *SMALL_TALK, "I live in Porto.")
-    run()
+def test_rules_stand_in_for_an_llm_that_is_away_if_told_to(group: str, use_llm: UseLLM) -> None:
+    use_llm(Away())
+    with environment(extract_fallback="rules"):
+        talked(group, *SMALL_TALK, "I live in Porto.")
     [found] = nodes(group, "knowledge")
     assert (found["provenance"]["llm"], found["provenance"]["fallback"]) == (Rules.model, True)
 
 
-def test_of_two_runs_over_the_same_turns_one_counts(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    say(group, *SMALL_TALK, "I live in Porto.")
-    asked = extraction.extract_session
-
-    def slowly(*about: Any) -> object:
-        monkeypatch.setattr(extraction, "extract_session", asked)
+def test_of_two_runs_over_the_same_turns_one_counts(group: str, use_llm: UseLLM) -> None:
+    def another_run() -> None:
         hurry()  # the lease has run out
         run()
-        return asked(*about)
 
-    monkeypatch.setattr(extraction, "extract_session", slowly)
+    use_llm(Meanwhile(another_run))
+    say(group, *SMALL_TALK, "I live in Porto.")
     run()
     assert len(nodes(group, "knowledge")) == 1
 
@@ -221,13 +200,6 @@ def test_extraction_of_an_agent_that_was_erased_is_no_longer_owed(group: str) ->
         )
     assert run() == 1
     assert owed() == []
-
-
-class _away:
-    model = "away"
-
-    def ask(self, _question: Any) -> Any:
-        raise LLMUnavailable("nobody there")
 
 
 def test_an_old_fact_is_known_again_when_a_turn_is_about_it(group: str) -> None:

@@ -15,7 +15,7 @@ from models.operations.embedding_models import EMBED
 from tasks.conversations import injection
 from tasks.framework.work import run_until_idle
 from tasks.memory import embed
-from tests.integration.conversations.talk import START, hurry, run, say
+from tests.integration.conversations.talk import START, say, talked
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -23,16 +23,19 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 MARKS = {form.partition("{")[0] for forms in (EARLIER, RENEWED) for form in forms.values()}
 
 
-def context(group: str, question: str, older: tuple[str, ...], newer: tuple[str, ...]) -> list[str]:
+def context(group: str, question: str, older: str, newer: str) -> list[str]:
     """Lines of the context after two conversations, some days apart."""
-    say(group, *older)
-    run()
-    say(group, *newer, session_id="s2", start=START + timedelta(days=4))
-    hurry()
-    run()
+    say(group, older)
+    talked(group, newer, session_id="s2", start=START + timedelta(days=4))
     run_until_idle(EMBED, embed)
     asked = ContextRequest(agent_id="helper", query=question, max_tokens=2_000)
     return injection.build(Actor(group, "test"), asked).context.splitlines()
+
+
+def marked(lines: list[str], word: str) -> bool:
+    held = [line for line in lines if word in line]
+    assert held, lines
+    return any(mark in line for line in held for mark in MARKS)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +56,7 @@ def context(group: str, question: str, older: tuple[str, ...], newer: tuple[str,
     ids=["an allergy", "a home", "a cat", "过敏", "住处", "猫"],
 )
 def test_what_still_holds_is_not_marked(group: str, older: str, newer: str, question: str, word: str) -> None:
-    lines = context(group, question, (older,), (newer,))
-    held = [line for line in lines if word in line]
-    assert held, lines
-    assert [line for line in held if any(mark in line for mark in MARKS)] == []
+    assert not marked(context(group, question, older, newer), word)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,4 @@ def test_what_was_changed_in_words_is_marked(
     group: str, older: str, newer: str, question: str, word: str
 ) -> None:
     """Else the test above would hold of a service that marks nothing."""
-    held = [line for line in context(group, question, (older,), (newer,)) if word in line]
-    assert held
-    assert any(mark in line for line in held for mark in MARKS)
+    assert marked(context(group, question, older, newer), word)

@@ -4,13 +4,13 @@ say is data.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from engine.conversations.notes import Note, Noted
-from engine.providers import llms
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.base import OfAgent, OfAgents
@@ -164,21 +164,22 @@ def test_filters_go_by_it_and_tell_what_they_left_out(group: str, user: str | No
         Filters(min_trust=1.1)
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [({}, 3), ({"min_trust": 0.5}, 2), ({"origins": ["import"]}, 1), ({"origins": ["operator"]}, 0)],
-)
-def test_prompts_filter_by_it_what_a_session_begins_with_too(
-    group: str, filters: dict[str, Any], expected: int
-) -> None:
+def test_prompts_filter_by_it_what_a_session_begins_with_too(group: str) -> None:
     for origin in ("user", "import", "document"):
         told = {"kind": "preference", "uri": f"agent://helper/preference/{origin}", "poignancy": 9}
         remember(group, f"prefers green tea, says the {origin}", origin=origin, **told)
-    asked = {"agent_id": "helper", "query": "Which tea do I prefer?", "note": False, **filters}
-    assert build(Actor(group), ContextRequest(**asked)).context.count("green tea") == expected
-    opening = build(Actor(group), ContextRequest(**asked, split=True, session_id="one", turn=1))
-    assert opening.context.count("green tea") == expected
-    assert opening.stable.count("green tea") == min(expected, 2), "standing are what is trusted"
+    for filters, expected in (
+        ({}, 3),
+        ({"min_trust": 0.5}, 2),
+        ({"origins": ["import"]}, 1),
+        ({"origins": ["operator"]}, 0),
+    ):
+        asked = {"agent_id": "helper", "query": "Which tea do I prefer?", "note": False, **filters}
+        count = build(Actor(group), ContextRequest.model_validate(asked)).context.count("green tea")
+        begun = {**asked, "split": True, "session_id": f"{filters}", "turn": 1}
+        opening = build(Actor(group), ContextRequest.model_validate(begun))
+        assert (count, opening.context.count("green tea")) == (expected, expected), filters
+        assert opening.stable.count("green tea") == min(expected, 2), "standing are what is trusted"
 
 
 @pytest.mark.parametrize(("own", "reply"), [("I keep two donkeys.", "Noted."), ("我养了两头驴。", "好的。")])
@@ -223,7 +224,7 @@ def test_what_a_tool_or_a_document_says_becomes_no_fact_no_preference_no_profile
 
 
 def test_an_llm_makes_no_fact_of_what_the_assistant_says_and_is_shown_nothing_of_tools(
-    group: str, monkeypatch: pytest.MonkeyPatch
+    group: str, use_llm: Callable[[Any], Any]
 ) -> None:
     say(group, "I keep bees.", ("tool", LIES["en"]), ("assistant", "You are vegetarian."))
     end_session(group)
@@ -236,7 +237,7 @@ def test_an_llm_makes_no_fact_of_what_the_assistant_says_and_is_shown_nothing_of
 
     lied = ExtractMessages(agent_id="helper", messages=[Message(role="tool", text=LIES["en"])])
     assert extract_session_memories(Actor(group), lied).items == []
-    monkeypatch.setattr(llms, "llm", BelievesAll)
+    use_llm(BelievesAll())
     assert run() == 1
     [row] = nodes(group, "knowledge")
     assert (row["description"], row["origin"], row["trust"]) == ("I keep bees.", "user", 0.8)

@@ -73,22 +73,20 @@ def test_nothing_is_split_unless_asked_for(group: str) -> None:
     assert kept(group) == []
 
 
-@pytest.mark.parametrize("budget", [1, 30, 120, 400, 2_000])
-def test_stable_and_recalled_together_keep_to_the_budget_however_long_the_session(
-    group: str, budget: int
-) -> None:
+def test_stable_and_recalled_together_keep_to_the_budget_however_long_the_session(group: str) -> None:
     for place in range(12):
         prefer(group, f"The user likes tea number {place}, and 第{place}种茶。", f"tea{place}")
         kiln = f"The user keeps kiln number {place} at {place} degrees."
         add(group, kiln, f"agent://helper/knowledge/kiln{place}")
-    stable = {}
-    for turn in range(1, 9):
-        got = ask(group, f"How hot is kiln number {turn}?", turn, max_tokens=budget)
-        assert estimate_tokens(got.context) <= got.tokens <= budget
-        assert got.tokens + sum(estimate_tokens(block.text) for block in got.earlier) <= 3 * budget
-        stable[got.stable] = turn
-    assert len(stable) == 1
-    assert ask(group, " ", 9, max_tokens=budget).stable in stable
+    for budget in (1, 30, 120, 400, 2_000):
+        of = {"max_tokens": budget, "session_id": f"s{budget}"}
+        stable = set()
+        for turn in range(1, 9):
+            got = ask(group, f"How hot is kiln number {turn}?", turn, **of)
+            assert estimate_tokens(got.context) <= got.tokens <= budget
+            assert got.tokens + sum(estimate_tokens(block.text) for block in got.earlier) <= 3 * budget
+            stable.add(got.stable)
+        assert stable == {ask(group, " ", 9, **of).stable}
 
 
 @pytest.mark.parametrize(

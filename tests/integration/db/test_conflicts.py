@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import Any
 from unittest.mock import Mock
 
 import psycopg
@@ -12,7 +14,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from jiyi.protocol.events import build
+from jiyi.protocol.events import made
 from models.db import errors
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
@@ -40,16 +42,8 @@ class Nothing(BaseModel):
     """A request."""
 
 
-def ended(group: str, session: str = "s", agent_id: str = "klaus") -> object:
-    return build(
-        {
-            "type": "session.ended",
-            "group_id": group,
-            "agent_id": agent_id,
-            "session_id": session,
-            "payload": {},
-        }
-    )
+def ended(group: str, session: str) -> Any:
+    return made("session.ended", (group, "klaus"), datetime.now(UTC), {}, session_id=session)
 
 
 def until_it_waits_for_a_lock(future: Future[object]) -> None:
@@ -57,76 +51,66 @@ def until_it_waits_for_a_lock(future: Future[object]) -> None:
     until(lambda: future.done() or rows("SELECT FROM pg_locks WHERE NOT granted"))
 
 
+def owe_a_reflection(name: tuple[str, str], trigger: Any) -> None:
+    with unit_of_work() as connection:
+        reflections.ask(connection, *name, trigger)
+        key = agents.key_of(connection, *name)
+        assert key is not None
+        pending_work.enqueue(connection, REFLECT, [(key, name[0])])
+
+
 def asked_for(group: str) -> tuple[str, str]:
     """An agent with something to think about, whose reflection is owed."""
     name = (group, "klaus")
     save(*(observed(group, f"Klaus sells bread on day {day}", poignancy=6) for day in range(6)))
     with unit_of_work() as connection:
-        reflections.ask(connection, *name, "hours")
-        key = agents.key_of(connection, *name)
-        assert key is not None
         self_review.ensure_schedule(connection, name)
-        pending_work.enqueue(connection, REFLECT, [(key, group)])
+    owe_a_reflection(name, "hours")
     return name
 
 
-@pytest.mark.parametrize("other", ["conversation", "scan"])
+@pytest.mark.parametrize("other", ["conversations", "hours"])
 def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does_or_the_scan_finds_its_hours_over(
-    group: str, other: str
+    group: str, other: Any
 ) -> None:
     """Whoever stores the end has the agent and wants its reflection; the other must not reverse it."""
     name = asked_for(group)
     with Threads(1) as pool, unit_of_work() as connection:
-        if other == "conversation":
+        if other == "conversations":
             agents.lock_agents(connection, [name])
         else:
-            connection.execute(
-                text("SELECT FROM self_reflections WHERE group_id = :g FOR UPDATE"), {"g": group}
-            )
+            scanned = text("SELECT FROM self_reflections WHERE group_id = :g FOR UPDATE")
+            connection.execute(scanned, {"g": group})
         reflected = pool.submit(work.run_due, work.KINDS[REFLECT], reflecting.reflect)
         until_it_waits_for_a_lock(reflected)
-        # no deadlock: nobody waits for us
-        reflections.ask(connection, *name, "conversations" if other == "conversation" else "hours")
+        reflections.ask(connection, *name, other)  # no deadlock: nobody waits for us
         connection.commit()
         assert reflected.result(PATIENCE) == 1
-    assert {row["state"] for row in rows("SELECT state FROM reflections WHERE group_id = :g", g=group)} & {
-        "done",
-        "nothing",
-    }
+    states = {row["state"] for row in rows("SELECT state FROM reflections WHERE group_id = :g", g=group)}
+    assert states & {"done", "nothing"}
 
 
 def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(group, monkeypatch):
     """Over the intake's own code, without another try: no transaction is ended in favour of another."""
     monkeypatch.setattr(errors, "TRIES", 1)
     name = asked_for(group)
-    refused: list[str] = []
 
-    def end(number: int) -> None:
-        part = ingest.EventBatch([ended(group, f"s{number}")])  # type: ignore[list-item]
+    def end(number: int) -> BaseException | None:
+        part = ingest.EventBatch([ended(group, f"s{number}")])
         ingest.Ingestor(redelivers=False).ingest([part])
-        if part.error is not None:
-            refused.append(str(part.error))
+        return part.error
 
     def reflect_again() -> None:
-        with unit_of_work() as connection:
-            reflections.ask(connection, *name, "request")
-            key = agents.key_of(connection, *name)
-            assert key is not None
-            pending_work.enqueue(connection, REFLECT, [(key, group)])
+        owe_a_reflection(name, "request")
         work.run_due(work.KINDS[REFLECT], reflecting.reflect)
         work.run_due(work.KINDS[REFLECT_CONVERSATION], reflecting.reflect_on_conversation)
 
     with for_groups(group), Threads(8) as pool:
-        running = [pool.submit(end, number) for number in range(80)] + [
-            pool.submit(reflect_again) for _ in range(10)
-        ]
-        for one in running:
-            one.result(PATIENCE * 2)
-    assert refused == []
-    assert (
-        rows("SELECT last_error FROM pending_work WHERE group_id = :g AND last_error IS NOT NULL", g=group)
-        == []
-    )
+        ends = [pool.submit(end, number) for number in range(80)]
+        again = [pool.submit(reflect_again) for _ in range(10)]
+        assert {one.result(PATIENCE * 2) for one in (*ends, *again)} == {None}
+    failed = "SELECT last_error FROM pending_work WHERE group_id = :g AND last_error IS NOT NULL"
+    assert rows(failed, g=group) == []
 
 
 def test_two_that_owe_the_same_subjects_in_opposite_order_do_not_meet(group: str) -> None:

@@ -7,7 +7,7 @@ from threading import Event
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
 from jiyi.protocol.base import Request
@@ -35,12 +35,18 @@ def pid(pool: Engine) -> int:
         return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
 
 
+def asked(statement: str, value: int) -> object:
+    """By somebody with a connection of their own."""
+    url = engine().url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(url) as other:
+        found = other.execute(statement.encode(), [value]).fetchone()
+    assert found is not None
+    return found[0]
+
+
 def end(pids: list[int]) -> None:
-    with psycopg.connect(
-        engine().url.set(drivername="postgresql").render_as_string(hide_password=False)
-    ) as other:
-        for one in pids:
-            assert other.execute("SELECT pg_terminate_backend(%s, 5000)", [one]).fetchone() == (True,)
+    for one in pids:
+        assert asked("SELECT pg_terminate_backend(%s, 5000)", one) is True
 
 
 def test_a_connection_that_the_server_has_ended_is_replaced(pool: Engine) -> None:
@@ -58,48 +64,35 @@ def test_a_connection_that_the_server_has_ended_is_replaced(pool: Engine) -> Non
 
 def test_one_that_was_used_lately_is_not_tried(pool: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     before = pid(pool)
-    asked = []
-    execute = psycopg.Connection.execute
-    monkeypatch.setattr(
-        psycopg.Connection,
-        "execute",
-        lambda *given, **named: asked.append(given[1]) or execute(*given, **named),
-    )
-    assert pid(pool) == before
-    assert "SELECT 1" not in asked
-    monkeypatch.setattr(connections, "TRIED_AFTER", 0.0)
-    assert pid(pool) == before
-    assert "SELECT 1" in asked
+    latest_query = lambda: asked("SELECT query_start FROM pg_stat_activity WHERE pid = %s", before)
+    for tried_after, tried in ((connections.TRIED_AFTER, False), (0.0, True)):
+        monkeypatch.setattr(connections, "TRIED_AFTER", tried_after)
+        idle_since = latest_query()
+        with pool.connect():
+            assert (latest_query() != idle_since) is tried
 
 
 def test_what_is_read_beside_has_a_connection_and_the_scope_and_none_that_is_busy_is_waited_for(database):
-    def look(connection: Connection) -> tuple[int, str]:
-        pid, groups = connection.execute(
-            text("SELECT pg_backend_pid(), current_setting('jiyi.groups')")
-        ).one()
-        return pid, groups
-
+    own = text("SELECT pg_backend_pid() AS pid, current_setting('jiyi.groups') AS groups")
+    look = lambda connection: connection.execute(own).one()
     with for_groups("g"), reading() as connection:
-        own = look(connection)
-        beside = read_beside(look, connection)()
-        assert beside[0] != own[0]
-        assert beside[1] == own[1] == "{g}"
+        mine, beside = look(connection), read_beside(look, connection)()
+        assert beside.pid != mine.pid
+        assert beside.groups == mine.groups == "{g}"
         held = Event()
         waiting = [read_beside(lambda _: held.wait(30), connection) for _ in range(connections.MOST_BESIDE)]
-        assert read_beside(look, connection)() == own
+        assert read_beside(look, connection)() == mine
         held.set()
         assert all(wait() for wait in waiting)
         with pytest.raises(ProgrammingError):
             read_beside(lambda another: another.execute(text("SELECT nothing")), connection)()
-        assert read_beside(look, connection)()[0] != own[0]
+        assert read_beside(look, connection)().pid != mine.pid
 
 
 def test_what_stored_json_says_is_not_kept_by_its_reader(pool: Engine) -> None:
+    stored = text("""SELECT '["Anna has asthma"]'::jsonb""")
     with pool.connect() as connection:
-        said, again = (
-            connection.execute(text("""SELECT '["Anna has asthma"]'::jsonb""")).scalar_one()[0]
-            for _ in range(2)
-        )
+        said, again = (connection.execute(stored).scalar_one()[0] for _ in range(2))
     assert said == again
     assert said is not again
 
@@ -113,11 +106,9 @@ _PLANNING = text("SELECT current_setting('plan_cache_mode')")
 
 
 def test_what_people_ask_is_planned_for_the_group_that_is_asked_about(database: Stack) -> None:
+    mode = lambda connection: connection.execute(_PLANNING).scalar_one()
     for _ in range(12):  # from the eleventh on PostgreSQL might use a plan for any group
-        assert (
-            from_database(lambda connection: connection.execute(_PLANNING).scalar_one())
-            == "force_custom_plan"
-        )
+        assert from_database(mode) == "force_custom_plan"
     assert _planning.perform(Actor("group", "nobody"), Request()) == ["force_custom_plan"]
     with unit_of_work() as connection:
-        assert connection.execute(_PLANNING).scalar_one() == "auto"
+        assert mode(connection) == "auto"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -139,6 +140,31 @@ class Database:
         with environment(database_url=self.url):
             upgrade(revision)
 
+    @property
+    def name(self) -> str:
+        found = re.search(r"/(\w+)\?", self.url)
+        assert found is not None
+        return found[1]
+
+    def beside(self, name: str) -> Database:
+        """Another one of the same server."""
+        return Database(self.url.replace(f"/{self.name}?", f"/{name}?"))
+
+    def begin(self, revision: str = REVISIONS[-1]) -> None:
+        """As :meth:`upgrade` of an empty one, which is done once for the tests of a process, from one of the
+        revisions to the next.
+        """
+        server = self.beside("postgres")
+        before = [one for one in REVISIONS[: REVISIONS.index(revision) + 1] if one in TEMPLATES]
+        if before[-1:] != [revision]:
+            from_ = f" TEMPLATE {TEMPLATES[before[-1]].name}" if before else ""
+            made = self.beside(f"at_{revision}_{uuid4().hex[:8]}")
+            server.query(f"CREATE DATABASE {made.name}{from_}")
+            made.upgrade(revision)
+            TEMPLATES[revision] = made
+        server.query(f"DROP DATABASE {self.name} WITH (FORCE)")
+        server.query(f"CREATE DATABASE {self.name} TEMPLATE {TEMPLATES[revision].name}")
+
     def alembic(self, act: Callable[..., None], *arguments: str) -> None:
         """One of alembic's commands."""
         with environment(database_url=self.url):
@@ -169,12 +195,33 @@ class Database:
         for table, row in ROWS.items():
             names = {"group_id": "g", "job": "reconcile"}
             own = {name: f"{value}{number or ''}" for name, value in names.items() if name in row}
-            values = [
-                str(value).replace("00000000-", f"{number:08}-") if "-7000-" in str(value) else value
-                for value in (row | own).values()
-            ]
-            marks = ", ".join(["%s"] * len(row))
-            self.query(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", *values)
+            values = {
+                name: str(value).replace("00000000-", f"{number:08}-") if "-7000-" in str(value) else value
+                for name, value in (row | own).items()
+            }
+            self.insert(table, **values)
+
+    def insert(self, table: str, **row: Any) -> None:
+        marks = ", ".join(["%s"] * len(row))
+        self.query(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", *row.values())
+
+    def another_node(self, number: int, **different: Any) -> None:
+        """A memory like the first one of :meth:`fill` but for these columns."""
+        row = {"node_count": number, "type_count": number, **different}
+        kept = [name for name in ROWS["memory_nodes"] if name not in row and name != "node_id"]
+        row.setdefault("node_id", str(uuid4()))
+        columns, casts = (
+            [*row, *kept],
+            {"embedding": "::vector", "provenance": "::jsonb", "node_id": "::uuid"},
+        )
+        marks = [f"%s{casts.get(name, '')}" for name in row]
+        given = f"SELECT {', '.join([*marks, *kept])} FROM memory_nodes WHERE node_count = 1"
+        self.query(f"INSERT INTO memory_nodes ({', '.join(columns)}) {given}", *row.values())
+
+    def nearest_index(self, name: str, size: int) -> None:
+        vectors = f"hnsw ((embedding::vector({size})) vector_cosine_ops)"
+        which = f"large AND embedding_model = 'm' AND vector_dims(embedding) = {size}"
+        self.query(f"CREATE INDEX {name} ON memory_nodes USING {vectors} WHERE {which}")
 
     def content(self, of: dict[str, list[str]]) -> dict[str, set[tuple[Any, ...]]]:
         """Each table's rows as text, of the columns given."""
@@ -186,6 +233,18 @@ class Database:
             )
             for table, columns in of.items()
         }
+
+
+#: Databases that are at a revision.
+TEMPLATES: dict[str, Database] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_templates_are_left() -> Iterator[None]:
+    yield
+    while TEMPLATES:
+        _, made = TEMPLATES.popitem()
+        made.beside("postgres").query(f"DROP DATABASE {made.name} WITH (FORCE)")
 
 
 @pytest.fixture
@@ -244,7 +303,7 @@ def test_earlier_memories_are_searched_for_words_of_health(empty: Database) -> N
         "A stroker engine.": False,
         "今天下雨": False,
     }
-    empty.upgrade("0051")
+    empty.begin("0051")
     for number, text in enumerate(said, start=1):
         empty.fill(number)
         empty.query("UPDATE memory_nodes SET description = %s WHERE group_id = %s", text, f"g{number}")
@@ -253,7 +312,7 @@ def test_earlier_memories_are_searched_for_words_of_health(empty: Database) -> N
 
 
 def test_vectors_that_are_not_of_their_models_size_are_owed_anew(empty: Database) -> None:
-    empty.upgrade("0022")
+    empty.begin("0022")
     empty.fill()
     empty.query("""
         INSERT INTO embedding_models (model, spec, dimensions, state, active_since) VALUES
@@ -261,98 +320,60 @@ def test_vectors_that_are_not_of_their_models_size_are_owed_anew(empty: Database
             ('m', 'compatible:m', 3, 'retired', now())
     """)
     first, model = "00000000-0000-7000-8000-00000000001", "hashing-8"
-    others = [
-        ("1", "[1,2]", model),
-        ("2", "[1,2,3,4,5,6,7,8]", model),
-        ("3", "[1]", "m"),
-        ("4", "[1,2]", "theirs"),
-        ("5", None, None),
+    vectors = [
+        ("[1,2]", model),
+        ("[1,2,3,4,5,6,7,8]", model),
+        ("[1]", "m"),
+        ("[1,2]", "theirs"),
+        (None, None),
     ]
-    kept = [
-        name
-        for name in ROWS["memory_nodes"]
-        if name not in ("node_id", "node_count", "type_count", "embedding", "embedding_model")
-    ]
-    for last, vector, name in others:
-        empty.query(
-            f"INSERT INTO memory_nodes (node_id, node_count, type_count, embedding, embedding_model, {', '.join(kept)}) "
-            f"SELECT %s, %s, node_count + %s, %s::vector, %s, {', '.join(kept)} FROM memory_nodes WHERE node_count = 1",
-            first + last, int(last) + 1, int(last), vector, name,
-        )  # fmt: skip
+    for number, (vector, name) in enumerate(vectors, 1):
+        of = {"embedding": vector, "embedding_model": name}
+        empty.another_node(number + 1, node_id=f"{first}{number}", **of)
     before = empty.query("SELECT coalesce(max(changed_xid::text::bigint), 0) FROM memory_nodes")[0][0]
     empty.upgrade("0023")
     assert empty.query("SELECT dimensions FROM embedding_models ORDER BY model") == [(8,), (3,)]
     left = empty.query(
         "SELECT node_count, embedding_model, vector_dims(embedding) FROM memory_nodes ORDER BY node_count"
     )
-    assert left == [
-        (1, "m", 3),
-        (2, None, None),
-        (3, model, 8),
-        (4, None, None),
-        (5, "theirs", 2),
-        (6, None, None),
-    ]
-    owed = empty.query(
-        "SELECT subject_id::text FROM pending_work WHERE kind = 'embed' AND group_id = 'g' ORDER BY 1"
-    )
-    assert owed == [(first + "1",), (first + "3",)]
-    touched = empty.query(
-        "SELECT node_count FROM memory_nodes WHERE changed_xid::text::bigint > %s ORDER BY 1", before
-    )
-    assert touched == [(2,), (4,)]  # so indexes in memory read them again
+    none = (None, None)
+    assert left == [(1, "m", 3), (2, *none), (3, model, 8), (4, *none), (5, "theirs", 2), (6, *none)]
+    owed = "SELECT subject_id::text FROM pending_work WHERE kind = 'embed' AND group_id = 'g' ORDER BY 1"
+    assert empty.query(owed) == [(first + "1",), (first + "3",)]
+    touched = "SELECT node_count FROM memory_nodes WHERE changed_xid::text::bigint > %s ORDER BY 1"
+    assert empty.query(touched, before) == [(2,), (4,)]  # so indexes in memory read them again
 
 
 def test_where_stored_memories_come_from_is_told_by_their_columns(empty: Database) -> None:
-    empty.upgrade("0030")
+    empty.begin("0030")
     empty.fill()
-    told = [
-        ("thought", None, '{"llm": "rules-2"}'),
-        ("thought", None, '{"llm": "a model"}'),
-        ("thought", None, "{}"),
-        ("event", "session", '{"role": "user"}'),
-        ("event", "session", '{"role": "assistant"}'),
-        ("event", "session", '{"role": "tool"}'),
-    ]
-    kept = [
-        name
-        for name in ROWS["memory_nodes"]
-        if name not in ("node_id", "node_count", "type_count", "type", "kind", "provenance")
-    ]
-    for number, (type_, kind, provenance) in enumerate(told, 10):
-        empty.query(
-            f"INSERT INTO memory_nodes (node_id, node_count, type_count, type, kind, provenance, {', '.join(kept)}) "
-            f"SELECT gen_random_uuid(), %s, %s, %s, %s, %s::jsonb, {', '.join(kept)} FROM memory_nodes WHERE node_count = 1",
-            number, number, type_, kind, provenance,
-        )  # fmt: skip
+    for number, (type_, kind, provenance) in enumerate(
+        (
+            ("thought", None, '{"llm": "rules-2"}'),
+            ("thought", None, '{"llm": "a model"}'),
+            ("thought", None, "{}"),
+            ("event", "session", '{"role": "user"}'),
+            ("event", "session", '{"role": "assistant"}'),
+            ("event", "session", '{"role": "tool"}'),
+        ),
+        10,
+    ):
+        empty.another_node(number, type=type_, kind=kind, provenance=provenance)
     empty.upgrade("0031")
     came = empty.query("SELECT origin, trust FROM memory_nodes WHERE node_count >= 10 ORDER BY node_count")
-    assert came == [
-        ("rules", 0.8),
-        ("model", 0.7),
-        ("user", 0.8),
-        ("user", 0.8),
-        ("assistant", 0.5),
-        ("tool", 0.3),
-    ]
+    told = [("rules", 0.8), ("model", 0.7), ("user", 0.8), ("user", 0.8), ("assistant", 0.5), ("tool", 0.3)]
+    assert came == told
 
 
 def test_indexes_of_nearest_vectors_get_their_size_into_their_names(empty: Database) -> None:
     def names() -> list[str]:
-        return [
-            row[0]
-            for row in empty.query(
-                "SELECT indexname FROM pg_indexes WHERE indexname LIKE 'memory_nodes_nearest%%' ORDER BY 1"
-            )
-        ]
+        of_nearest = "indexname LIKE 'memory_nodes_nearest%%' ORDER BY 1"
+        return [name for (name,) in empty.query(f"SELECT indexname FROM pg_indexes WHERE {of_nearest}")]
 
-    empty.upgrade("0023")
+    empty.begin("0023")
     before = [f"memory_nodes_nearest_{digit * 12}" for digit in "ab"]
     for name, size in zip(before, (3, 384), strict=True):
-        empty.query(
-            f"CREATE INDEX {name} ON memory_nodes USING hnsw ((embedding::vector({size})) vector_cosine_ops) "
-            f"WHERE large AND embedding_model = 'm' AND vector_dims(embedding) = {size}"
-        )
+        empty.nearest_index(name, size)
     empty.upgrade("0024")
     assert names() == [f"{before[0]}_3", f"{before[1]}_384"]
     empty.alembic(command.downgrade, "0023")
@@ -360,21 +381,16 @@ def test_indexes_of_nearest_vectors_get_their_size_into_their_names(empty: Datab
 
 
 def test_large_agents_are_owed_smaller_indexes(empty: Database) -> None:
-    empty.upgrade("0037")
+    empty.begin("0037")
     name = f"memory_nodes_nearest_{'a' * 12}_3"
-    empty.query(
-        f"CREATE INDEX {name} ON memory_nodes USING hnsw ((embedding::vector(3)) vector_cosine_ops) "
-        "WHERE large AND embedding_model = 'm' AND vector_dims(embedding) = 3"
-    )
+    empty.nearest_index(name, 3)
     empty.fill()
     empty.query("UPDATE agents SET large_from = 7, large_ready_at = now()")
     empty.upgrade("0038")
     assert empty.query("SELECT count(*) FROM pg_indexes WHERE indexname = %s", name) == [(0,)]
-    owed = (
-        "SELECT count(*) FROM agents JOIN pending_work ON kind = 'enlarge' AND subject_id = agent_key WHERE"
-        " large_ready_at IS NULL"
-    )
-    assert empty.query(owed) == empty.query("SELECT count(*) FROM agents") != [(0,)]
+    work = "pending_work ON kind = 'enlarge' AND subject_id = agent_key WHERE large_ready_at IS NULL"
+    owed = empty.query(f"SELECT count(*) FROM agents JOIN {work}")
+    assert owed == empty.query("SELECT count(*) FROM agents") != [(0,)]
 
 
 def test_two_upgrades_at_once_take_turns(empty: Database) -> None:
@@ -388,7 +404,7 @@ def test_two_upgrades_at_once_take_turns(empty: Database) -> None:
 
 
 def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_behind_it(empty):
-    empty.upgrade()
+    empty.begin()
     with psycopg.connect(empty.url.replace("+psycopg", "")) as connection:
         connection.execute("SELECT 1 FROM memory_nodes")  # an open transaction of somebody who reads
         with pytest.raises(OperationalError, match="lock timeout"):
@@ -413,7 +429,7 @@ def test_a_migration_may_take_longer_than_the_services_statements(empty, monkeyp
 
 
 def test_a_memorys_foreign_key_is_checked_by_the_primary_key_before_the_first_analyze(empty):
-    empty.upgrade()
+    empty.begin()
     row = {**ROWS["memory_nodes"], "node_id": None, "node_count": None, "type_count": None}
     marks = ", ".join(
         {"node_id": "gen_random_uuid()", "node_count": "n", "type_count": "n"}.get(column, "%s")
@@ -457,8 +473,8 @@ def run_module(empty: Database, *arguments: str, code: int) -> str:
 
 def test_17_old_code_on_a_newer_database_and_an_unknown_revision_end_in_one_sentence(empty: Database) -> None:
     newer, unknown = "a later version has migrated it", "which no version of Jiyi has"
+    empty.begin()
     with environment(database_url=empty.url):
-        upgrade()
         for revision, words in (("abc", unknown), ("0000", unknown), ("9999", newer)):
             empty.query("UPDATE alembic_version SET version_num = %s", revision)
             for step in (upgrade, migrate.check):
@@ -487,50 +503,26 @@ def test_17_code_on_a_database_that_was_not_migrated_yet_says_what_to_run(empty:
 
 
 def test_users_are_told_from_the_agent_and_are_one_however_they_are_spelt(empty: Database) -> None:
-    empty.upgrade("0042")
+    empty.begin("0042")
     empty.fill()
     empty.query(
         "INSERT INTO agents SELECT 'g', 'ida', gen_random_uuid(), settings, 0, type_counts, 1, 1 FROM agents"
         " WHERE agent_id = 'klaus'"
     )
     nfd, nfc = "Cafe\u0301", "Caf\u00e9"
-    kept = [name for name in ROWS["memory_nodes"] if name not in ("node_id", "node_count", "type_count")]
     for number, user in enumerate((nfd, nfc, "klaus"), 2):
-        empty.query(
-            f"INSERT INTO memory_nodes (node_id, node_count, type_count, user_id, {', '.join(kept)}) "
-            f"SELECT gen_random_uuid(), %s, %s, %s, {', '.join(kept)} FROM memory_nodes WHERE node_count = 1",
-            number, number, user,
-        )  # fmt: skip
+        empty.another_node(number, user_id=user)
     empty.query("UPDATE events SET payload = payload || jsonb_build_object('user_id', %s::text)", nfd)
     for day, (agent, user) in enumerate(
         (("klaus", "klaus"), ("ida", "ida"), ("ida", "klaus"), ("ida", nfc), ("ida", nfd)), 1
     ):
-        at = f"2026-03-0{day}"
-        empty.query(
-            "INSERT INTO user_profiles (group_id, agent_id, user_id, role, updated_at) VALUES ('g', %s, %s,"
-            " %s, %s)",
-            agent,
-            user,
-            at,
-            at,
-        )
-        empty.query(
-            "INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, first_seen, last_seen) "
-            "VALUES (gen_random_uuid(), 'g', %s, %s, 's', now(), now())",
-            agent, user,
-        )  # fmt: skip
-        empty.query(
-            "INSERT INTO session_prompts (group_id, agent_id, user_id, session_id) VALUES ('g', %s, %s, 's')",
-            agent,
-            user,
-        )
+        of, at = {"group_id": "g", "agent_id": agent, "user_id": user}, f"2026-03-0{day}"
+        empty.insert("user_profiles", **of, role=at, updated_at=at)
+        empty.insert("pain_points", **of, pain_id=str(uuid4()), summary="s", first_seen=at, last_seen=at)
+        empty.insert("session_prompts", **of, session_id="s")
     empty.upgrade("0043")
-    assert empty.query("SELECT user_id FROM memory_nodes ORDER BY node_count") == [
-        (None,),
-        (nfc,),
-        (nfc,),
-        ("klaus",),
-    ]
+    users = empty.query("SELECT user_id FROM memory_nodes ORDER BY node_count")
+    assert users == [(None,), (nfc,), (nfc,), ("klaus",)]
     assert empty.query("SELECT payload ->> 'user_id' FROM events") == [(nfc,)]
     profiles = empty.query("SELECT agent_id, user_id, role FROM user_profiles ORDER BY role")
     assert profiles == [("ida", "", "2026-03-02"), ("ida", "klaus", "2026-03-03"), ("ida", nfc, "2026-03-05")]
@@ -544,42 +536,27 @@ def test_users_are_told_from_the_agent_and_are_one_however_they_are_spelt(empty:
 
 
 def test_what_waits_for_approval_becomes_one_table_and_back(empty: Database) -> None:
-    empty.upgrade("0050")
+    empty.begin("0050")
     empty.fill()
     skill, file, pain, solution = (
         f"00000000-0000-7000-8000-0000000000{number}" for number in ("a1", "a2", "a3", "a4")
     )
-    empty.query(
-        "INSERT INTO artifacts (artifact_id, group_id, agent_id, artifact, user_id, pattern_hash, name, description, triggers, body, "
-        "confidence, issues, status, enabled, evidence, evidence_count, decided_evidence, decided_by) "
-        "VALUES (%s, 'g', 'klaus', 'pipeline', 'mia', 'h', 'mail it', 'd', %s, 'b', 0.75, %s, 'accepted', true, %s, 6, 3, 'user:mia')",
-        skill, '{"a, b"}', '["too short"]', f"{{{pain}}}",
-    )  # fmt: skip
-    empty.query(
-        "INSERT INTO feedback (group_id, feedback_id, agent_id, artifact_id, signal, sentiment, given_by,"
-        " given_at) VALUES ('g', gen_random_uuid(), 'klaus', %s, 'explicit', 'positive', 'user:mia', now())",
-        skill,
-    )
-    empty.query(
-        "INSERT INTO identity_proposals (proposal_id, group_id, agent_id, file, reason, base_version,"
-        " suggested, status, author, note) VALUES (%s, 'g', 'klaus', 'SOUL', 'agreed', 2, 'kind', 'rejected',"
-        " 'user:lin', 'no')",
-        file,
-    )
-    of_pain = "INSERT INTO pain_points (pain_id, group_id, agent_id, summary, first_seen, last_seen)"
-    empty.query(f"{of_pain} VALUES (%s, 'g', 'klaus', 's', now(), now())", pain)
-    empty.query(
-        "INSERT INTO proposals (proposal_id, group_id, pain_id, title, status, made_by, turns) "
-        "VALUES (%s, 'g', %s, 't', 'confirmed', 'rules', 4)",
-        solution, pain,
-    )  # fmt: skip
+    of, at = {"group_id": "g", "agent_id": "klaus"}, "2026-03-01"
+    says = {"name": "mail it", "description": "d", "triggers": '{"a, b"}', "body": "b"}
+    says |= {"confidence": 0.75, "issues": '["too short"]', "pattern_hash": "h"}
+    state = {"status": "accepted", "enabled": True, "decided_by": "user:mia"}
+    state |= {"evidence": f"{{{pain}}}", "evidence_count": 6, "decided_evidence": 3}
+    empty.insert("artifacts", **of, artifact_id=skill, artifact="pipeline", user_id="mia", **says, **state)
+    vote = {"signal": "explicit", "sentiment": "positive", "given_by": "user:mia", "given_at": at}
+    empty.insert("feedback", **of, feedback_id=str(uuid4()), artifact_id=skill, **vote)
+    changed = {"file": "SOUL", "reason": "agreed", "base_version": 2, "suggested": "kind"}
+    decided = {"status": "rejected", "author": "user:lin", "note": "no"}
+    empty.insert("identity_proposals", **of, proposal_id=file, **changed, **decided)
+    empty.insert("pain_points", **of, pain_id=pain, summary="s", first_seen=at, last_seen=at)
+    solved = {"title": "t", "status": "confirmed", "made_by": "rules", "turns": 4}
+    empty.insert("proposals", group_id="g", proposal_id=solution, pain_id=pain, **solved)
     for number, step in ((2, "wait"), (1, "click")):
-        empty.query(
-            "INSERT INTO proposal_steps (group_id, proposal_id, number, step) VALUES ('g', %s, %s, %s)",
-            solution,
-            number,
-            step,
-        )
+        empty.insert("proposal_steps", group_id="g", proposal_id=solution, number=number, step=step)
     tables = ("artifacts", "identity_proposals", "proposals", "proposal_steps", "feedback")
     before = empty.content({table: sorted(empty.columns(table)) for table in tables})
     empty.upgrade("0051")
@@ -592,9 +569,13 @@ def test_what_waits_for_approval_becomes_one_table_and_back(empty: Database) -> 
         ("identity", "rejected", False, 0, 0, "user:lin", "no", None),
         ("solution", "approved", False, 4, 4, "rules", "", None),
     ]
-    says = [content for (content,) in empty.query("SELECT content FROM proposals ORDER BY proposal_id")]
-    assert (says[0]["triggers"], says[0]["issues"], says[0]["confidence"]) == (["a, b"], ["too short"], 0.75)
-    assert (says[1]["file"], says[1]["base_version"], says[1]["suggested"]) == ("SOUL", 2, "kind")
-    assert says[2] == {"title": "t", "steps": ["click", "wait"]}
+    contents = [content for (content,) in empty.query("SELECT content FROM proposals ORDER BY proposal_id")]
+    assert (contents[0]["triggers"], contents[0]["issues"], contents[0]["confidence"]) == (
+        ["a, b"],
+        ["too short"],
+        0.75,
+    )
+    assert (contents[1]["file"], contents[1]["base_version"], contents[1]["suggested"]) == ("SOUL", 2, "kind")
+    assert contents[2] == {"title": "t", "steps": ["click", "wait"]}
     empty.alembic(command.downgrade, "0050")
     assert empty.content({table: sorted(empty.columns(table)) for table in tables}) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -149,6 +150,10 @@ def fill(owner: psycopg.Connection[dict[str, Any]], group: str) -> None:
         insert(owner, table, made_up(owner, table, known))
 
 
+#: Values that a column's name does not tell in one table.
+OWN = {"experiences": {"outcome": "partial"}, "schedules": {"kind": "once"}, "proposals": {"kind": "skill"}}
+
+
 def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for column in owner.execute(_COLUMNS, [table]):
@@ -156,30 +161,20 @@ def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[s
         if name in known:
             row[name] = known[name]
         elif column["needed"]:
-            row[name] = (
-                FITTING[name] if name in FITTING else known["group_id"] if kind == "text" else OF_TYPE[kind]()
-            )
-    if table == "experiences":
-        row["outcome"] = "partial"
-    if table in ("schedules", "proposals"):
-        row["kind"] = "once" if table == "schedules" else "skill"
+            of_type = OF_TYPE.get(kind, lambda: known["group_id"])
+            row[name] = FITTING[name] if name in FITTING else of_type()
     if table == "oauth_connections":
         row["user_id"] = str(somebody().user_id)
     if table == "memory_nodes":
-        row |= {
-            "description": f"a secret of {known['group_id']}",
-            "embedding": "[0.5,1]",
-            "embedding_model": "m",
-        }
-    return row
+        vector = {"embedding": "[0.5,1]", "embedding_model": "m"}
+        row |= {"description": f"a secret of {known['group_id']}", **vector}
+    return row | OWN.get(table, {})
 
 
 def insert(connection: Any, table: str, row: dict[str, Any]) -> None:
     columns = ", ".join(row)
-    statement = (
-        f"INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_populate_record(NULL::{table}, %s)"
-    )
-    connection.execute(statement.encode(), [psycopg.types.json.Jsonb(row)])
+    given = f"SELECT {columns} FROM jsonb_populate_record(NULL::{table}, %s)"
+    connection.execute(f"INSERT INTO {table} ({columns}) {given}".encode(), [psycopg.types.json.Jsonb(row)])
 
 
 # The catalogue
@@ -211,15 +206,10 @@ def test_the_service_works_as_a_role_that_row_level_security_concerns(owner):
             row = connection.execute(text("SELECT current_user, row_security_active('memory_nodes')")).one()
             assert tuple(row) == (ROLE, True)
     role = owner.execute("SELECT * FROM pg_roles WHERE rolname = %s", [ROLE]).fetchone()
-    assert role is not None
-    assert not any(
-        role[right] for right in ("rolsuper", "rolbypassrls", "rolcreaterole", "rolcreatedb", "rolcanlogin")
-    )
+    rights = ("rolsuper", "rolbypassrls", "rolcreaterole", "rolcreatedb", "rolcanlogin")
+    assert [right for right in rights if role[right]] == []
     may = {row["privilege_type"] for row in owner.execute(_PRIVILEGES, [ROLE])}
     assert may == {"SELECT", "INSERT", "UPDATE", "DELETE"}  # TRUNCATE would ask no policy
-
-
-def test_the_role_may_not_alter_what_confines_it() -> None:
     for statement in (
         "TRUNCATE events",
         "DROP POLICY tenants ON events",
@@ -260,35 +250,32 @@ def test_of_two_tenants_with_rows_in_every_table_each_sees_its_own(groups, owner
 
 def test_no_tenant_writes_anothers_rows_in_any_table(groups, owner):
     ours, theirs = groups
+
+    def stored(table: str) -> Any:
+        found = f"SELECT to_jsonb(t) AS row FROM {table} t WHERE group_id = %s"
+        row = owner.execute(found.encode(), [theirs]).fetchone()
+        assert row is not None, table
+        return row["row"]
+
     for table in tenants_tables(owner):
-        row = owner.execute(
-            f"SELECT to_jsonb(t) AS row FROM {table} t WHERE group_id = %s".encode(), [theirs]
-        ).fetchone()
-        assert row is not None
-        before = row["row"]
-        # an identity, given out
+        before = stored(table)
+        # "position" is an identity, given out
         taken = {name: value for name, value in before.items() if name != "position"}
+        of_theirs, refused = {"g": theirs}, "row-level security"
         with for_groups(ours):
             with unit_of_work() as connection:
-                changed = connection.execute(
-                    text(f"UPDATE {table} SET group_id = group_id WHERE group_id = :g"), {"g": theirs}
-                )
-                gone = connection.execute(text(f"DELETE FROM {table} WHERE group_id = :g"), {"g": theirs})
-                assert (changed.rowcount, gone.rowcount) == (0, 0), table
+                for change in (f"UPDATE {table} SET group_id = group_id", f"DELETE FROM {table}"):
+                    done = connection.execute(text(f"{change} WHERE group_id = :g"), of_theirs)
+                    assert done.rowcount == 0, table
             with (
-                pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"),
+                pytest.raises(psycopg.errors.InsufficientPrivilege, match=refused),
                 unit_of_work() as connection,
             ):
                 insert(driver(connection), table, taken)
-            with pytest.raises(ProgrammingError, match="row-level security"), unit_of_work() as connection:
-                connection.execute(
-                    text(f"UPDATE {table} SET group_id = :b WHERE group_id = :a"), {"a": ours, "b": theirs}
-                )
-        after = owner.execute(
-            f"SELECT to_jsonb(t) AS row FROM {table} t WHERE group_id = %s".encode(), [theirs]
-        ).fetchone()
-        assert after is not None, table
-        assert after["row"] == before, table
+            moved = text(f"UPDATE {table} SET group_id = :b WHERE group_id = :a")
+            with pytest.raises(ProgrammingError, match=refused), unit_of_work() as connection:
+                connection.execute(moved, {"a": ours, "b": theirs})
+        assert stored(table) == before, table
 
 
 def test_names_with_signs_that_mean_something_to_arrays_are_names_like_others() -> None:
@@ -389,15 +376,13 @@ def secrets(groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]) 
         assert row is not None
         found[group] = row["node_id"]
         # Where an answer does not name its group, something in it does.
-        owner.execute(
-            "UPDATE kw_strength SET keyword = %s WHERE group_id = %s", [f"secret of {group}", group]
-        )
-        owner.execute(
-            "UPDATE agents SET settings = jsonb_build_object('x', %s::text) WHERE group_id = %s",
-            [group, group],
-        )
-        owner.execute("UPDATE dead_letters SET reason = %s WHERE group_id = %s", [group, group])
-        owner.execute("UPDATE memory_nodes SET embedding_key = description WHERE group_id = %s", [group])
+        for change in (
+            "kw_strength SET keyword = 'secret of ' || group_id",
+            "agents SET settings = jsonb_build_object('x', group_id)",
+            "dead_letters SET reason = group_id",
+            "memory_nodes SET embedding_key = description",
+        ):
+            owner.execute(f"UPDATE {change} WHERE group_id = %s".encode(), [group])
     return found
 
 
@@ -453,27 +438,19 @@ def test_asked_for_another_group_by_name_every_query_is_silent(groups, secrets):
 
 def test_functions_of_the_owner_ask_for_the_scope_themselves(groups, secrets):
     ours, theirs = groups
+    best = f"'{{x}}', '{{1}}', '{{event}}', '{{memory}}', {'NULL, ' * 9}true, true, 9"
     calls = [
         "jiyi_with_keywords(:g, 'klaus', '{x}')",
         "jiyi_with_terms(:g, 'klaus', '{x}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)",
-        (
-            "jiyi_best_with_terms(:g, 'klaus', '{x}', '{1}', '{event}', '{memory}',"
-            f" {'NULL, ' * 9}true, true, 9)"
-        ),
+        f"jiyi_best_with_terms(:g, 'klaus', {best})",
         "jiyi_ranked_by_terms(:g, 'klaus', '{x}', '{1}')",
     ]
+    large = text("UPDATE memory_nodes SET large = true, tokens = 'x y' WHERE node_id = ANY(:ids)")
     with whole_service(), unit_of_work() as connection:
-        connection.execute(
-            text("UPDATE memory_nodes SET large = true, tokens = 'x y' WHERE node_id = ANY(:ids)"),
-            {"ids": list(secrets.values())},
-        )
+        connection.execute(large, {"ids": list(secrets.values())})
+    scopes = {Scope((ours,)): 0, NOBODY: 0, Scope((theirs,)): 1, Scope(whole_service=True): 1}
     for call in calls:
-        for scope, seen in (
-            (Scope((ours,)), 0),
-            (NOBODY, 0),
-            (Scope((theirs,)), 1),
-            (Scope(whole_service=True), 1),
-        ):
+        for scope, seen in scopes.items():
             with within(scope), unit_of_work() as connection:
                 found = connection.execute(text(f"SELECT * FROM {call}"), {"g": theirs}).scalars().all()
             assert found == [secrets[theirs]] * seen, (call, scope)
@@ -481,14 +458,12 @@ def test_functions_of_the_owner_ask_for_the_scope_themselves(groups, secrets):
 
 def test_functions_are_nobody_elses(owner: psycopg.Connection[dict[str, Any]]) -> None:
     found = owner.execute("""
-        SELECT proname, prosecdef, proconfig, EXISTS (
-            SELECT FROM aclexplode(proacl) WHERE grantee = 0
-        ) AS everybodys FROM pg_proc WHERE proname LIKE 'jiyi\\_%' AND prosecdef
+        SELECT proconfig, EXISTS (SELECT FROM aclexplode(proacl) WHERE grantee = 0) AS everybodys
+        FROM pg_proc WHERE proname LIKE 'jiyi\\_%' AND prosecdef
     """).fetchall()
     assert len(found) >= 3
-    assert not [
-        row for row in found if row["everybodys"] or row["proconfig"] != ["search_path=public, pg_temp"]
-    ]
+    confined = {"everybodys": False, "proconfig": ["search_path=public, pg_temp"]}
+    assert [row for row in found if row != confined] == []
 
 
 # Scopes come and go
@@ -496,38 +471,30 @@ def test_functions_are_nobody_elses(owner: psycopg.Connection[dict[str, Any]]) -
 
 def test_scopes_do_not_leak_between_the_users_of_a_connection(groups: tuple[str, str]) -> None:
     ours, theirs = groups
-    for scope in (
-        Scope((ours,)),
-        NOBODY,
-        Scope((theirs,)),
-        Scope(whole_service=True),
-        NOBODY,
-        Scope((ours, theirs)),
-    ) * 3:
+    everything, both = Scope(whole_service=True), Scope((ours, theirs))
+    for scope in (Scope((ours,)), NOBODY, Scope((theirs,)), everything, NOBODY, both) * 3:
         for connect in (unit_of_work, reading):
-            with within(scope), connect() as connection:
-                found = set(connection.execute(text("SELECT group_id FROM groups")).scalars()) & {
-                    ours,
-                    theirs,
-                }
+            with within(scope):
+                found = seen(connect) & {ours, theirs}
             assert found == ({ours, theirs} if scope.whole_service else set(scope.groups))
     for connect in (unit_of_work, reading):  # a scope ends with an exception and a rollback
         with pytest.raises(ProgrammingError), whole_service(), connect() as connection:
             connection.execute(text("SELECT nonsense"))
         assert current() == NOBODY
-        with connect() as connection:
-            assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() == 0
+        assert seen(connect) == set()
+
+
+def seen(connect: Callable[[], Any]) -> set[str]:
+    """The groups that are seen over a connection."""
+    with connect() as connection:
+        return set(connection.execute(text("SELECT group_id FROM groups")).scalars())
 
 
 def test_a_thread_has_no_scope_unless_it_says_one(groups: tuple[str, str]) -> None:
     def look(group: str | None) -> set[str]:
         with within(NOBODY if group is None else Scope((group,))):
-            for _ in range(10):
-                with unit_of_work() as connection:
-                    found = set(connection.execute(text("SELECT group_id FROM groups")).scalars())
-                with reading() as connection:
-                    assert set(connection.execute(text("SELECT group_id FROM groups")).scalars()) == found
-        return found
+            [found] = {frozenset(seen(connect)) for connect in (unit_of_work, reading) for _ in range(10)}
+        return set(found)
 
     asked = [*groups, None] * 4
     with whole_service(), ThreadPoolExecutor(6) as pool:
@@ -537,17 +504,17 @@ def test_a_thread_has_no_scope_unless_it_says_one(groups: tuple[str, str]) -> No
 
 @own_sessions
 def test_the_same_scope_again_costs_no_trip_outside_of_transactions(groups: tuple[str, str]) -> None:
-    def seen(group: str) -> list[str]:
-        with for_groups(group), reading() as connection:
-            return list(connection.execute(text("SELECT group_id FROM groups")).scalars())
+    def seen_by(group: str) -> set[str]:
+        with for_groups(group):
+            return seen(reading)
 
     reading_engine().dispose()  # so that there is one connection
-    assert seen(groups[0]) == [groups[0]]
+    assert seen_by(groups[0]) == {groups[0]}
     with for_groups(groups[0]), reading() as connection:
         connection.execute(text("SELECT set_config('jiyi.groups', '{}', false)"))
-    assert seen(groups[0]) == []  # what was told before is believed to hold
-    assert seen(groups[1]) == [groups[1]]
-    assert seen(groups[0]) == [groups[0]]
+    assert seen_by(groups[0]) == set()  # what was told before is believed to hold
+    assert seen_by(groups[1]) == {groups[1]}
+    assert seen_by(groups[0]) == {groups[0]}
 
 
 # Who sets them
@@ -569,8 +536,11 @@ def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     assert seen == [Scope(("g",))]
 
 
-def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(groups: tuple[str, str]) -> None:
-    everything = Scope(whole_service=True)
+def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise() -> None:
+    everything, asking = (
+        Scope(whole_service=True),
+        {"name": "test.ask", "scope": "read", "doc": "", "queue": ""},
+    )
     for wide, operator, begun, expected in (
         ({}, False, NOBODY, Scope(("g",))),
         ({}, True, everything, Scope(("g",))),
@@ -580,21 +550,11 @@ def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(groups
         ({"whole_service": True}, False, Scope(("g",)), everything),
     ):
         asked: Action[Unnamed, Scope] = Action(
-            name="test.ask",
-            request=Unnamed,
-            result=Scope,
-            scope="read",
-            function=lambda *_: current(),
-            doc="",
-            queue="",
-            **wide,
+            request=Unnamed, result=Scope, function=lambda *_: current(), **asking, **wide
         )
         with within(begun):
-            assert asked.perform(Actor("g", operator=operator), Unnamed()) == expected, (
-                wide,
-                operator,
-                begun,
-            )
+            done = asked.perform(Actor("g", operator=operator), Unnamed())
+        assert done == expected, (wide, operator, begun)
 
 
 def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(monkeypatch):
@@ -627,20 +587,18 @@ def test_work_of_several_groups_is_done_for_one_at_a_time(groups: tuple[str, str
 
 def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(groups, intake):
     made = [observed(group, f"of {group}", agent_id="maria") for group in (*groups, f"new-{uuid4().hex[:8]}")]
-    broken = uuid4()
-    rejected = [
-        Rejected("{", "not JSON"),
-        Rejected(f'{{"event_id": "{broken}", "group_id": "{groups[0]}"}}', "no payload"),
-        Rejected(f'{{"event_id": "{broken}", "group_id": "a stranger"}}', "no payload"),
+    broken = str(uuid4())
+    rejected = [Rejected("{", "not JSON")] + [
+        Rejected(json.dumps({"event_id": broken, "group_id": whose}), "no payload")
+        for whose in (groups[0], "a stranger")
     ]
     assert intake.store(made, rejected).events == len(made)
     for event in made:
         with for_groups(event.group_id):
             assert count("memory_nodes", "agent_id = 'maria'") == 1
-    with for_groups(groups[0]):
-        assert count("dead_letters", "subject_id = :id", id=broken) == 1
-    with whole_service():
-        assert count("dead_letters", "subject_id = :id", id=broken) == 2
+    for scope, letters in ((Scope((groups[0],)), 1), (Scope(whole_service=True), 2)):
+        with within(scope):
+            assert count("dead_letters", "subject_id = :id", id=broken) == letters
     assert current() == NOBODY
 
 
@@ -652,18 +610,15 @@ ROWS = 2_000
 @pytest.fixture
 def many(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[str]:
     """A group with an agent that is large, one of several."""
-    group = f"many-{uuid4().hex[:12]}"
+    group, at = f"many-{uuid4().hex[:12]}", {"created_at": T0.isoformat()}
+    insert(owner, "groups", {"group_id": group, **at})
     for agent in ("klaus", "maria"):
-        known = {"group_id": group, "agent_id": agent}
-        if agent == "klaus":
-            insert(owner, "groups", {"group_id": group, "created_at": T0.isoformat()})
-        insert(owner, "agents", made_up(owner, "agents", known) | {"created_at": T0.isoformat()})
+        insert(owner, "agents", made_up(owner, "agents", {"group_id": group, "agent_id": agent}) | at)
         owner.execute(_MANY, [group, agent, ROWS])
-    owner.execute(
-        "INSERT INTO node_access (node_id, group_id, last_accessed) SELECT node_id, group_id, created_at FROM"
-        " memory_nodes WHERE group_id = %s",
-        [group],
+    accessed = (
+        "INSERT INTO node_access (node_id, group_id, last_accessed) SELECT node_id, group_id, created_at"
     )
+    owner.execute(f"{accessed} FROM memory_nodes WHERE group_id = %s".encode(), [group])
     enlargement.build_index("m", 3)
     owner.execute("ANALYZE")
     yield group
@@ -679,17 +634,12 @@ def plan(connection: Connection, statement: str, **parameters: Any) -> str:
 
 def test_what_changed_or_expires_is_found_by_its_index(many: str) -> None:
     with for_groups(many), unit_of_work() as connection:
-        since = (
-            driver(connection)
-            .execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-            .fetchone()
-        )
+        raw, of = driver(connection), {"group": many, "agent": "klaus"}
+        since = raw.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint").fetchone()
         assert since is not None
-        wanted = index_rows._CHANGED.as_string(driver(connection))
-        changed = plan(connection, wanted, group=many, agent="klaus", model="m", user_id=None, since=since[0])
-        expires = plan(
-            connection, str(archive._SOONEST.compile(connection)), group=many, agent="klaus", at=T0, limit=10
-        )
+        wanted = index_rows._CHANGED.as_string(raw)
+        changed = plan(connection, wanted, **of, model="m", user_id=None, since=since[0])
+        expires = plan(connection, str(archive._SOONEST.compile(connection)), **of, at=T0, limit=10)
     for told, index, condition in (
         (changed, "memory_nodes_group_id_agent_id_changed_xid_idx", "changed_xid >="),
         (expires, "memory_nodes_expiring_idx", "expires_at <="),

@@ -17,8 +17,8 @@ from anthropic.lib.tools._beta_builtin_memory_tool import BetaLocalFilesystemMem
 from anthropic.lib.tools._beta_functions import ToolError
 
 from jiyi import AsyncClient, Client
-from jiyi.errors import BrokerUnavailable
 from jiyi.integrations.anthropic import AsyncJiyiMemoryTool, JiyiMemoryTool
+from jiyi.settings import get_settings
 
 pytestmark = pytest.mark.long
 
@@ -164,18 +164,15 @@ def test_awaited_it_is_the_same(client: Client) -> None:
     assert asyncio.run(talk()) == [said(tool, command) for command in SOME]
 
 
-def test_what_the_service_refuses_and_its_absence_are_told_to_the_model(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_service_refuses_and_its_absence_are_told_to_the_model(client: Client) -> None:
     tool = JiyiMemoryTool(client)
-    with pytest.raises(ToolError, match="larger than 500,000 bytes"):
-        tool.call(create("/memories/large.md", "x" * 600_000))
-    with pytest.raises(ToolError, match="key"):
-        tool.call(create(f"/memories/{'n' * 600}", "x"))
-
-    def away(*_: Any, **__: Any) -> Any:
-        raise BrokerUnavailable("nobody there")
-
-    monkeypatch.setattr(client.transport, "call", away)
-    with pytest.raises(ToolError, match="nobody there"):
-        tool.call(view("/memories"))
+    for path, text, reason in (
+        ("/memories/large.md", "x" * 600_000, "larger than 500,000 bytes"),
+        (f"/memories/{'n' * 600}", "x", "key"),
+    ):
+        with pytest.raises(ToolError, match=reason):
+            tool.call(create(path, text))
+    nowhere = dict.fromkeys(("broker_url", "redis_url"), "redis://127.0.0.1:1/0")
+    settings = get_settings().model_copy(update={**nowhere, "request_timeout": 0.4})
+    with Client(client.group, settings=settings) as away, pytest.raises(ToolError, match="cannot be reached"):
+        JiyiMemoryTool(away).call(view("/memories"))

@@ -40,18 +40,10 @@ def save(events: Iterable[wire.Event]) -> StoreResult:
 def step(
     group: str, index: int, step_type: str = "tool_call", session_id: str = "s1", **fields: Any
 ) -> wire.Event:
-    envelope = {name: fields.pop(name) for name in ("event_id", "agent_id", "occurred_at") if name in fields}
     if step_type.startswith("tool"):
         fields.setdefault("tool", "search")
-    at = START + timedelta(seconds=index)
-    event = {
-        "type": "turn.step",
-        "group_id": group,
-        "agent_id": AGENT,
-        "session_id": session_id,
-        "occurred_at": at,
-    }
-    return wire.build({**event, **envelope, "payload": {"index": index, "step_type": step_type, **fields}})
+    at, payload = START + timedelta(seconds=index), {"index": index, "step_type": step_type, **fields}
+    return wire.made("turn.step", (group, AGENT), at, payload, session_id=session_id)
 
 
 def chain(
@@ -72,15 +64,7 @@ def chain(
 
 
 def end(group: str, session_id: str = "s1") -> wire.Event:
-    return wire.build(
-        {
-            "type": "session.ended",
-            "event_id": uuid4(),
-            "group_id": group,
-            "agent_id": AGENT,
-            "session_id": session_id,
-        }
-    )
+    return wire.made("session.ended", (group, AGENT), datetime.now(UTC), {}, session_id=session_id)
 
 
 def experienced(
@@ -92,24 +76,15 @@ def experienced(
     **fields: Any,
 ) -> None:
     """An experience that was told so many times."""
-    told = ExtractedExperience.model_validate(
-        {
-            "pain_pattern": pain,
-            "solution_steps": STEPS,
-            "outcome": "success",
-            "confidence": 0.9,
-            "turns": [0],
-            **fields,
-        }
-    )
+    lived = {"pain_pattern": pain, "solution_steps": STEPS, "outcome": "success", "confidence": 0.9}
+    told = ExtractedExperience.model_validate({**lived, "turns": [0], **fields})
     for time in range(times):
         at = START + timedelta(days=time)
         with unit_of_work() as connection:
             found = lock_agents(connection, [(group, agent_id)])[group, agent_id]
-            said = [Message(role="user", text=pain, at=at)]
-            source = ExtractionSource(
-                group, agent_id, f"s{time}", said, [uuid4()], "rules", "extraction@1", user_id=user_id
-            )
+            said, turns = [Message(role="user", text=pain, at=at)], [uuid4()]
+            where = (group, agent_id, f"s{time}", said, turns, "rules", "extraction@1")
+            source = ExtractionSource(*where, user_id=user_id)
             experiences.keep_extracted(connection, (group, agent_id), told, source, at)
             pending_work.enqueue(connection, AGGREGATE, [(found.agent_key, group)])
 
@@ -120,12 +95,9 @@ def run(*kinds: str) -> int:
 
 
 def owed(kind: str) -> list[Any]:
+    work = text("SELECT * FROM pending_work WHERE kind = :kind")
     with unit_of_work() as connection:
-        return list(
-            connection.execute(
-                text("SELECT * FROM pending_work WHERE kind = :kind"), {"kind": kind}
-            ).mappings()
-        )
+        return list(connection.execute(work, {"kind": kind}).mappings())
 
 
 def artifacts(group: str, kind: ArtifactKind = "skill", **fields: Any) -> list[SkillProposal]:
@@ -136,4 +108,4 @@ def artifacts(group: str, kind: ArtifactKind = "skill", **fields: Any) -> list[S
 
 def feedback(group: str, artifact_id: UUID, sentiment: str = "positive", **fields: Any) -> wire.Event:
     payload = {"artifact": "skill", "artifact_id": artifact_id, "sentiment": sentiment, **fields}
-    return wire.build({"type": "feedback.given", "group_id": group, "agent_id": AGENT, "payload": payload})
+    return wire.made("feedback.given", (group, AGENT), datetime.now(UTC), payload)

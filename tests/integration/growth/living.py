@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import text
@@ -18,10 +18,10 @@ from tasks.framework.work import Batch, run_until_idle
 from tasks.growth.pains import merge_pains, solve_pain
 from tasks.growth.self_review import follow_profile
 from tests.integration.conversations import talk
+from tests.integration.conversations.talk import SMALL_TALK
 
+__all__ = ["SMALL_TALK"]
 AGENT = "helper"
-#: Said before what matters: extraction waits for four turns.
-SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
 #: Three turns that tell of the same trouble.
 TROUBLE = ["导出报表总是失败", "报表导出又失败了", "每次导出报表都报错"]
 WORK: tuple[tuple[str, Callable[[Batch], None]], ...] = (
@@ -78,7 +78,3 @@ def pain(group: str) -> PainPoint:
 def rows(statement: str, **parameters: Any) -> list[dict[str, Any]]:
     with unit_of_work() as connection:
         return [dict(row) for row in connection.execute(text(statement), parameters).mappings()]
-
-
-def later(days: int) -> datetime:
-    return talk.START + timedelta(days=days)

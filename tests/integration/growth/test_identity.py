@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Barrier, Thread
+from threading import Barrier
 from typing import Any
 from uuid import uuid4
 
@@ -10,14 +10,15 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.protocol.identity import GetFile, IdentityFile, ProposeChange, Rollback, UpdateUser
-from jiyi.protocol.proposals import Deciding, FileProposal
+from jiyi.protocol.identity import IdentityFile, ProposeChange, Rollback
+from jiyi.protocol.proposals import FileProposal
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity
 from models.growth.proposal_actions import decide_proposal, list_proposals
 from models.memory.agents import lock_agents
-from tests.integration.growth.living import AGENT, SMALL_TALK, act, actor, rows, say
+from tests.integration.growth.living import AGENT, SMALL_TALK, act, rows, say
+from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -33,10 +34,8 @@ def agent(group: str) -> str:
 
 
 def propose(group: str, suggested: str = KIND, file: Any = "SOUL", **fields: Any) -> FileProposal:
-    request = ProposeChange(
-        agent_id=AGENT, file=file, suggested=suggested, reason="users asked for it", **fields
-    )
-    return identity.propose.perform(actor(group, "user:lin"), request)
+    wanted = {"file": file, "suggested": suggested, "reason": "users asked for it", **fields}
+    return act(group, identity.propose, by="user:lin", **wanted)  # type: ignore[no-any-return]
 
 
 def approve(group: str, proposal: FileProposal, by: str = "user:mia") -> IdentityFile:
@@ -54,14 +53,8 @@ def read(group: str, file: Any = "SOUL", version: int | None = None) -> Identity
 
 def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:
     made = propose(agent)
-    assert (made.status, made.reason, made.current, made.suggested, made.base_version) == (
-        "pending",
-        "users asked for it",
-        "",
-        KIND,
-        0,
-    )
-    assert made.made_by == "user:lin"
+    assert (made.status, made.reason, made.made_by) == ("pending", "users asked for it", "user:lin")
+    assert (made.current, made.suggested, made.base_version) == ("", KIND, 0)
     assert (read(agent).version, read(agent).content) == (0, "")
     assert propose(agent, file="Heartbeat.md").file == "HEARTBEAT"  # as it is named in a folder
     rejected = reject(agent, made, "too vague")
@@ -74,50 +67,44 @@ def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(ag
 def test_approved_it_is_the_next_version_and_every_change_leaves_an_audit_row(agent: str) -> None:
     made = propose(agent)
     written = approve(agent, made)
-    assert (written.version, written.content, written.author, written.reason) == (
-        1,
-        KIND,
-        "user:mia",
-        "users asked for it",
-    )
+    assert (written.version, written.content, written.author) == (1, KIND, "user:mia")
+    assert written.reason == "users asked for it"
     [decided] = act(agent, list_proposals, agent_id=AGENT).rows
     assert (decided.status, decided.decided_by, decided.stale) == ("approved", "user:mia", False)
     with pytest.raises(InvalidRequest, match="is already the content"):
         propose(agent)
-    assert act(agent, identity.rollback, file="SOUL", version=1).rows == []
-    act(agent, identity.rollback, file="SOUL", version=0)
-    found = rows("SELECT action, actor, target FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=agent)
-    assert [row["action"] for row in found if row["action"] != "identity.rollback"] == [
-        "identity.propose",
-        "proposals.decide",
-    ]
-    assert found[-1]["action"] == "identity.rollback"
+    assert rollback(agent, version=1) == []
+    rollback(agent, version=0)
+    found = rows("SELECT action, target FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=agent)
+    actions = [row["action"] for row in found]
+    assert actions[-1] == "identity.rollback"
+    told = [action for action in actions if action != "identity.rollback"]
+    assert told == ["identity.propose", "proposals.decide"]
     assert {row["target"] for row in found} == {AGENT, str(made.id)}
     assert len(approve(agent, propose(agent, "忠" * 20_000)).content) == 20_000
 
 
+def rollback(group: str, **to: Any) -> list[IdentityFile]:
+    file = {} if "snapshot_id" in to else {"file": "SOUL"}
+    return act(group, identity.rollback, **file, **to).rows  # type: ignore[no-any-return]
+
+
 def test_of_two_who_approve_at_once_one_is_told_that_it_was_decided(agent: str) -> None:
     made, ready = propose(agent), Barrier(2)
-    outcomes: list[str] = []
 
-    def decide(by: str) -> None:
+    def decide(by: str) -> str:
         with for_groups(agent):
             ready.wait(60)
             try:
                 approve(agent, made, by)
-                outcomes.append("approved")
             except Conflict:
-                outcomes.append("conflict")
+                return "conflict"
+        return "approved"
 
-    threads = [Thread(target=decide, args=[by]) for by in ("user:mia", "user:bo")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == ["approved", "conflict"]
-    assert [
-        row["version"] for row in rows("SELECT version FROM identity_versions WHERE group_id = :g", g=agent)
-    ] == [1]
+    with Threads(2) as pool:
+        assert sorted(pool.map(decide, ("user:mia", "user:bo"))) == ["approved", "conflict"]
+    versions = rows("SELECT version FROM identity_versions WHERE group_id = :g", g=agent)
+    assert [row["version"] for row in versions] == [1]
 
 
 def test_a_proposal_whose_base_has_changed_is_in_conflict_and_stays_pending(agent: str) -> None:
@@ -132,9 +119,9 @@ def test_a_proposal_whose_base_has_changed_is_in_conflict_and_stays_pending(agen
     assert reject(agent, second).status == "rejected"
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
+def test_wrong_proposals_are_refused_with_the_field_and_the_reason() -> None:
+    right = {"agent_id": AGENT, "file": "SOUL", "suggested": KIND, "reason": "because"}
+    for fields, problem in (
         ({"file": "../SOUL"}, "SOUL"),
         ({"file": "USER"}, "follows the profile"),
         ({"suggested": "x" * 20_001}, "20,001 characters"),
@@ -143,37 +130,24 @@ def test_a_proposal_whose_base_has_changed_is_in_conflict_and_stays_pending(agen
         ({"reason": " "}, "reason"),
         ({"base_version": -1}, "base_version"),
         ({"extra": 1}, "extra"),
-    ],
-)
-def test_wrong_proposals_are_refused_with_the_field_and_the_reason(
-    fields: dict[str, Any], problem: str
-) -> None:
-    right = {"agent_id": AGENT, "file": "SOUL", "suggested": KIND, "reason": "because"}
-    with pytest.raises(ValidationError, match=problem):
-        ProposeChange(**{**right, **fields})
-    for wrong in (
-        {},
-        {"file": "SOUL"},
-        {"file": "SOUL", "version": 1, "snapshot_id": uuid4()},
-        {"version": 1},
     ):
+        with pytest.raises(ValidationError, match=problem):
+            ProposeChange.model_validate({**right, **fields})
+    both = {"file": "SOUL", "version": 1, "snapshot_id": uuid4()}
+    for wrong in ({}, {"file": "SOUL"}, both, {"version": 1}):
         with pytest.raises(ValidationError, match="give a file with a version, or a snapshot_id"):
-            Rollback(agent_id=AGENT, **wrong)
+            Rollback.model_validate({"agent_id": AGENT, **wrong})
 
 
 def test_user_follows_the_profile_and_what_people_add_stays(group: str) -> None:
     say(group, *SMALL_TALK, "I work as a nurse at the hospital.")
     found = read(group, "USER")
-    assert "healthcare" in found.content
-    assert (found.author, found.version) == ("profile", 1)
-    notes = UpdateUser(agent_id=AGENT, notes="Prefers to be called Mia.")
-    written = identity.update_user.perform(actor(group), notes)
-    assert "healthcare" in written.content
-    assert written.content.endswith("## Notes\nPrefers to be called Mia.")
+    assert (found.author, found.version, "healthcare" in found.content) == ("profile", 1, True)
+    written = act(group, identity.update_user, notes="Prefers to be called Mia.")
     say(group, *SMALL_TALK, "I'm a doctor at the hospital now.", "I use Excel.")
-    found = read(group, "USER")
-    assert "role: doctor" in found.content
-    assert found.content.endswith("## Notes\nPrefers to be called Mia.")
+    for content, told in ((written.content, "healthcare"), (read(group, "USER").content, "role: doctor")):
+        assert told in content
+        assert content.endswith("## Notes\nPrefers to be called Mia.")
 
 
 def test_old_versions_of_user_are_pruned_and_of_no_other_file(
@@ -184,24 +158,19 @@ def test_old_versions_of_user_are_pruned_and_of_no_other_file(
         act(agent, identity.update_user, notes=f"Note {number}.")
         approve(agent, propose(agent, f"You are {number}."))
     found = rows("SELECT file, version FROM identity_versions WHERE group_id = :g ORDER BY 1, 2", g=agent)
-    assert [(row["file"], row["version"]) for row in found] == [
-        *(("SOUL", number) for number in (1, 2, 3, 4)),
-        ("USER", 3),
-        ("USER", 4),
-    ]
+    kept = [(row["file"], row["version"]) for row in found]
+    assert kept == [*(("SOUL", number) for number in (1, 2, 3, 4)), ("USER", 3), ("USER", 4)]
 
 
 def test_rollback_is_a_new_version(agent: str) -> None:
-    approve(agent, propose(agent))
-    approve(agent, propose(agent, "You are terse."))
+    for suggested in (KIND, "You are terse."):
+        approve(agent, propose(agent, suggested))
     with pytest.raises(Conflict, match="not 1"):  # it was decided on an older version
-        act(agent, identity.rollback, file="SOUL", version=1, base_version=1)
-    done = act(agent, identity.rollback, file="SOUL", version=1)
-    assert [(one.version, one.content, one.reason) for one in done.rows] == [(3, KIND, "back to version 1")]
-    history = act(agent, identity.history, file="SOUL")
-    assert [one.version for one in history.rows] == [3, 2, 1]
-    back = act(agent, identity.rollback, file="SOUL", version=2)
-    assert back.rows[0].content == "You are terse."
+        rollback(agent, version=1, base_version=1)
+    done = rollback(agent, version=1)
+    assert [(one.version, one.content, one.reason) for one in done] == [(3, KIND, "back to version 1")]
+    assert [one.version for one in act(agent, identity.history, file="SOUL").rows] == [3, 2, 1]
+    assert rollback(agent, version=2)[0].content == "You are terse."
 
 
 def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
@@ -210,13 +179,9 @@ def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
     assert taken.versions == {"SOUL": 1, "AGENTS": 0, "USER": 0, "HEARTBEAT": 0}
     approve(agent, propose(agent, "You are terse."))
     approve(agent, propose(agent, "Answer in one line.", file="AGENTS"))
-    [listed] = act(agent, identity.list_snapshots).rows
-    assert listed == taken
-    done = act(agent, identity.rollback, snapshot_id=taken.snapshot_id)
-    assert {one.file: (one.version, one.content) for one in done.rows} == {
-        "SOUL": (3, KIND),
-        "AGENTS": (2, ""),
-    }
+    assert act(agent, identity.list_snapshots).rows == [taken]
+    done = {one.file: (one.version, one.content) for one in rollback(agent, snapshot_id=taken.snapshot_id)}
+    assert done == {"SOUL": (3, KIND), "AGENTS": (2, "")}
 
 
 def test_the_files_in_a_prompt(agent: str) -> None:
@@ -231,19 +196,19 @@ def test_the_files_in_a_prompt(agent: str) -> None:
 
 
 def test_what_is_not_there_is_not_found(agent: str) -> None:
-    calls: list[tuple[Any, Any]] = [
-        (identity.get_file, GetFile(agent_id="nobody", file="SOUL")),
-        (identity.get_file, GetFile(agent_id=AGENT, file="SOUL", version=7)),
-        (decide_proposal, Deciding(id=uuid4(), decision="approve")),
-        (decide_proposal, Deciding(id=uuid4(), decision="reject")),
-        (identity.rollback, Rollback(agent_id=AGENT, file="SOUL", version=9)),
-        (identity.rollback, Rollback(agent_id=AGENT, snapshot_id=uuid4())),
-        (identity.propose, ProposeChange(agent_id="nobody", file="SOUL", suggested="x", reason="y")),
-        (identity.update_user, UpdateUser(agent_id="nobody", notes="x")),
-    ]
-    for action, request in calls:
+    change = {"file": "SOUL", "suggested": "x", "reason": "y"}
+    for action, fields in (
+        (identity.get_file, {"agent_id": "nobody", "file": "SOUL"}),
+        (identity.get_file, {"file": "SOUL", "version": 7}),
+        (decide_proposal, {"id": uuid4(), "decision": "approve"}),
+        (decide_proposal, {"id": uuid4(), "decision": "reject"}),
+        (identity.rollback, {"file": "SOUL", "version": 9}),
+        (identity.rollback, {"snapshot_id": uuid4()}),
+        (identity.propose, {"agent_id": "nobody", **change}),
+        (identity.update_user, {"agent_id": "nobody", "notes": "x"}),
+    ):
         with pytest.raises(NotFound):
-            action.perform(actor(agent), request)
+            act(agent, action, **fields)
     assert rows("SELECT 1 FROM agents WHERE group_id = :g AND agent_id = 'nobody'", g=agent) == []
 
 
@@ -263,12 +228,13 @@ def test_lists_go_page_by_page(agent: str) -> None:
     for number in range(3):
         approve(agent, propose(agent, f"You are {number}."))
         act(agent, identity.snapshot, name=f"{number}")
-    history = act(agent, identity.history, file="SOUL", limit=2)
-    assert [one.version for one in history.rows] == [3, 2]
-    rest = act(agent, identity.history, file="SOUL", limit=2, cursor=history.next)
-    assert ([one.version for one in rest.rows], rest.next) == ([1], None)
-    first = act(agent, list_proposals, limit=2)
-    following = act(agent, list_proposals, limit=2, cursor=first.next)
-    assert (len(first.rows), len(following.rows), following.next) == (2, 1, None)
-    taken = act(agent, identity.list_snapshots, limit=2)
-    assert [one.name for one in taken.rows] == ["2", "1"]
+    for action, fields in (
+        (identity.history, {"file": "SOUL"}),
+        (list_proposals, {}),
+        (identity.list_snapshots, {}),
+    ):
+        first = act(agent, action, limit=2, **fields)
+        rest = act(agent, action, limit=2, cursor=first.next, **fields)
+        assert (len(first.rows), len(rest.rows), rest.next) == (2, 1, None)
+    assert [one.version for one in act(agent, identity.history, file="SOUL").rows] == [3, 2, 1]
+    assert [one.name for one in act(agent, identity.list_snapshots).rows] == ["2", "1", "0"]

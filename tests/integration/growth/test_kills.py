@@ -7,17 +7,13 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
 
-from jiyi.errors import Conflict
-from jiyi.protocol.proposals import Verb
 from models.conversations.extraction_schedule import EXTRACT
 from models.growth import pain_actions, self_review
 from models.growth.evolution import WEIGH
-from models.growth.proposal_actions import decide_proposal
 from models.growth.trajectories import COMPRESS
 from models.growth.work import AGGREGATE, COMPOSE, FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
 from models.reflection.reflections import REFLECT
@@ -25,7 +21,6 @@ from tasks.framework.work import run_until_idle
 from tests.integration.conversations import talk
 from tests.integration.growth.growing import artifacts, chain, end, experienced, feedback, run, save
 from tests.integration.growth.living import SMALL_TALK, TROUBLE, act, hurry, pain, rows, say
-from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -111,70 +106,33 @@ CASES: list[Case] = [
 
 @pytest.mark.long
 def test_a_worker_that_is_killed_in_any_kind_of_work_loses_and_doubles_nothing(group: str) -> None:
+    def left(kind: str, tables: list[str]) -> tuple[str, list[int], list[int]]:
+        return kind, counted(f"{group}-{kind}", tables), attempts(f"{group}-{kind}", kind)
+
     for kind, *_, prepare, _tables in CASES:
         prepare(f"{group}-{kind}")
-    rows(
-        "DELETE FROM pending_work WHERE group_id <> :g || '-' || kind RETURNING 1", g=group
-    )  # whatever else came of it
+    # Whatever else came of it.
+    rows("DELETE FROM pending_work WHERE group_id <> :g || '-' || kind RETURNING 1", g=group)
     hurry()
-    killed = [text for kind, module, handler, *_ in CASES for text in (kind, module, handler)]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, check=False, timeout=240, capture_output=True
-    )
+    killed = [sys.executable, "-c", KILLED, *(text for case in CASES for text in case[:3])]
+    done = subprocess.run(killed, cwd=CHECKOUT, check=False, timeout=240, capture_output=True)
     assert done.returncode == 0, done.stderr
     for kind, *_, tables in CASES:
-        assert (kind, counted(f"{group}-{kind}", tables), attempts(f"{group}-{kind}", kind)) == (
-            kind,
-            [0] * len(tables),
-            [1],
-        )
+        assert left(kind, tables) == (kind, [0] * len(tables), [1])
     hurry()
     for kind, module, handler, _, tables in CASES:
         run_until_idle(kind, getattr(import_module(module), handler))
-        assert (kind, counted(f"{group}-{kind}", tables), attempts(f"{group}-{kind}", kind)) == (
-            kind,
-            [1] * len(tables),
-            [],
-        )
-
-
-def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -> None:
-    experienced(group)
-    run()
-    [skill] = artifacts(group)
-    together = Barrier(2)
-
-    def answer_to(decision: Verb, who: str) -> str:
-        together.wait(60)
-        try:
-            return str(act(group, decide_proposal, id=skill.id, decision=decision, by=who).status)
-        except Conflict as error:
-            return str(error)
-
-    with Threads(2) as pool:
-        answers = [
-            one.result()
-            for one in [
-                pool.submit(answer_to, "approve", "user:mia"),
-                pool.submit(answer_to, "reject", "user:leo"),
-            ]
-        ]
-    decided = artifacts(group)[0].status
-    assert decided in answers
-    assert sum("decided by" in answer for answer in answers) == 1
+        assert left(kind, tables) == (kind, [1] * len(tables), [])
 
 
 def counted(group: str, tables: list[str]) -> list[int]:
-    return [
-        len(rows(f"SELECT 1 FROM {table} {'AND' if 'WHERE' in table else 'WHERE'} group_id = :g", g=group))
-        for table in tables
-    ]
+    found = []
+    for table in tables:
+        where = "AND" if "WHERE" in table else "WHERE"
+        found.append(len(rows(f"SELECT 1 FROM {table} {where} group_id = :g", g=group)))
+    return found
 
 
 def attempts(group: str, kind: str) -> list[int]:
-    return [
-        row["attempts"]
-        for row in rows(
-            "SELECT attempts FROM pending_work WHERE group_id = :g AND kind = :k", g=group, k=kind
-        )
-    ]
+    asked = "SELECT attempts FROM pending_work WHERE group_id = :g AND kind = :k"
+    return [row["attempts"] for row in rows(asked, g=group, k=kind)]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from threading import Thread
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from pydantic import ValidationError
 
-from engine.providers import llms
-from jiyi.errors import Conflict, InvalidRequest, LLMUnavailable, NotFound
-from jiyi.protocol.base import ById
+from engine.rules.provider import Rules
+from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol.growth import ListPains, ProposeSolution, ReportPain, ResolvePain
-from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from models.growth import pain_actions
 from models.growth.work import MERGE_PAINS
@@ -33,6 +31,7 @@ from tests.integration.growth.living import (
     rows,
     say,
 )
+from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -102,24 +101,15 @@ def test_confirmed_by_command_it_becomes_an_experience(group: str) -> None:
     pain_id = advised(group)
     done = act(group, pain_actions.resolve_pain, id=pain_id, resolution="confirmed")
     assert done.pain.status == "solved"
-    assert done.experience is not None
     [experience] = rows("SELECT * FROM experiences WHERE group_id = :g", g=group)
-    assert (experience["pain_pattern"], experience["outcome"], experience["solution_steps"]) == (
-        TROUBLE[0],
-        "success",
-        STEPS,
-    )
+    assert (experience["pain_pattern"], experience["outcome"]) == (TROUBLE[0], "success")
+    assert experience["solution_steps"] == STEPS
     [node] = talk.nodes(group, "experience")
     assert (node["uri"], node["provenance"]["prompt"]) == (done.experience, "proposal")
     say(group, *SMALL_TALK, TROUBLE[2])  # what was solved and hurts again counts anew
     found = pain(group)
-    assert (found.pain_id, found.status, found.occurrence_count, found.confidence) == (
-        pain_id,
-        "open",
-        1,
-        0.25,
-    )
-    assert len(found.evidence) == 3
+    assert (found.pain_id, found.status, found.occurrence_count) == (pain_id, "open", 1)
+    assert (found.confidence, len(found.evidence)) == (0.25, 3)
 
 
 @pytest.mark.parametrize(
@@ -156,19 +146,25 @@ def test_confirmed_in_words_it_becomes_an_experience(
     assert set(node["filling"]) <= {str(hurts[3]), str(said[3])}
 
 
-@pytest.mark.parametrize(
-    "talked",
-    [
-        ["报表怎么导出？", ("assistant", "把报表拆成每月一份，再逐份导出。"), "好", "这个办法好用吗？"],
-        ["报表怎么导出？", ("assistant", "把报表拆成每月一份，再逐份导出。"), "好", "It did not work."],
-        ["晚上吃什么？", ("assistant", "可以煮面，加一个鸡蛋。"), "好", "这个办法好用！"],  # something else
-    ],
-)
-def test_what_did_not_help_confirms_nothing(group: str, talked: list[str | tuple[str, str]]) -> None:
-    advised(group)
-    say(group, *talked)
-    assert "solved" not in {one.status for one in pains(group)}
-    assert talk.nodes(group, "experience") == []
+def test_what_did_not_help_confirms_nothing(group: str) -> None:
+    advice = ("报表怎么导出？", ("assistant", "把报表拆成每月一份，再逐份导出。"), "好")
+    for place, talked in enumerate(
+        (
+            (*advice, "这个办法好用吗？"),
+            (*advice, "It did not work."),
+            (
+                "晚上吃什么？",
+                ("assistant", "可以煮面，加一个鸡蛋。"),
+                "好",
+                "这个办法好用！",
+            ),  # something else
+        )
+    ):
+        own = f"{group}-{place}"
+        advised(own)
+        say(own, *talked)
+        assert "solved" not in {one.status for one in pains(own)}, talked
+        assert talk.nodes(own, "experience") == []
 
 
 def test_a_rejected_proposal_comes_back_when_twice_as_many_turns_tell_of_it(group: str) -> None:
@@ -204,23 +200,19 @@ def test_a_report_counts_as_a_turn_and_once_however_often_it_is_sent(group: str)
 def test_two_people_who_decide_at_once_get_one_decision(group: str) -> None:
     pain_id = advised(group)
     [proposal] = pain(group).proposals
-    outcomes: list[str] = []
 
-    def decide(resolution: Any) -> None:
-        request = ResolvePain(id=pain_id, resolution=resolution, proposal_id=proposal.id)
+    def decide(resolution: Any) -> str:
         with for_groups(group):
             try:
-                pain_actions.resolve_pain.perform(actor(group), request)
-                outcomes.append(resolution)
+                wanted = {"id": pain_id, "resolution": resolution, "proposal_id": proposal.id}
+                act(group, pain_actions.resolve_pain, **wanted)
             except Conflict:
-                outcomes.append("conflict")
+                return "conflict"
+        return str(resolution)
 
-    threads = [Thread(target=decide, args=[resolution]) for resolution in ("confirmed", "rejected")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) in (["confirmed", "conflict"], ["conflict", "rejected"])
+    with Threads(2) as pool:
+        outcomes = sorted(pool.map(decide, ("confirmed", "rejected")))
+    assert outcomes in (["confirmed", "conflict"], ["conflict", "rejected"])
     assert len(rows("SELECT 1 FROM experiences WHERE group_id = :g", g=group)) == outcomes.count("confirmed")
 
 
@@ -239,41 +231,29 @@ def test_without_steps_a_worker_thinks_of_some_and_those_that_override_instructi
     assert len(pain(group).proposals) == 1
 
 
-@pytest.mark.parametrize(
-    ("model", "wrong"),
-    [
+def test_wrong_requests_are_refused_and_what_is_not_there_is_not_found(group: str) -> None:
+    for model, wrong in (
         (ReportPain, {"agent_id": AGENT, "summary": " "}),
         (ReportPain, {"agent_id": AGENT, "summary": "x", "severity": "unbearable"}),
-        (ResolvePain, {"pain_id": uuid4(), "resolution": "maybe"}),
-        (ProposeSolution, {"pain_id": uuid4(), "steps": ["x"] * 21}),
+        (ResolvePain, {"id": uuid4(), "resolution": "maybe"}),
+        (ProposeSolution, {"id": uuid4(), "steps": ["x"] * 21}),
         (ListPains, {"status": "gone"}),
-    ],
-)
-def test_wrong_requests_are_refused(model: Any, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        model(**wrong)
-
-
-def test_what_is_not_there_is_not_found(group: str) -> None:
-    calls: list[tuple[Any, Any]] = [
-        (pain_actions.get_pain, ById(id=uuid4())),
-        (pain_actions.resolve_pain, ResolvePain(id=uuid4(), resolution="confirmed")),
-        (pain_actions.propose_solution, ProposeSolution(id=uuid4())),
-        (pain_actions.report_pain, ReportPain(agent_id="nobody", summary="x is slow")),
-    ]
-    for action, request in calls:
+    ):
+        with pytest.raises(ValidationError):
+            model.model_validate(wrong)
+    for action, fields in (
+        (pain_actions.get_pain, {"id": uuid4()}),
+        (pain_actions.resolve_pain, {"id": uuid4(), "resolution": "confirmed"}),
+        (pain_actions.propose_solution, {"id": uuid4()}),
+        (pain_actions.report_pain, {"agent_id": "nobody", "summary": "x is slow"}),
+    ):
         with pytest.raises(NotFound):
-            action.perform(actor(group), request)
+            act(group, action, **fields)
 
 
 def test_different_troubles_are_different_and_listed_page_by_page_and_to_no_other_group(group: str) -> None:
-    say(
-        group,
-        *SMALL_TALK,
-        "登录页面太慢了",
-        "会议室总是订不上，太麻烦了",
-        "The printer on our floor is broken again.",
-    )
+    printer = "The printer on our floor is broken again."
+    say(group, *SMALL_TALK, "登录页面太慢了", "会议室总是订不上，太麻烦了", printer)
     first = act(group, pain_actions.list_pains, limit=2)
     assert (len(first.rows), first.next is None) == (2, False)
     rest = act(group, pain_actions.list_pains, limit=2, cursor=first.next)
@@ -285,30 +265,15 @@ def test_different_troubles_are_different_and_listed_page_by_page_and_to_no_othe
         act(f"{group}-other", pain_actions.get_pain, id=first.rows[0].pain_id)
 
 
-def test_secrets_are_masked(group: str) -> None:
-    say(group, *SMALL_TALK, "登录总是失败，密码: hunter2secret")
-    assert "hunter2secret" not in str(rows("SELECT summary FROM pain_points WHERE group_id = :g", g=group))
-
-
 def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(
-    group: str, monkeypatch: pytest.MonkeyPatch
+    group: str, use_llm: Callable[[Any], Any]
 ) -> None:
-    class Away:
-        model = "away"
-
-        def ask(self, _question: Any) -> Any:
-            raise LLMUnavailable("no route")
-
     talk.say(group, *SMALL_TALK, TROUBLE[0])
     talk.run()
-    monkeypatch.setattr(llms, "llm", Away)
-    monkeypatch.setattr(
-        "tasks.framework.work.get_settings",
-        lambda: get_settings().model_copy(update={"extract_fallback": "wait"}),
-    )
+    use_llm(talk.Away())
     assert run_until_idle(MERGE_PAINS, merge_pains, limit=1) == 0
     assert pains(group) == []
-    monkeypatch.undo()
+    use_llm(Rules())
     hurry()
     grow()
     assert len(pains(group)) == 1
@@ -322,3 +287,8 @@ def test_turns_beyond_one_run_are_looked_through_in_the_next(
     monkeypatch.setattr("tasks.growth.pains.EXTRACT_MAX_MESSAGES", 2)
     run_until_idle(MERGE_PAINS, merge_pains)
     assert pain(group).occurrence_count == 2
+
+
+def test_secrets_are_masked(group: str) -> None:
+    say(group, *SMALL_TALK, "登录总是失败，密码: hunter2secret")
+    assert "hunter2secret" not in str(rows("SELECT summary FROM pain_points WHERE group_id = :g", g=group))

@@ -10,21 +10,24 @@ from uuid import UUID, uuid4
 import pytest
 
 from jiyi.errors import Conflict, NotFound
-from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.growth.artifacts import give_feedback, list_patterns, pending_hint, trust_of_group, votes_on
 from models.growth.proposal_actions import decide_proposal, get_proposal, list_proposals
 from tests.integration.growth.growing import STEPS, artifacts, experienced, feedback, run, save
 from tests.integration.growth.living import act, rows
+from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 
 def kinds(group: str) -> list[str]:
-    evolved = (
-        "SELECT action FROM audit_log WHERE group_id = :g AND action LIKE 'evolution.%' ORDER BY audit_id"
-    )
-    return [row["action"].removeprefix("evolution.") for row in rows(evolved, g=group)]
+    evolved = "action LIKE 'evolution.%' ORDER BY audit_id"
+    found = rows(f"SELECT action FROM audit_log WHERE group_id = :g AND {evolved}", g=group)
+    return [row["action"].removeprefix("evolution.") for row in found]
+
+
+def decide(group: str, decision: str, skill_id: UUID, **fields: Any) -> Any:
+    return act(group, decide_proposal, decision=decision, id=skill_id, **fields)
 
 
 def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group: str) -> None:
@@ -48,34 +51,27 @@ def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group
     stranger = f"{group}-other"
     assert act(stranger, list_proposals).rows == []
     with pytest.raises(NotFound):
-        act(stranger, decide_proposal, decision="approve", id=skill.id)
+        decide(stranger, "approve", skill.id)
 
 
-def test_accepting_registers_and_only_enabling_enables_and_who_approves_second_is_told(group: str) -> None:
-    experienced(group)
-    run()
-    [skill] = artifacts(group)
-    accepted = act(group, decide_proposal, decision="approve", id=skill.id, reason="helps")
+def test_accepting_registers_and_only_enabling_enables_and_who_approves_second_is_told(
+    group: str, skill: UUID
+) -> None:
+    accepted = decide(group, "approve", skill, reason="helps")
     assert (accepted.status, accepted.enabled, accepted.decided_by) == ("approved", False, "user:mia")
     for verb in ("approve", "reject"):
         with pytest.raises(Conflict, match="approved, decided by user:mia"):
-            act(group, decide_proposal, id=skill.id, decision=verb, by="user:leo")
-    assert act(group, decide_proposal, decision="enable", id=skill.id).enabled
+            decide(group, verb, skill, by="user:leo")
+    assert decide(group, "enable", skill).enabled
     assert kinds(group) == ["proposed", "approved", "enabled"]
 
 
-def test_a_declined_one_returns_when_its_evidence_has_doubled(group: str) -> None:
-    experienced(group)
-    run()
-    [skill] = artifacts(group)
-    act(group, decide_proposal, decision="reject", id=skill.id)
-    experienced(group, times=2)
-    run()
-    assert [one.status for one in artifacts(group)] == ["rejected"]
-    experienced(group, times=1)
-    run()
-    [again] = artifacts(group)
-    assert (again.id, again.status) == (skill.id, "pending")
+def test_a_declined_one_returns_when_its_evidence_has_doubled(group: str, skill: UUID) -> None:
+    decide(group, "reject", skill)
+    for times, status in ((2, "rejected"), (1, "pending")):
+        experienced(group, times=times)
+        run()
+        assert [(one.id, one.status) for one in artifacts(group)] == [(skill, status)]
     assert kinds(group) == ["proposed", "rejected", "returned"]
 
 
@@ -86,27 +82,33 @@ def test_a_skill_that_tells_the_model_to_ignore_is_refused(group: str) -> None:
     assert skill.status == "refused"
     assert "orders" in skill.issues[0]
     with pytest.raises(Conflict, match="refused"):
-        act(group, decide_proposal, decision="approve", id=skill.id)
+        decide(group, "approve", skill.id)
 
 
-def test_auto_mode_registers_disabled(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    automatic = get_settings().model_copy(update={"growth_auto_mode": True})
-    monkeypatch.setattr("tasks.growth.evolution.get_settings", lambda: automatic)
-    experienced(group)
-    run()
+def test_auto_mode_registers_disabled(group: str) -> None:
+    with environment(growth_auto_mode="true"):
+        experienced(group)
+        run()
     [skill] = artifacts(group)
     assert (skill.status, skill.enabled) == ("approved", False)
     assert kinds(group) == ["registered"]
 
 
-def test_deleting_takes_the_texts(group: str) -> None:
-    experienced(group)
-    run()
-    [skill] = artifacts(group)
-    assert act(group, decide_proposal, decision="delete", id=skill.id).body == ""
+def test_deleting_takes_the_texts_and_a_vote_on_what_is_gone_is_refused_or_noted(
+    group: str, skill: UUID
+) -> None:
+    assert decide(group, "delete", skill, by="test").body == ""
     assert artifacts(group) == []
     with pytest.raises(NotFound):
-        act(group, get_proposal, id=skill.id)
+        act(group, get_proposal, id=skill)
+    for gone in (skill, uuid4()):
+        with pytest.raises(NotFound, match="may have been deleted"):
+            act(group, give_feedback, artifact="skill", artifact_id=gone, sentiment="positive", by="test")
+    save([feedback(group, skill)])
+    assert run() == 1
+    assert kinds(group)[-1] == "feedback_ignored"
+    with unit_of_work() as connection:
+        assert votes_on(connection, group, skill, 10) == []
     experienced(group, times=1)
     run()
     assert artifacts(group) == []
@@ -144,15 +146,3 @@ def test_five_votes_recommend_once_and_nothing_acts(group: str, skill: UUID) -> 
     run()
     assert kinds(group).count("recommended") == 1
     assert artifacts(group)[0].status == "pending"
-
-
-def test_a_vote_on_a_deleted_skill_is_refused_or_noted(group: str, skill: UUID) -> None:
-    act(group, decide_proposal, decision="delete", id=skill, by="test")
-    for gone in (skill, uuid4()):
-        with pytest.raises(NotFound, match="may have been deleted"):
-            act(group, give_feedback, artifact="skill", artifact_id=gone, sentiment="positive", by="test")
-    save([feedback(group, skill)])
-    assert run() == 1
-    assert kinds(group)[-1] == "feedback_ignored"
-    with unit_of_work() as connection:
-        assert votes_on(connection, group, skill, 10) == []

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import RowMapping, text
 
-from jiyi.protocol import events as wire
 from models.db.connection import unit_of_work
 from models.growth.trajectories import COMPRESS, SILENCE_MINUTES, latest_trajectories
 from models.operations import numbers
+from tests.integration.conversations.talk import turn
 from tests.integration.growth.growing import AGENT, START, artifacts, chain, end, owed, run, save, step
+from tests.integration.growth.living import rows
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -23,13 +23,9 @@ def trajectories(group: str) -> list[dict[str, Any]]:
         return latest_trajectories(connection, group, AGENT, 50)[::-1]
 
 
-def raw_steps(group: str, session_id: str = "s1") -> list[RowMapping]:
-    wanted = text(
-        "SELECT * FROM trajectory_events WHERE group_id = :g AND session_id = :s ORDER BY step_index,"
-        " event_id"
-    )
-    with unit_of_work() as connection:
-        return list(connection.execute(wanted, {"g": group, "s": session_id}).mappings())
+def raw_steps(group: str, session_id: str = "s1") -> list[dict[str, Any]]:
+    steps = "SELECT * FROM trajectory_events WHERE group_id = :g AND session_id = :s"
+    return rows(f"{steps} ORDER BY step_index, event_id", g=group, s=session_id)
 
 
 def stored_steps(group: str, session_id: str = "s1") -> list[int]:
@@ -92,21 +88,16 @@ def test_secrets_are_masked_before_they_are_stored(group: str) -> None:
     [found] = raw_steps(group)
     assert "Hunter2" not in found["input_summary"]
     assert len(found["input_summary"]) == 200
-    with unit_of_work() as connection:
-        assert "Hunter2" not in str(
-            connection.execute(text("SELECT payload FROM events WHERE group_id = :g"), {"g": group}).all()
-        )
+    assert "Hunter2" not in str(rows("SELECT payload FROM events WHERE group_id = :g", g=group))
 
 
 def test_old_steps_are_pruned_and_their_trajectory_stays(group: str) -> None:
     save([*chain(group, "s1", "search"), end(group)])
     run()
     age(group, minutes=8 * 24 * 60)
+    week = datetime.now(UTC) - timedelta(days=7)
     with unit_of_work() as connection:
-        assert (
-            numbers.delete_old(connection, "trajectory_events", datetime.now(UTC) - timedelta(days=7), 1_000)
-            >= 4
-        )
+        assert numbers.delete_old(connection, "trajectory_events", week, 1_000) >= 4
     assert stored_steps(group) == []
     assert len(trajectories(group)) == 1
 
@@ -128,15 +119,8 @@ def test_three_runs_in_two_sessions_become_a_workflow_and_runs_that_failed_none(
 
 def test_a_workflow_has_no_words_and_no_inputs_of_what_was_said_in_private(group: str) -> None:
     for session, asked in (("s1", "mail my doctor"), ("s2", "mail the office"), ("s3", "mail the office")):
-        turn = {
-            "type": "turn.recorded",
-            "group_id": group,
-            "agent_id": AGENT,
-            "session_id": session,
-            "occurred_at": START,
-        }
         user = {"user_id": "zoe"} if session == "s1" else {}
-        save([wire.build({**turn, "payload": {"role": "user", "text": asked, **user}})])
+        save([turn(group, asked, session_id=session, occurred_at=START, **user)])
         save([*chain(group, session, "search", "mail", request=asked), end(group, session)])
     run()
     [workflow] = artifacts(group, "pipeline")
@@ -147,12 +131,6 @@ def test_a_workflow_has_no_words_and_no_inputs_of_what_was_said_in_private(group
 
 def age(group: str, minutes: float) -> None:
     """As if everything had come so much earlier."""
-    with unit_of_work() as connection:
-        connection.execute(
-            text(
-                "UPDATE trajectory_events SET received_at = received_at - make_interval(mins => :m) WHERE"
-                " group_id = :g"
-            ),
-            {"m": minutes, "g": group},
-        )
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE group_id = :g"), {"g": group})
+    earlier = "received_at = received_at - make_interval(mins => :m)"
+    for change in (f"trajectory_events SET {earlier}", "pending_work SET due_at = now()"):
+        rows(f"UPDATE {change} WHERE group_id = :g RETURNING :m", g=group, m=minutes)

@@ -90,14 +90,8 @@ def proxied(web: str, upstream_address: str) -> Iterator[Proxied]:
 
     def start(**options: Any) -> str:
         known = UpstreamConfig(f"{upstream_address}/v1", OURS)
-        config = {
-            "service": web,
-            "openai": known,
-            "anthropic": known,
-            "agent": "mia",
-            "recall_seconds": 20.0,
-            **options,
-        }
+        upstreams = {"openai": known, "anthropic": known}
+        config = {"service": web, **upstreams, "agent": "mia", "recall_seconds": 20.0, **options}
         manager = serving(make_app(ProxyConfig(**config)))
         opened.append(manager)
         return f"{manager.__enter__()}/v1"
@@ -222,23 +216,20 @@ def test_what_a_stream_said_before_it_broke_off_is_recorded(
 def test_a_header_says_whether_memory_is_read_and_written(
     proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
 ) -> None:
-    client = OpenAIClient(api_key=api_key(group, "publish", "read"), base_url=proxied())
+    client, question = (
+        OpenAIClient(api_key=api_key(group, "publish", "read"), base_url=proxied()),
+        "What am I",
+    )
     with Client(group) as jiyi:
         jiyi.observe("mia", "Ben is allergic to shrimp.", wait=True, timeout=PATIENCE)
         jiyi.add_turn("mia", "user", "I am allergic to shrimp.", "earlier")
-        until_known(jiyi, "What am I allergic to?", "shrimp")
-    for number, (mode, reads) in enumerate({"off": False, "write": False, "read": True, "on": True}.items()):
-        ask(
-            client,
-            f"What am I allergic to? {number}",
-            extra_headers={"X-Jiyi-Memory": mode, "X-Jiyi-Session": mode},
-        )
+        until_known(jiyi, f"{question} allergic to?", "shrimp")
+    for mode, reads in {"off": False, "write": False, "read": True, "on": True}.items():
+        headers = {"X-Jiyi-Memory": mode, "X-Jiyi-Session": mode}
+        ask(client, f"{question} allergic to? {mode}", extra_headers=headers)
         assert ("shrimp" in str(upstream.last["messages"])) is reads, mode
-    recorded = turns(group, "mia", 5)
-    assert sorted(text for text in recorded if text.startswith("What am")) == [
-        "What am I allergic to? 1",
-        "What am I allergic to? 3",
-    ]
+    recorded = sorted(text for text in turns(group, "mia", 5) if text.startswith(question))
+    assert recorded == [f"{question} allergic to? {mode}" for mode in ("on", "write")]
     with pytest.raises(APIStatusError, match="X-Jiyi-Memory: 'maybe' is none of on, read, write, off"):
         ask(client, "hello", extra_headers={"X-Jiyi-Memory": "maybe"})
 

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import pytest
 from flask import Flask
-from sqlalchemy import create_engine, text
 from uuid6 import uuid7
 
 from jiyi import Client
@@ -22,7 +21,6 @@ from jiyi.protocol import limits
 from jiyi.protocol.retrieval import Answer
 from jiyi.settings import get_settings
 from models.accounts import audit
-from models.db import connection as base
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
@@ -30,6 +28,7 @@ from models.queue import broker_queues, dead_letters
 from tests.integration.programs import Program
 from web import actions
 from web.api.memory import status_url
+from workers.ephemeral import environment
 
 AGENT = "林岚"
 
@@ -72,24 +71,18 @@ def observe(api: Program, agent: str = AGENT, **fields: Any) -> str:
 
 
 def test_accepted_means_in_the_table(api: Program, group: str) -> None:
-    done = api.ask(
-        "POST", "/events", 202, json={"agent_id": AGENT, "description": "河水涨了", "poignancy": 6}
-    )
+    event = {"agent_id": AGENT, "description": "河水涨了", "poignancy": 6}
+    done = api.ask("POST", "/events", 202, json=event)
     (event_id,) = done.json["event_ids"]
-    assert done.json == {
-        "event_ids": [event_id],
-        "accepted": 1,
-        "repeated": 0,
-        "status_url": f"/api/v1/events/status?ids={event_id}",
-    }
-    assert done.headers["Location"] == done.json["status_url"]
-    found = rows(
-        "SELECT group_id, agent_id, description, poignancy FROM memory_nodes WHERE node_id = %s", event_id
-    )
-    assert [tuple(row) for row in found] == [(group, AGENT, "河水涨了", 6)]
+    status_url = f"/api/v1/events/status?ids={event_id}"
+    counted = {"accepted": 1, "repeated": 0}
+    assert done.json == {"event_ids": [event_id], **counted, "status_url": status_url}
+    assert done.headers["Location"] == status_url
+    stored = "SELECT group_id, agent_id, description, poignancy FROM memory_nodes WHERE node_id = %s"
+    assert [tuple(row) for row in rows(stored, event_id)] == [(group, AGENT, "河水涨了", 6)]
     owed = {row.kind for row in rows("SELECT kind FROM pending_work WHERE subject_id = %s", event_id)}
     assert {"embed", "strengthen", "accumulate"} <= owed
-    states = api.client.get(done.json["status_url"], headers=api.headers).json
+    states = api.client.get(status_url, headers=api.headers).json
     assert states["rows"] == [{"event_id": event_id, "state": "stored", "node_id": event_id, "reason": ""}]
 
 
@@ -104,31 +97,18 @@ def test_workers_are_woken(api: Program) -> None:
     assert client.llen("embedding") == before + 1  # one wake-up is enough until it is taken
 
 
-def test_the_same_event_twice_is_one(api: Program) -> None:
+def test_the_same_event_twice_or_at_once_from_many_is_one(web_app: Flask, api: Program) -> None:
     event = {"event_id": str(uuid4()), "agent_id": AGENT, "description": "雪"}
-    assert api.post("/events", event)["accepted"] == 1
+    key = api.headers["Authorization"].removeprefix("Bearer ")
+    with ThreadPoolExecutor(4) as pool:
+        send = lambda _: Program(web_app.test_client(), key).post("/events", event)
+        done = list(pool.map(send, range(12)))
+    assert [sum(one[name] for one in done) for name in ("accepted", "repeated")] == [1, 11]
     again = api.post("/events", {"events": [event, {**event, "occurred_at": "2026-03-02T09:00:00Z"}]})
     assert (again["accepted"], again["repeated"]) == (0, 2)
-    assert (
-        api.post("/events", {"events": [event, {**event, "description": "别的"}]}, 409)["code"] == "id_reused"
-    )
+    other = {"events": [event, {**event, "description": "别的"}]}
+    assert api.post("/events", other, 409)["code"] == "id_reused"
     assert [node["description"] for node in api.get("/nodes", agent_id=AGENT)["rows"]] == ["雪"]
-
-
-def test_the_same_event_at_once_from_many_is_one(
-    web_app: Flask, api: Program, api_key: Callable[..., str], group: str
-) -> None:
-    event = {"event_id": str(uuid4()), "agent_id": AGENT, "description": "雪"}
-
-    def send(_: int) -> Any:
-        return Program(web_app.test_client(), api.headers["Authorization"].removeprefix("Bearer ")).post(
-            "/events", event
-        )
-
-    with ThreadPoolExecutor(4) as pool:
-        done = list(pool.map(send, range(12)))
-    assert sum(one["accepted"] for one in done) == 1
-    assert sum(one["repeated"] for one in done) == 11
 
 
 def test_events_of_one_request_keep_their_order(api: Program) -> None:
@@ -141,32 +121,19 @@ def test_events_of_one_request_keep_their_order(api: Program) -> None:
 
 
 def test_all_types_of_events_are_taken(api: Program) -> None:
-    done = api.post(
-        "/events",
-        {
-            "events": [
-                {
-                    "type": "memory.observed",
-                    "agent_id": AGENT,
-                    "session_id": "s",
-                    "payload": {
-                        "description": "一",
-                        "node_type": "chat",
-                        "utterances": [["老葛", "多少钱?"]],
-                    },
-                },
-                {"type": "agent.configured", "agent_id": AGENT, "payload": {"mode": "elapsed"}},
-                {"type": "session.ended", "agent_id": AGENT, "session_id": "s"},
-            ]
-        },
-    )
+    chat = {"description": "一", "node_type": "chat", "utterances": [["老葛", "多少钱?"]]}
+    of = {"agent_id": AGENT}
+    events = [
+        {"type": "memory.observed", **of, "session_id": "s", "payload": chat},
+        {"type": "agent.configured", **of, "payload": {"mode": "elapsed"}},
+        {"type": "session.ended", **of, "session_id": "s"},
+    ]
+    done = api.post("/events", {"events": events})
     states = api.post("/events/status", {"ids": done["event_ids"]}, 200)["rows"]
     assert [state["state"] for state in states] == ["stored", "applied", "applied"]
     assert api.get(f"/agents/{AGENT}")["settings"] == {"mode": "elapsed"}
-    assert rows(
-        "SELECT FROM pending_work WHERE kind = 'reflect_conversation' AND subject_id = %s",
-        done["event_ids"][2],
-    )
+    owed = "SELECT FROM pending_work WHERE kind = 'reflect_conversation' AND subject_id = %s"
+    assert rows(owed, done["event_ids"][2])
 
 
 def test_the_group_is_the_keys_and_an_operator_names_one(
@@ -190,16 +157,16 @@ def test_status_urls_fit_into_a_request_line() -> None:
 
 
 def test_an_event_comes_back_as_it_was_stored(api: Program) -> None:
-    event_id = observe(api, session_id="s", correlation_id="c", keywords=["伞"])
+    told = {"agent_id": AGENT, "session_id": "s", "correlation_id": "c"}
+    event_id = observe(api, **told, keywords=["伞"])
     event = api.get(f"/events/{event_id}")
-    assert (event["type"], event["agent_id"], event["session_id"], event["correlation_id"]) == (
-        "memory.observed",
-        AGENT,
-        "s",
-        "c",
-    )
+    assert {
+        **told,
+        "type": "memory.observed",
+        "state": "stored",
+        "node_id": event_id,
+    }.items() <= event.items()
     assert event["payload"] == {"description": "雨", "keywords": ["伞"]}
-    assert (event["state"], event["node_id"]) == ("stored", event_id)
     api.get(f"/events/{uuid4()}", 404)
 
 
@@ -221,14 +188,10 @@ def test_settings_are_replaced_one_by_one_and_put_down(api: Program, group: str)
     assert api.ask("PATCH", path, 200, json={"mode": None}).json["settings"] == {"recency_w": 2}
     refused = api.ask("PATCH", path, 422, json={"mode": "never", "foo": 1}).json
     assert {problem["field"] for problem in refused["errors"]} == {"mode", "foo"}
-    audit = rows(
-        "SELECT action, target, actor FROM audit_log WHERE group_id = %s AND action = 'agents.configure'",
-        group,
-    )
-    assert len(audit) == 2
-    assert audit[0].actor.startswith("key:")
     api.ask("PATCH", "/agents/nobody/settings", 404, json={"mode": "elapsed"})
     assert rows("SELECT FROM agents WHERE group_id = %s AND agent_id = 'nobody'", group) == []
+    audit = "SELECT actor FROM audit_log WHERE group_id = %s AND action = 'agents.configure'"
+    assert [row.actor[:4] for row in rows(audit, group)] == ["key:"] * 2
 
 
 def all_pages(api: Program, path: str, **query: Any) -> Iterator[Any]:
@@ -245,7 +208,6 @@ def test_pages_have_no_gaps_and_no_duplicates(api: Program) -> None:
         {
             "agent_id": f"a{n % 3}",
             "description": f"第 {n} 天",
-            "keywords": [f"k{n % 7}", "all"],
             "node_type": "thought" if n % 5 == 0 else "event",
         }
         for n in range(57)
@@ -256,19 +218,14 @@ def test_pages_have_no_gaps_and_no_duplicates(api: Program) -> None:
     assert set(everything) == ids
     numbers = [node["node_count"] for node in all_pages(api, "/nodes", agent_id="a1", limit=4)]
     assert numbers == list(range(19, 0, -1))
-    thoughts = list(all_pages(api, "/nodes", types="thought,chat", limit=2))
-    assert {node["type"] for node in thoughts} == {"thought"}
-    assert len(thoughts) == 12
+    thoughts = [node["type"] for node in all_pages(api, "/nodes", types="thought,chat", limit=2)]
+    assert thoughts == ["thought"] * 12
     assert [agent["agent_id"] for agent in all_pages(api, "/agents", limit=1)] == ["a0", "a1", "a2"]
+    strength = (
+        "SELECT group_id, 'a0', 'event', 'k' || n, 9 - n / 2 FROM memory_nodes, generate_series(0, 8) n"
+    )
     with unit_of_work() as connection:
-        for n in range(9):
-            connection.execute(
-                text(
-                    "INSERT INTO kw_strength SELECT group_id, 'a0', 'event', :k, :s FROM memory_nodes WHERE"
-                    " node_id = :id"
-                ),
-                {"k": f"k{n}", "s": 9 - n // 2, "id": everything[0]},
-            )
+        connection.exec_driver_sql(f"INSERT INTO kw_strength {strength} WHERE node_id = %s", (everything[0],))
     keywords = [
         (row["strength"], row["keyword"]) for row in all_pages(api, "/keywords", agent_id="a0", limit=2)
     ]
@@ -276,27 +233,19 @@ def test_pages_have_no_gaps_and_no_duplicates(api: Program) -> None:
 
 
 def test_memories_are_found_by_what_is_known_of_them(api: Program) -> None:
-    day = datetime(2026, 3, 1, tzinfo=UTC)
-    for n, text_ in enumerate(("Klaus reads a book", "老葛订了两个书架", "Klaus sleeps")):
-        observe(
-            api,
-            "klaus",
-            description=text_,
-            occurred_at=(day + timedelta(days=n)).isoformat(),
-            session_id=f"s{n}",
-            keywords=[f"k{n}"],
-        )
-
-    def found(**query: Any) -> list[str]:
-        return [node["session_id"] for node in api.get("/nodes", **query)["rows"]]
-
-    assert found(words="reading books") == ["s0"]
-    assert found(words="书架") == ["s1"]
-    assert found(keyword="K2") == ["s2"]
-    assert found(session_id="s1") == ["s1"]
-    assert found(created_after="2026-03-02T00:00:00Z") == ["s2", "s1"]
-    assert found(created_before="2026-03-02T00:00:00Z") == ["s0"]
-    assert found(archived="with") == ["s2", "s1", "s0"]
+    for n, said in enumerate(("Klaus reads a book", "老葛订了两个书架", "Klaus sleeps")):
+        at = datetime(2026, 3, 1 + n, tzinfo=UTC).isoformat()
+        observe(api, "klaus", description=said, occurred_at=at, session_id=f"s{n}", keywords=[f"k{n}"])
+    for query, found in (
+        ({"words": "reading books"}, ["s0"]),
+        ({"words": "书架"}, ["s1"]),
+        ({"keyword": "K2"}, ["s2"]),
+        ({"session_id": "s1"}, ["s1"]),
+        ({"created_after": "2026-03-02T00:00:00Z"}, ["s2", "s1"]),
+        ({"created_before": "2026-03-02T00:00:00Z"}, ["s0"]),
+        ({"archived": "with"}, ["s2", "s1", "s0"]),
+    ):
+        assert [node["session_id"] for node in api.get("/nodes", **query)["rows"]] == found, query
     api.get("/nodes", 404, agent_id="nobody")
 
 
@@ -315,41 +264,37 @@ def test_a_memory_is_explained(api: Program) -> None:
 
 
 def test_dead_letters_are_replayed_or_come_back(api: Program, group: str) -> None:
-    good = {
+    event = {
         "type": "memory.observed",
-        "event_id": str(uuid7()),
         "group_id": group,
         "agent_id": AGENT,
         "payload": {"description": "雨"},
     }
-    bad = {**good, "event_id": str(uuid7()), "payload": {}}
-    foreign = {**good, "event_id": str(uuid7()), "group_id": "somebody-else"}
+    ids = good_id, bad_id, foreign_id = [str(uuid7()) for _ in range(3)]
+    good, bad, foreign = event, {**event, "payload": {}}, {**event, "group_id": "somebody-else"}
     with unit_of_work() as connection:
-        for event in (good, bad, foreign):
-            dead_letters.add_message(connection, json.dumps(event), "why", UUID(event["event_id"]), group)  # type: ignore[arg-type]
+        for event_id, one in zip(ids, (good, bad, foreign), strict=True):
+            body = json.dumps({**one, "event_id": event_id})
+            dead_letters.add_message(connection, body, "why", UUID(event_id), group)
         dead_letters.add_message(connection, "{}", "of nobody", None, None)
     letters = api.get("/dead-letters")["rows"]
-    assert [letter["subject_id"] for letter in letters] == [
-        foreign["event_id"],
-        bad["event_id"],
-        good["event_id"],
-    ]
+    assert [letter["subject_id"] for letter in letters] == ids[::-1]
     assert api.get(f"/dead-letters/{letters[0]['letter_id']}")["reason"] == "why"
     done = api.post("/dead-letters/resolve", {"action": "replay", "kind": "intake"}, 200)
     assert done == {"resolved": 3, "refused_again": 2}
-    assert [node["node_id"] for node in api.get("/nodes")["rows"]] == [good["event_id"]]
-    assert api.post("/events/status", {"ids": [bad["event_id"]]}, 200)["rows"][0]["state"] == "dead"
+    assert [node["node_id"] for node in api.get("/nodes")["rows"]] == [good_id]
+    assert api.post("/events/status", {"ids": [bad_id]}, 200)["rows"][0]["state"] == "dead"
     again = api.get("/dead-letters")["rows"]
-    assert {letter["subject_id"] for letter in again} == {bad["event_id"], foreign["event_id"]}
-    ids = [letter["letter_id"] for letter in again]
-    assert api.post("/dead-letters/resolve", {"action": "discard", "letter_ids": ids}, 200)["resolved"] == 2
-    api.post("/dead-letters/resolve", {"action": "discard", "letter_ids": ids}, 404)
+    assert {letter["subject_id"] for letter in again} == {bad_id, foreign_id}
+    discard = {"action": "discard", "letter_ids": [letter["letter_id"] for letter in again]}
+    assert api.post("/dead-letters/resolve", discard, 200)["resolved"] == 2
+    api.post("/dead-letters/resolve", discard, 404)
     api.post("/dead-letters/resolve", {"action": "discard"}, 422)
     assert len(api.get("/dead-letters", state="discarded")["rows"]) == 2
     with unit_of_work() as connection:
         noted = audit.entries(connection, group, None, 10)
-    assert [row.action for row in noted] == ["dead_letters.resolve"] * 2 + [noted[2].action]
-    assert noted[0].details["letters"] == sorted(ids)
+    assert [row.action for row in noted[:2]] == ["dead_letters.resolve"] * 2
+    assert noted[0].details["letters"] == sorted(discard["letter_ids"])
     assert [noted[1].details[name] for name in ("kind", "count", "refused_again")] == ["intake", 3, 2]
 
 
@@ -358,11 +303,7 @@ def test_the_group_is_counted(api: Program, group: str) -> None:
     observe(api, node_type="thought")
     found = api.get("/stats")
     assert found["group_id"] == group
-    assert (found["counts"]["nodes"], found["counts"]["event_nodes"], found["counts"]["dead_letters"]) == (
-        2,
-        1,
-        0,
-    )
+    assert {"nodes": 2, "event_nodes": 1, "dead_letters": 0}.items() <= found["counts"].items()
     assert {row["kind"] for row in found["work_owed"]} >= {"embed"}
     assert api.get("/queues")["queues"]["retrieval"] is not None
 
@@ -413,35 +354,29 @@ def test_bad_bodies_are_told_apart_and_nothing_is_stored(api: Program) -> None:
         answer = api.ask("POST", "/events", data=body, content_type="application/json")
         assert answer.status_code == status, body[:80]
         assert answer.json["detail"], body[:80]
+    for more, key in ((b'"agent_id": "maria"', "agent_id"), (b'"provenance": {"a": 1, "a": 2}', "a")):
+        body = b'{"agent_id": "klaus", "description": "x", ' + more + b"}"
+        answer = api.ask("POST", "/events", 422, data=body, content_type="application/json")
+        assert f"{key}: given twice" in answer.json["detail"]
     good = {"agent_id": "a", "description": "d"}
     # One stops all.
     refused = api.post("/events", {"events": [good, {**good, "poignancy": 11}, {"agent_id": "a"}]}, 422)
-    assert [problem["field"] for problem in refused["errors"]] == [
-        "events.1.poignancy",
-        "events.2.description",
-    ]
+    fields = [problem["field"] for problem in refused["errors"]]
+    assert fields == ["events.1.poignancy", "events.2.description"]
     # Would be read as a minute of 1970.
     number = api.post("/context", {"agent_id": "klaus", "query": "x", "now": 60_000}, 422)
     assert "now: must be a text in quotes, not a number" in number["detail"]
-    assert api.get("/nodes")["rows"] == []
-
-
-def test_a_body_that_is_too_large_is_refused(api: Program) -> None:
-    body = b'{"agent_id": "a", "description": "' + b"x" * limits.MAX_MESSAGE_BYTES + b'"}'
-    api.ask("POST", "/events", 413, data=body, content_type="application/json")
-    many = {"events": [{"agent_id": "a", "description": "d"}] * (limits.MAX_EVENTS_PER_MESSAGE + 1)}
+    large = b'{"agent_id": "a", "description": "' + b"x" * limits.MAX_MESSAGE_BYTES + b'"}'
+    api.ask("POST", "/events", 413, data=large, content_type="application/json")
+    many = {"events": [good] * (limits.MAX_EVENTS_PER_MESSAGE + 1)}
     assert "events" in api.post("/events", many, 422)["detail"]
+    assert api.get("/nodes")["rows"] == []
 
 
 def test_json_in_utf8_is_taken_by_any_name_and_no_other_type(api: Program) -> None:
     body = '{"agent_id": "a", "description": "雨"}'.encode()
-    for content_type in (
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "application/xml",
-        "",
-        "multipart/form-data",
-    ):
+    others = ("text/plain", "application/x-www-form-urlencoded", "application/xml", "", "multipart/form-data")
+    for content_type in others:
         api.ask("POST", "/events", 415, data=body, content_type=content_type)
     api.ask("POST", "/events", 202, data=body, content_type="application/json; charset=utf-8")
 
@@ -471,7 +406,7 @@ def test_bad_parameters_are_named(api: Program) -> None:
 
 
 def test_what_is_not_there_is_a_problem_too_and_wrong_methods_are_told_the_right_ones(api: Program) -> None:
-    for path in (
+    wrong = (
         "/nodes/x",
         "/nodes/" + "0" * 36,
         "/agents/a%00b",
@@ -480,7 +415,8 @@ def test_what_is_not_there_is_a_problem_too_and_wrong_methods_are_told_the_right
         "",
         "/events/%ff",
         "/agents/%ff",
-    ):
+    )
+    for path in wrong:
         api.get(path, 404)
     assert api.ask("PUT", "/events", 405).headers["Allow"] == "POST"
     assert set(api.ask("POST", "/nodes", 405).headers["Allow"].split(", ")) == {"GET", "HEAD"}
@@ -491,12 +427,11 @@ def test_what_is_not_there_is_a_problem_too_and_wrong_methods_are_told_the_right
 # Retrieval
 
 
-def test_retrieval_without_workers_ends_in_time(api: Program) -> None:
+def test_retrieval_without_workers_ends_in_time_and_bad_questions_before_anybody_is_asked(
+    api: Program,
+) -> None:
     answer = api.ask("POST", "/retrieve", 504, json={"agent_id": AGENT, "query": "雨?", "timeout": 0.1})
     assert answer.headers["Retry-After"]
-
-
-def test_bad_questions_are_refused_before_anybody_is_asked(api: Program) -> None:
     said = {"role": "user", "content": "y"}
     bodies: tuple[tuple[dict[str, Any], str], ...] = (
         ({"agent_id": "a"}, "query"),
@@ -517,39 +452,25 @@ def test_bad_questions_are_refused_before_anybody_is_asked(api: Program) -> None
 
 def test_what_was_told_over_http_is_recalled_over_http(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
-    told = (
-        {"agent_id": "klaus", "description": text}
-        for text in ("Klaus is reading a book on gentrification", "老葛订了两个带轮子的书架")
-    )
-    done = api.post("/events", {"events": list(told)})
-    talk = [
-        {"role": "user", "content": "Klaus is back."},
-        {"role": "assistant", "content": "Oh?"},
-        {"role": "user", "content": "他读什么？"},
-    ]
+    said = ("Klaus is reading a book on gentrification", "老葛订了两个带轮子的书架")
+    done = api.post("/events", {"events": [{"agent_id": "klaus", "description": one} for one in said]})
+    roles = ("user", "assistant", "user")
+    texts = ("Klaus is back.", "Oh?", "他读什么？")
+    talk = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
     asked: dict[str, Any] = {"agent_id": "klaus", "touch": False, "timeout": 30}
     with Client(service) as client:
         client.wait_for([UUID(event_id) for event_id in done["event_ids"]], 30)
-        for question, same in (
-            (
-                {"query": "What does Klaus read?"},
-                client.retrieve("klaus", "What does Klaus read?", touch=False),
-            ),
-            ({"messages": talk}, client.retrieve("klaus", messages=talk, touch=False)),
-        ):
+        for question in ({"query": "What does Klaus read?"}, {"messages": talk}):
+            given = {"focal": question["query"]} if "query" in question else question
+            same = client.retrieve("klaus", **given, touch=False).retrieved_nodes  # type: ignore[arg-type]
             (answer,) = Answer.model_validate(api.post("/retrieve", {**asked, **question}, 200)).groups
             assert answer.query == question.get("query", "他读什么？")
-            assert [node.node_id for node in answer.retrieved_nodes] == [
-                node.node_id for node in same.retrieved_nodes
-            ]
+            assert [node.node_id for node in answer.retrieved_nodes] == [node.node_id for node in same]
     many = api.post("/retrieve", {**asked, "queries": ["Klaus?", "老葛?"], "top_k": 1}, 200)
     assert [group["query"] for group in many["groups"]] == ["Klaus?", "老葛?"]
     assert api.post("/retrieve", {"agent_id": "nobody", "query": "x"}, 200)["status"] == "unknown_agent"
-    api.post(
-        "/retrieve",
-        {"agent_id": "klaus", "query": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"},
-        422,
-    )
+    own = {"vectors": [[1.0, 2.0]], "embedding_model": "mine"}
+    api.post("/retrieve", {"agent_id": "klaus", "query": "x", **own}, 422)
 
 
 def test_a_reflection_asked_for_over_http_ends(service: str, program: Callable[..., Program]) -> None:
@@ -574,20 +495,17 @@ def test_jobs_are_for_operators(service: str, program: Callable[..., Program]) -
 # When something is dead
 
 
-def test_a_dead_database_is_said_in_time(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_database_is_said_in_time(api: Program) -> None:
     api.get("/nodes")  # the key is known from here on
-    dead_engine = create_engine(
-        "postgresql+psycopg://nobody@127.0.0.1:1/nothing", connect_args={"connect_timeout": 1}
-    )
-    monkeypatch.setattr(base, "engine", lambda: dead_engine)
-    for answer in (
-        api.ask("GET", "/nodes", 503),
-        api.ask("POST", "/events", 503, json={"agent_id": "a", "description": "d"}),
-    ):
-        assert answer.headers["Retry-After"]
-        assert (
-            answer.json["detail"] == "The database did not answer: cannot be reached. Try again in a moment."
-        )
+    with environment(database_url="postgresql+psycopg://nobody@127.0.0.1:1/nothing"):
+        for method, path, body in (
+            ("GET", "/nodes", {}),
+            ("POST", "/events", {"json": {"agent_id": "a", "description": "d"}}),
+        ):
+            answer = api.ask(method, path, 503, **body)
+            assert answer.headers["Retry-After"]
+            why = "The database did not answer: cannot be reached. Try again in a moment."
+            assert answer.json["detail"] == why
 
 
 def test_a_dead_broker_stops_retrieval_and_not_events(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -599,20 +517,3 @@ def test_a_dead_broker_stops_retrieval_and_not_events(api: Program, monkeypatch:
             assert "127.0.0.1" not in told.json["detail"], "where the servers are is for the log"
         api.post("/events", {"agent_id": "a", "description": "d"})
     assert len(api.get("/nodes")["rows"]) == 1
-
-
-def test_a_failure_shows_no_stack_trace(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("hunter2")
-
-    monkeypatch.setattr("models.memory.reads.search", fail)
-    assert "hunter2" not in api.ask("GET", "/nodes", 500).text
-
-
-def test_a_body_that_gives_a_key_twice_is_refused(api: Program) -> None:
-    for data, key in (
-        ('{"agent_id": "klaus", "description": "x", "agent_id": "maria"}', "agent_id"),
-        ('{"agent_id": "klaus", "description": "x", "provenance": {"a": 1, "a": 2}}', "a"),
-    ):
-        answer = api.ask("POST", "/events", 422, data=data, headers={"Content-Type": "application/json"})
-        assert f"{key}: given twice" in answer.json["detail"]

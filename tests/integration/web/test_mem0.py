@@ -17,7 +17,7 @@ import pytest
 
 from bench.support.environments import PEERS, Skipped, environment
 from jiyi import Client
-from tests.integration.client.test_service import until
+from tests.integration.waiting import until
 
 KeyMaker = Callable[..., str]
 #: What its own client does, in the order of its documentation; prints what came of it.
@@ -129,36 +129,23 @@ def test_each_version_of_its_paths_adds_finds_changes_tells_and_deletes(
     (added,) = ask("POST", "/memories", BEES)["results"]
     tea_of_leo = {**BEES, "messages": [{"role": "assistant", "content": "Leo drinks tea"}], "user_id": "leo"}
     (tea,) = ask("POST", "/v1/memories/", tea_of_leo)["results"]
+    bees, of_shop = {"query": "bees"}, {"AND": [{"user_id": "mia"}, {"app_id": "shop"}]}
+    of_bees = {"user_id": "mia", "metadata": {"topic": "bees"}}
     for path, body in (
-        ("/search", {"query": "bees", "user_id": "mia"}),
-        (
-            "/v2/memories/search/",
-            {"query": "bees", "filters": {"AND": [{"user_id": "mia"}, {"app_id": "shop"}]}},
-        ),
-        (
-            "/v3/memories/search/",
-            {"query": "bees", "filters": {"user_id": "mia", "metadata": {"topic": "bees"}}, "top_k": 3},
-        ),
+        ("/search", {**bees, "user_id": "mia"}),
+        ("/v2/memories/search/", {**bees, "filters": of_shop}),
+        ("/v3/memories/search/", {**bees, "filters": of_bees, "top_k": 3}),
     ):
         (found,) = ask("POST", path, body)["results"]
         assert (found["id"], found["user_id"], found["score"] >= 0) == (added["id"], "mia", True)
-    assert (
-        ask(
-            "POST", "/v3/memories/search/", {"query": "bees", "filters": {"user_id": "mia", "app_id": "else"}}
-        )["results"]
-        == []
-    )
+    elsewhere = {**bees, "filters": {"user_id": "mia", "app_id": "else"}}
+    assert ask("POST", "/v3/memories/search/", elsewhere)["results"] == []
     assert [row["id"] for row in ask("GET", "/memories?user_id=leo")["results"]] == [tea["id"]]
-    changed = ask("PUT", f"/memories/{added['id']}", {"data": "Mia keeps bees in Oslo"})
-    assert (changed["id"], changed["memory"], changed["metadata"]) == (
-        added["id"],
-        "Mia keeps bees in Oslo",
-        {"topic": "bees"},
-    )
+    moved = {"id": added["id"], "memory": "Mia keeps bees in Oslo"}  # it keeps the id that it was added under
+    changed = ask("PUT", f"/memories/{added['id']}", {"data": moved["memory"]})
+    assert changed.items() >= {**moved, "metadata": {"topic": "bees"}}.items()
     (row,) = ask("POST", "/v2/memories/", {"filters": {"user_id": "mia"}})["results"]
-    assert (row["id"], row["memory"]) == (added["id"], "Mia keeps bees in Oslo"), (
-        "it keeps the id that it was added under"
-    )
+    assert row.items() >= moved.items()
     assert [each["event"] for each in ask("GET", f"/v1/memories/{added['id']}/history/")] == ["ADD", "UPDATE"]
     ask("DELETE", "/v2/entities/user/leo/")
     ask("DELETE", f"/v1/memories/{added['id']}/")
@@ -182,35 +169,23 @@ def test_what_cannot_be_asked_is_refused_in_one_sentence(asking: Callable[..., A
     assert ask("GET", "/v1/memories/?agent_id=nobody")["results"] == []
 
 
-def test_its_paths_have_the_scopes_and_groups_of_the_actions(
-    asking: Callable[..., Asking], group: str
-) -> None:
-    (added,) = asking()("POST", "/v3/memories/add/", BEES)["results"]
+def test_its_paths_have_the_groups_of_the_actions(asking: Callable[..., Asking], group: str) -> None:
+    """Their scopes are tried in ``security/doors``."""
+    own, stranger = asking(), asking(group=f"{group}-other")
+    (added,) = own("POST", "/v3/memories/add/", BEES)["results"]
     address = f"/v1/memories/{added['id']}/"
-    reader, writer, stranger = asking("read"), asking("publish"), asking(group=f"{group}-other")
-    reader("POST", "/v3/memories/add/", BEES, status=403)
-    reader("PUT", address, {"text": "x"}, status=403)
-    for ask in (reader, writer):
-        ask("DELETE", address, status=403)
-        ask("DELETE", "/v1/memories/?user_id=mia", status=403)
-        ask("DELETE", "/v2/entities/user/mia/", status=403)
-    for path in ("/v1/ping/", address, f"{address}history/", "/v1/memories/?user_id=mia", "/v1/entities/"):
-        writer("GET", path, status=403)
-    asked = (
+    for method, path, body in (
         ("GET", address, None),
         ("GET", f"{address}history/", None),
         ("PUT", address, {"text": "x"}),
         ("DELETE", address, None),
-    )
-    for method, path, body in asked:
+    ):
         stranger(method, path, body, status=404)
-    assert (
-        stranger("POST", "/v3/memories/search/", {"query": "bees", "filters": {"user_id": "mia"}})["results"]
-        == []
-    )
+    bees = {"query": "bees", "filters": {"user_id": "mia"}}
+    assert stranger("POST", "/v3/memories/search/", bees)["results"] == []
     assert stranger("GET", "/v1/entities/")["results"] == []
     stranger("DELETE", "/v1/memories/?user_id=mia")
-    assert reader("GET", address)["memory"] == BEES["messages"]
+    assert own("GET", address)["memory"] == BEES["messages"]
 
 
 def test_nobody_comes_in_without_a_good_key(unlimited_web: int) -> None:

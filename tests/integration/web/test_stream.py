@@ -10,9 +10,8 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from models.queue.pending_work import enqueue
 from models.queue.stream import hub
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
+from tests.integration.waiting import until
 from web import stream as web_stream
 from workers import ephemeral
 
@@ -43,11 +43,7 @@ MakeKey = Callable[..., str]
 
 
 def await_true(condition: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-    return found
+    return until(condition, PATIENCE_SECONDS, what)
 
 
 def kinds_of(group: str) -> list[str]:
@@ -55,10 +51,8 @@ def kinds_of(group: str) -> list[str]:
 
 
 def told(group: str, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        next(entry.data for entry in stream.read(group, "0") if entry.kind == kind)
-    )
-    return found
+    entry = next(entry for entry in stream.read(group, "0") if entry.kind == kind)
+    return json.loads(entry.data)  # type: ignore[no-any-return]
 
 
 # What is told
@@ -161,30 +155,38 @@ class Reader:
         return found
 
 
+Bounds = Callable[..., None]
+
+
 @pytest.fixture
-def fresh_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def bounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bounds]:
+    """A hub of the test's own, whose bounds can be set."""
+
+    def bound(module: Any, **limits: float) -> None:
+        for name, value in limits.items():
+            monkeypatch.setattr(module, name, value)
+
     hub.cache_clear()
-    monkeypatch.setattr(web_stream, "LOOK", 0.05)
-    yield
+    bound(web_stream, LOOK=0.05)
+    yield bound
     hub.cache_clear()
 
 
 @pytest.fixture
-def watch(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str) -> Iterator[Callable[..., Reader]]:
+def watch(bounds: Bounds, web_app: Flask, api_key: MakeKey, group: str) -> Iterator[Callable[..., Reader]]:
     """Opens a stream of the test's group in this process."""
-    key, opened = api_key(group, "read"), []
+    key = api_key(group, "read")
+    with ExitStack() as opened:
 
-    def begin(query: str = "", **headers: str) -> Reader:
-        answer = get(web_app.test_client(), query, key, **headers)
-        assert answer.status_code == 200, answer.text
-        assert answer.mimetype == "text/event-stream"
-        assert answer.headers["X-Accel-Buffering"] == "no"
-        opened.append(answer)
-        return Reader(iter(answer.response))
+        def begin(query: str = "", **headers: str) -> Reader:
+            answer = get(web_app.test_client(), query, key, **headers)
+            opened.callback(answer.close)
+            assert answer.status_code == 200, answer.text
+            assert answer.mimetype == "text/event-stream"
+            assert answer.headers["X-Accel-Buffering"] == "no"
+            return Reader(iter(answer.response))
 
-    yield begin
-    for answer in opened:
-        answer.close()
+        yield begin
 
 
 def get(client: FlaskClient, query: str, key: str, **headers: str) -> Any:
@@ -225,19 +227,24 @@ def test_what_happens_comes_and_a_client_resumes_where_it_was(
     assert all_of(watch("after=0", **{"Last-Event-ID": events[2]["id"]})) == []
 
 
-def test_kinds_are_chosen_and_quiet_streams_have_heartbeats(
-    watch: Callable[..., Reader], group: str, monkeypatch: pytest.MonkeyPatch
+def test_kinds_are_chosen_quiet_streams_have_heartbeats_and_all_end_after_their_time(
+    watch: Callable[..., Reader], group: str, bounds: Bounds
 ) -> None:
-    monkeypatch.setattr(web_stream, "HEARTBEAT", 0.2)
+    bounds(web_stream, HEARTBEAT=0.2)
     reader = watch("kinds=node.stored,letter.opened")
     reader.event()
     assert next(reader._chunks) == b":\n\n"
-    stream.publish_all(
-        [(group, "work.done", {}), (group, "letter.opened", {}), (group, "work.done", {"n": 2})]
-    )
+    news = [("work.done", {}), ("letter.opened", {}), ("work.done", {"n": 2})]
+    stream.publish_all((group, kind, fields) for kind, fields in news)
     assert reader.event()["event"] == "letter.opened"
     passed = reader.event()  # with a heartbeat: how far it is
     assert (passed["event"], passed["id"]) == ("stream.passed", stream.ends(group)[1])
+    bounds(web_stream, STREAM_SECONDS=0.3)
+    reader = watch()
+    reader.event()
+    with pytest.raises(StopIteration):
+        while True:
+            reader.event()
 
 
 def test_a_gap_is_told(watch: Callable[..., Reader], group: str) -> None:
@@ -260,28 +267,24 @@ def test_a_gap_is_told(watch: Callable[..., Reader], group: str) -> None:
 
 
 def test_many_watchers_of_many_groups_get_their_own(
-    fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str
+    bounds: Bounds, web_app: Flask, api_key: MakeKey, group: str
 ) -> None:
-    groups = [f"{group}-{n}" for n in range(5)]
-    answers = [
-        (name, get(web_app.test_client(), "", api_key(name, "read"))) for name in groups for _ in range(3)
-    ]
-    readers = [(name, Reader(iter(answer.response))) for name, answer in answers]
-    for _, reader in readers:
+    names = [f"{group}-{n}" for n in range(5) for _ in range(3)]
+    answers = [get(web_app.test_client(), "", api_key(name, "read")) for name in names]
+    readers = [Reader(iter(answer.response)) for answer in answers]
+    for reader in readers:
         reader.event()
-    for name in groups:
+    for name in set(names):
         stream.publish(name, "work.done", whose=name)
-    assert [json.loads(reader.event()["data"])["whose"] for _, reader in readers] == [
-        name for name, _ in readers
-    ]
+    assert [json.loads(reader.event()["data"])["whose"] for reader in readers] == names
     assert len(hub().watchers()) == 15
-    for _, answer in answers:
+    for answer in answers:
         answer.close()
     assert len(hub().watchers()) == 0
 
 
 def test_who_may_watch_what(
-    fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, sign_in: Callable[..., Any]
+    bounds: Bounds, web_app: Flask, api_key: MakeKey, group: str, sign_in: Callable[..., Any]
 ) -> None:
     client, key = web_app.test_client(), api_key(group, "read")
 
@@ -307,63 +310,51 @@ def test_who_may_watch_what(
     assert client.get("/live/stream", headers={"Accept": "text/event-stream"}).status_code == 401
 
 
-def test_too_many_are_turned_away(
-    fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
+def test_too_many_are_turned_away_of_one_key_of_all_and_of_one_address(
+    bounds: Bounds, web_app: Flask, api_key: MakeKey, group: str
 ) -> None:
-    monkeypatch.setattr(stream, "STREAMS", 3)
-    monkeypatch.setattr(stream, "PER_OWNER", 2)
-    one, other = api_key(group, "read"), api_key(group, "read")
+    one, other, third = (api_key(group, "read") for _ in range(3))
     client = web_app.test_client()
-    kept = [get(client, "", one), get(client, "", one)]
-    refused = get(client, "", one)
-    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "30")
-    kept.append(get(client, "", other))
-    refused = get(client, "", other)
-    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "10")
-    kept.pop().close()
-    kept.append(get(client, "", other))
-    assert [answer.status_code for answer in kept] == [200] * 3
-    for answer in kept:
-        answer.close()
+    with ExitStack() as kept:
 
+        def opens(key: str) -> Any:
+            answer = kept.enter_context(get(client, "", key))
+            assert answer.status_code == 200
+            return answer
 
-def test_too_many_from_one_address_are_turned_away_whoever_they_are(
-    fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream, "PER_ADDRESS", 2)
-    client = web_app.test_client()
-    kept = [get(client, "", api_key(group, "read")) for _ in range(2)]
-    refused = get(client, "", api_key(group, "read"))
-    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "30")
-    client.environ_base["REMOTE_ADDR"] = "192.0.2.7"
-    kept.append(get(client, "", api_key(group, "read")))
-    assert [answer.status_code for answer in kept] == [200] * 3
-    for answer in kept:
-        answer.close()
+        def refused(key: str, status: int, retry_after: str) -> None:
+            answer = get(client, "", key)
+            assert (answer.status_code, answer.headers["Retry-After"]) == (status, retry_after)
 
-
-def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_stream, "STREAM_SECONDS", 0.3)
-    reader = watch()
-    reader.event()
-    with pytest.raises(StopIteration):
-        reader.event()
+        bounds(stream, STREAMS=3, PER_OWNER=2)
+        opens(one)
+        opens(one)
+        refused(one, 429, "30")
+        last = opens(other)
+        refused(other, 503, "10")
+        last.close()
+        opens(other)
+        bounds(stream, STREAMS=10, PER_ADDRESS=3)
+        refused(third, 429, "30")
+        client.environ_base["REMOTE_ADDR"] = "192.0.2.7"
+        opens(third)
 
 
 # A real server
 
 
 @contextmanager
-def served(logs: Path, monkeypatch: pytest.MonkeyPatch, *, streams: int, seconds: float) -> Iterator[int]:
-    """The port of a web of so many streams, an owner's one of them, that cuts off who does not read for so
-    many seconds.
+def served(logs: Path) -> Iterator[tuple[int, Any]]:
+    """The port and the process of a web of one stream an owner, that cuts off who does not read for a
+    second.
     """
-    bounds = f"hubs.STREAMS, hubs.PER_OWNER, stream.PATIENCE_SECONDS = {streams}, 1, {seconds}"
+    bounds = "hubs.PER_OWNER, stream.PATIENCE_SECONDS = 1, 1"
     modules = "from models.queue import stream as hubs; from web import stream; from workers.web import serve"
     code = f"import sys; {modules}; {bounds}; sys.exit(serve.main())"
-    monkeypatch.setattr(ephemeral, "commands", lambda: {"web": [sys.executable, "-c", code]})
-    with ephemeral.served(logs) as (port, _):
-        yield port
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ephemeral, "commands", lambda: {"web": [sys.executable, "-c", code]})
+        with ephemeral.served(logs) as (port, process):
+            yield port, process
 
 
 def status_of_another(port: int, key: str) -> int:
@@ -390,50 +381,37 @@ def connected(port: int, key: str) -> Iterator[socket.socket]:
         yield sock
 
 
-def test_a_client_that_never_reads_is_cut_off_and_others_are_served(
-    database: object, tmp_path: Path, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deaf_key, key = api_key(group, "read"), api_key(group, "read")
-    with served(tmp_path, monkeypatch, streams=1, seconds=1) as port, connected(port, deaf_key):
-        await_true(lambda: status_of_another(port, key) == 503, "the deaf client has no stream")
-        ids = [str(uuid4()) for _ in range(100)]
-
-        def free() -> bool:
-            # Less at a time than fits in a queue: it is the socket that is full.
-            stream.publish_all((group, "node.stored", {"ids": ids, "n": n}) for n in range(50))
-            assert ephemeral.answers(port)
-            return status_of_another(port, key) == 200
-
-        await_true(free, "the thread of the deaf client did not come free")
-    assert "Traceback" not in (tmp_path / "web.log").read_text()
-
-
-def test_a_client_that_goes_makes_room_at_once(
-    database: object, tmp_path: Path, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = api_key(group, "read")
-    with served(tmp_path, monkeypatch, streams=24, seconds=300) as port:
-        with connected(port, key):
-            await_true(lambda: status_of_another(port, key) == 429, "there is no stream")
-        await_true(lambda: status_of_another(port, key) == 200, "it holds on to a client that has gone")
-    assert "Traceback" not in (tmp_path / "web.log").read_text()
-
-
-def test_streams_end_with_the_process_and_news_comes_over_http(
+def test_who_never_reads_is_cut_off_who_goes_makes_room_and_streams_end_with_the_process(
     database: object, tmp_path: Path, api_key: MakeKey, group: str
 ) -> None:
-    key = api_key(group, "read")
-    with ephemeral.served(tmp_path) as (port, process), connected(port, key) as sock:
-        received = b""
-        while b"stream.opened" not in received:
-            received += sock.recv(65_536)
-        assert b"200 OK" in received
-        stream.publish(group, "work.done", n="看")
-        while "看".encode() not in received:
-            received += sock.recv(65_536)
-        os.kill(process.pid, signal.SIGTERM)
-        rest = b"".join(iter(lambda: sock.recv(65_536), b""))
-        assert b"come back" in rest
-        assert rest.endswith(b"0\r\n\r\n")  # the answer's proper end
-        assert process.wait(PATIENCE_SECONDS) == 0
+    deaf_key, key = api_key(group, "read"), api_key(group, "read")
+    with served(tmp_path) as (port, process):
+        another = lambda: status_of_another(port, deaf_key)
+        with connected(port, deaf_key):
+            await_true(lambda: another() == 429, "the deaf client has no stream")
+            ids = [str(uuid4()) for _ in range(100)]
+
+            def free() -> bool:
+                # Less at a time than fits in a queue: it is the socket that is full.
+                stream.publish_all((group, "node.stored", {"ids": ids, "n": n}) for n in range(50))
+                assert ephemeral.answers(port)
+                return another() == 200
+
+            await_true(free, "the thread of the deaf client did not come free")
+        with connected(port, deaf_key):
+            await_true(lambda: another() == 429, "there is no stream")
+        await_true(lambda: another() == 200, "it holds on to a client that has gone")
+        with connected(port, key) as sock:
+            received = b""
+            while b"stream.opened" not in received:
+                received += sock.recv(65_536)
+            assert b"200 OK" in received
+            stream.publish(group, "work.done", n="看")
+            while "看".encode() not in received:
+                received += sock.recv(65_536)
+            os.kill(process.pid, signal.SIGTERM)
+            rest = b"".join(iter(lambda: sock.recv(65_536), b""))
+            assert b"come back" in rest
+            assert rest.endswith(b"0\r\n\r\n")  # the answer's proper end
+            assert process.wait(PATIENCE_SECONDS) == 0
     assert "Traceback" not in (tmp_path / "web.log").read_text()

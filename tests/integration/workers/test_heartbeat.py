@@ -29,16 +29,12 @@ def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
         assert current_app.control.ping(timeout=0.2) == []
     client.observe("klaus", "still there", wait=True)
     later = time.time()
-    until(
-        lambda: (
-            {
-                worker.worker_id
-                for worker in worker_liveness.workers()
-                if worker.seen_seconds_ago < time.time() - later
-            }
-            >= before
-        )
-    )
+
+    def seen_since() -> set[str]:
+        since = time.time() - later
+        return {one.worker_id for one in worker_liveness.workers() if one.seen_seconds_ago < since}
+
+    until(lambda: seen_since() >= before)
 
 
 def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(database, monkeypatch):
