@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -19,9 +20,12 @@ from flask import Flask
 from flask.testing import FlaskClient
 from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from typer.testing import CliRunner
 
 from engine.providers import llms
 from jiyi import Client
+from jiyi.cli.app import app as command_line
 from jiyi.protocol.accounts import CreateKey, NewKey, Role
 from jiyi.protocol.wire.signatures import KeyScope, new_key
 from models.accounts.actions import create_key
@@ -29,8 +33,10 @@ from models.db import bounded_reads as sources
 from models.db.actions import Actor
 from models.db.bounded_reads import source
 from models.db.connection import unit_of_work
-from models.db.scope import whole_service
+from models.db.scope import as_owner, whole_service
+from models.db.valkey import valkey
 from models.queue import stream
+from models.retrieval import index_cache
 from tasks.framework.renewal import LeaseRenewer
 from tests.integration.programs import Program
 from tests.services import PASSWORD, _sees_everything, password_hash, somebody
@@ -40,6 +46,7 @@ from web.accounts import api_keys, sessions
 from web.admin import retrieval as asking
 from web.api import memory as rest_memory
 from workers.embedded.stack import Stack
+from workers.ephemeral import environment
 
 __all__ = ["PASSWORD", "SETTINGS", "_sees_everything", "password_hash", "pytest_configure"]
 
@@ -115,6 +122,33 @@ def nothing_owed(database: Stack) -> None:
     """Work that other tests left undone is gone: for tests that do work without asking whose."""
     with whole_service(), unit_of_work() as connection:
         connection.execute(text("DELETE FROM pending_work"))
+
+
+@pytest.fixture
+def own_valkey(database: Stack) -> Iterator[None]:
+    """An empty Valkey, and no index: running workers, which know another, do none of the test's work."""
+    with environment(redis_url=database.urls.redis_url.replace("db=0", "db=7")):
+        valkey().flushdb()
+        index_cache.forget_all()
+        yield
+        index_cache.forget_all()
+
+
+@pytest.fixture(scope="session")
+def _no_backlog(database: Stack) -> None:
+    """What earlier tests stored is gone before the workers start: these, and each job, would take all of it
+    up before what a test waits for. Workers that run already are not waited for.
+    """
+    with suppress(DBAPIError), whole_service(), unit_of_work() as connection, as_owner(connection):
+        connection.execute(text("SET LOCAL lock_timeout = '5s'"))
+        columns = "FROM information_schema.columns WHERE column_name = 'group_id' AND table_schema = 'public'"
+        tables = connection.execute(text(f"SELECT table_name {columns}")).scalars()
+        connection.execute(text(f"TRUNCATE {', '.join(tables)} CASCADE"))
+
+
+@pytest.fixture(scope="session")
+def _workers(_no_backlog: None, _workers: None) -> None:
+    """Those of :mod:`tests.shared`."""
 
 
 @pytest.fixture
@@ -224,6 +258,32 @@ def signed_in(sign_in: SignIn) -> Browser:
     ``sign_in``.
     """
     return sign_in("operator")
+
+
+@pytest.fixture
+def admin(sign_in: SignIn, group: str) -> Browser:
+    """The browser of somebody who may change what the test's group has."""
+    return sign_in("admin", [group])
+
+
+@pytest.fixture
+def viewer(sign_in: SignIn, group: str) -> Browser:
+    """… and of somebody who may look at it."""
+    return sign_in("viewer", [group])
+
+
+@pytest.fixture
+def jiyi(service: str) -> Callable[..., str]:
+    """The command ``jiyi`` for the test's group: ``jiyi("reflect", "klaus", code=1)`` gives what it prints."""
+
+    def command(*arguments: object, code: int = 0) -> str:
+        result = CliRunner().invoke(
+            command_line, ["--group", service, *map(str, arguments)], env={"COLUMNS": "160"}
+        )
+        assert result.exit_code == code, result.output
+        return result.output if code else result.stdout
+
+    return command
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from uuid import UUID, uuid4
 
 import psutil
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from engine.erasure import Names, hash_of
@@ -35,16 +36,17 @@ from models.erasure.cache_invalidation import contents
 from models.erasure.progress import ERASE, STEPS
 from models.memory import agents, events
 from models.operations import backups, worker_liveness
+from models.operations.worker_liveness import COUNTS_SECONDS
 from models.retrieval import enlargement, index_cache
 from tasks import erasure as erasure_tasks
-from tasks.erasure import IN_DATABASE, OUTSIDE, report_digest
+from tasks.erasure import IN_DATABASE, OUTSIDE, Step, report_digest
 from tasks.erasure import erase as erase_task
 from tasks.framework.work import KINDS, run_due
 from tasks.memory import accumulate, strengthen
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.client.test_service import publish_raw
 from tests.integration.memory.accesses import touch
-from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.memory.test_inbox import execute, observed, rows, save
 from tests.integration.waiting import until
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
@@ -64,7 +66,6 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """Without workers: a Valkey of the test's own; this process is the only one that holds indexes."""
     address = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
     monkeypatch.setattr(worker_liveness, "HEARTBEAT_EVERY", 0.05)
-    monkeypatch.setattr(erasure_tasks, "ANSWER_SECONDS", PATIENCE_SECONDS)
     with environment(redis_url=address, backup_dir=str(tmp_path / "backups")):
         valkey().flushdb()
         index_cache.forget_all()
@@ -78,11 +79,9 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def erase(group: str, **what: Any) -> dict[str, Any]:
-    """Ask for it and carry it on here, to the end; the report. Workers may be slow to answer."""
+    """Ask for it and carry it on here, to the end; the report."""
     erasure_id = ask(group, **what)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(erasure_tasks, "ANSWER_SECONDS", PATIENCE_SECONDS)
-        carry_on()
+    carry_on()
     return report_of(group, erasure_id)
 
 
@@ -90,10 +89,23 @@ def ask(group: str, **what: Any) -> UUID:
     return request_erasure.perform(Actor(group), Erasure(**what)).erasure_id
 
 
-def carry_on() -> None:
-    for _ in range(20):
-        if not run_due(KINDS[ERASE], erase_task):
-            return
+def carry_on(patience: float = PATIENCE_SECONDS) -> None:
+    """Workers have so many seconds to answer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(erasure_tasks, "ANSWER_SECONDS", patience)
+        for _ in range(20):
+            if not run_due(KINDS[ERASE], erase_task):
+                return
+
+
+def due_now() -> None:
+    """What an erasure waits for has passed: a lease, or the time until it tries again."""
+    execute("UPDATE pending_work SET due_at = now(), attempts = 0 WHERE kind = 'erase'")
+
+
+def descriptions(group: str) -> set[object]:
+    """What the group remembers."""
+    return {row["description"] for row in rows("SELECT * FROM memory_nodes WHERE group_id = :g", g=group)}
 
 
 def state_of(group: str, erasure_id: UUID) -> ErasureState:
@@ -238,8 +250,7 @@ def test_what_was_erased_does_not_come_back_and_its_record_holds_hashes_only(gro
     event, other = observed(group, "Maria Lopez sings"), observed(group, "Klaus listens")
     save(event, other)
     save(observed(group, "about the pruned one: Maria Lopez", event_id=(pruned := uuid4())))
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM events WHERE event_id = :id"), {"id": pruned})
+    execute("DELETE FROM events WHERE event_id = :id", id=pruned)
     erase(group, person="Maria Lopez")
     (row,) = rows("SELECT * FROM erasures WHERE group_id = :g", g=group)
     assert row["what"] == {"names": [hash_of("MARIA LOPEZ", progress.name_key())]}
@@ -319,9 +330,7 @@ def test_single_memories_go_with_what_rests_on_them(group: str) -> None:
     on_first, on_second = thought(group, "on first", first), thought(group, "on second", second)
     save(first, second, on_first, on_second)
     erase(group, node_ids=[first.event_id, uuid4()])
-    assert {
-        row["description"] for row in rows("SELECT * FROM memory_nodes WHERE group_id = :g", g=group)
-    } == {"second", "on second"}
+    assert descriptions(group) == {"second", "on second"}
     with pytest.raises(NotFound):
         ask(group, node_ids=[first.event_id])
     with pytest.raises(NotFound):
@@ -329,57 +338,56 @@ def test_single_memories_go_with_what_rests_on_them(group: str) -> None:
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-def test_a_preview_tells_the_same_and_changes_nothing(group: str) -> None:
-    met = observed(group, "Maria Lopez sings")
+def test_a_preview_changes_nothing_and_the_erasure_that_dies_at_every_step_ends_complete(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (*IN_DATABASE, *OUTSIDE) == STEPS
+    met = observed(group, "Maria Lopez sings", keywords=["Maria Lopez"])
     save(
         met,
         thought(group, "Somebody sings", met),
         observed(group, "her own", agent_id="maria-lopez"),
-        observed(group, "else"),
+        observed(group, "Klaus listens", keywords=["music"]),
     )
+    upkeep_all()
     with unit_of_work() as connection:
         found = matching.preview(connection, group, Erasure(person="Maria Lopez"))
     none = {"dead_letters": 0, "outputs": 0, "knowledge": 0}
     assert found.counts == {"memories": 3, "resting_on_others": 1, "events": 3, **none}
-    assert found.agents == ["maria-lopez"]
-    assert len(found.examples) == 3
-    assert len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 4
-    assert erase(group, person="Maria Lopez")["erased"]["memory_nodes"] == 3
+    assert (found.agents, len(found.examples)) == (["maria-lopez"], 3)
+    assert len(descriptions(group)) == 4
 
+    erasure_id, died = ask(group, person="Maria Lopez"), []
 
-@pytest.mark.usefixtures("alone", "nothing_owed")
-@pytest.mark.parametrize("step", list(IN_DATABASE))
-def test_an_erasure_that_dies_at_any_step_ends_complete(group, step, monkeypatch):
-    assert (*IN_DATABASE, *OUTSIDE) == STEPS
-    met = observed(group, "Maria Lopez sings", keywords=["Maria Lopez"])
-    save(met, thought(group, "Somebody sings", met), observed(group, "Klaus listens", keywords=["music"]))
-    upkeep_all()
-    erasure_id = ask(group, person="Maria Lopez")
-    original = IN_DATABASE[step]
+    def dying_once(step: str, original: Step) -> Step:
+        def run(connection: Connection, progress: progress.ErasureProgress) -> bool:
+            done = original(connection, progress)
+            if step not in died:
+                died.append(step)
+                raise SystemExit
+            return done
 
-    def dies(connection: Any, progress: Any) -> bool:
-        original(connection, progress)
-        raise SystemExit
+        return run
 
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setitem(IN_DATABASE, step, dies)
-        run_due(KINDS[ERASE], erase_task)
-    with unit_of_work() as connection, whole_service():
-        # its lease runs out
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = 'erase'"))
+    for step, original in list(IN_DATABASE.items()):
+        monkeypatch.setitem(IN_DATABASE, step, dying_once(step, original))
+    for _ in IN_DATABASE:
+        with pytest.raises(SystemExit):
+            run_due(KINDS[ERASE], erase_task)
+        due_now()
     carry_on()
+    assert died == list(IN_DATABASE)
     report = report_of(group, erasure_id)
     assert places("Maria Lopez", group=group) == []
-    assert report["erased"]["memory_nodes"] == 2
-    assert len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1
+    assert report["erased"]["memory_nodes"] == 3
+    assert descriptions(group) == {"Klaus listens"}
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
 def test_what_is_found_left_in_a_key_or_table_that_nobody_thought_of_is_told_and_tried_again(
-    group: str, monkeypatch: pytest.MonkeyPatch
+    group: str,
 ) -> None:
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
-    monkeypatch.setattr(erasure_tasks, "TRY_AGAIN", 0.0)
     valkey().set("jiyi:something:new", "a cache that nobody thought of: maria lopez")
     owner("CREATE TABLE of_a_later_version (group_id text, notes text[])")
     try:
@@ -397,6 +405,7 @@ def test_what_is_found_left_in_a_key_or_table_that_nobody_thought_of_is_told_and
     finally:
         owner("DROP TABLE of_a_later_version")
     valkey().delete("jiyi:something:new")
+    due_now()
     carry_on()
     report = report_of(group, erasure_id)
     assert {"memory_nodes", "events", "audit_log", "job_ticks", "dead_letters"} <= report["looked_through"][
@@ -407,20 +416,20 @@ def test_what_is_found_left_in_a_key_or_table_that_nobody_thought_of_is_told_and
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(group, monkeypatch):
+def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(group: str) -> None:
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
     erasure_id = ask(group, person="Maria Lopez")
-    monkeypatch.setattr(erasure_tasks, "ASK_AGAIN", 0.0)
-    monkeypatch.setattr(erasure_tasks, "ANSWER_SECONDS", 0.1)
     worker_liveness.record_heartbeat("far-away:1", "retrieval@far-away", [])
-    carry_on()
+    for _ in range(3):
+        carry_on(patience=0.1)
+        due_now()
     waiting = state_of(group, erasure_id)
     assert (waiting.state, waiting.step) == ("running", "workers")
-    # what it asked for is done
-    assert len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1
+    assert descriptions(group) == {"else"}, "what it asked for is done"
     (owed,) = rows("SELECT attempts FROM pending_work WHERE kind = 'erase' AND group_id = :g", g=group)
     assert owed["attempts"] <= 1  # nobody gives up on it
-    monkeypatch.setattr(worker_liveness, "COUNTS_SECONDS", -1.0)
+    silent = {"name": "retrieval@far-away", "queues": [], "at": time.time() - 2 * COUNTS_SECONDS}
+    valkey().hset(valkey_keys.WORKERS, "far-away:1", json.dumps(silent))
     carry_on()
     report_of(group, erasure_id)
 
@@ -602,7 +611,7 @@ def test_an_erasure_leaves_another_group_s_memory_of_the_same_id(alone: None, gr
     save(mine, theirs, observed(other, "Klaus buys some", agent_id="maria"))
     touch(other, [theirs.event_id], T0.timestamp())
     erase(group, person="Maria Lopez")
-    assert not rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)
+    assert descriptions(group) == set()
     of = {"g": other, "id": mine.event_id}
     (node,) = rows("SELECT description FROM memory_nodes WHERE group_id = :g AND node_id = :id", **of)
     assert node["description"] == "Maria Lopez sells tomatoes"
@@ -610,7 +619,6 @@ def test_an_erasure_leaves_another_group_s_memory_of_the_same_id(alone: None, gr
         {"outcome": "stored"}
     ]
     assert rows("SELECT 1 FROM node_access WHERE group_id = :g AND node_id = :id", **of)
-    erase(other, person="Maria Lopez")
 
 
 def test_what_is_not_counted_yet_does_not_count_as_left(alone: None, group: str, nothing_owed: None) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-import redis
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
@@ -26,6 +25,7 @@ from models.memory.inbox import store
 from models.queue.pending_work import enqueue
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
+from tests.integration.away import away
 from tests.integration.conftest import SignIn
 from tests.integration.memory.accesses import touch
 from tests.integration.memory.test_inbox import configured
@@ -618,18 +618,14 @@ def test_without_a_worker_the_playground_says_so(
     assert "No answer:" in page(signed_in, f"/playground/one/{group}/{uuid4()}", agent=AGENT, focal="rain")
 
 
-def test_without_valkey_the_pages_answer(
-    signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_valkey_the_pages_answer(signed_in: FlaskClient, group: str) -> None:
     node = observe(group)
-    nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    monkeypatch.setattr("models.db.valkey.valkey", lambda: nowhere)
-    monkeypatch.setattr("models.retrieval.records.valkey", lambda: nowhere)
-    for path in (*LISTS, f"/nodes/{group}/{node}", f"/agents/{group}/{AGENT}"):
-        page(signed_in, path, group=group)
-    archive(group, node)
-    assert signed_in.post(f"/nodes/{group}/{node}/restore").status_code == 303
-    assert data(signed_in, f"/nodes/{group}/{node}.json")["node"]["archived_at"] is None
+    with away("valkey"):
+        for path in (*LISTS, f"/nodes/{group}/{node}", f"/agents/{group}/{AGENT}"):
+            page(signed_in, path, group=group)
+        archive(group, node)
+        assert signed_in.post(f"/nodes/{group}/{node}/restore").status_code == 303
+        assert data(signed_in, f"/nodes/{group}/{node}.json")["node"]["archived_at"] is None
 
 
 def test_a_question_that_cannot_be_asked_is_told_in_a_sentence(signed_in: FlaskClient, group: str) -> None:

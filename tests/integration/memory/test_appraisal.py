@@ -9,14 +9,11 @@ from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
-from sqlalchemy import text
 
-from engine.providers import llms
 from engine.providers.questions import Facts, KeywordList, Keywords, Poignancy, Poignant, Question, Triple
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol.events import Event
 from jiyi.protocol.operations import LettersRequest, ResolveBody
-from jiyi.settings import Settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.work import ACCUMULATE, APPRAISE, STRENGTHEN
@@ -26,7 +23,7 @@ from tasks.appraisal import appraise_memories
 from tasks.framework import work as tasks_work
 from tasks.framework.work import MAX_ATTEMPTS, RULES_SECONDS, LeaseRenewingLLM
 from tasks.memory import accumulate, strengthen
-from tests.integration.memory.test_inbox import configured, nodes, observed, rows, save
+from tests.integration.memory.test_inbox import configured, execute, nodes, observed, rows, save
 from tests.integration.queue.test_work import do, due_now
 from workers.ephemeral import environment
 
@@ -43,11 +40,15 @@ class Scripted:
     def __init__(self) -> None:
         self.asked: list[Question[Any]] = []
         self.broken: dict[str, Exception] = {}
-        self.before: Callable[[object], None] = lambda _question: None
+        self.wrong_setting: Exception | None = None
+
+    def made(self) -> Scripted:
+        if self.wrong_setting is not None:
+            raise self.wrong_setting
+        return self
 
     def ask(self, question: Any) -> Any:
         self.asked.append(question)
-        self.before(question)
         if question.text in self.broken:
             raise self.broken[question.text]
         match question:
@@ -55,6 +56,8 @@ class Scripted:
                 return Poignant(poignancy=IMPORTANCE.get(question.text, 4))
             case Triple(language="zh"):
                 return Facts(subject="林岚", predicate="答应还", object="书")
+            case Triple(text="nobody uses the kiln"):
+                return Facts(subject="kiln", predicate="is", object="idle")
             case Triple():
                 return Facts(subject="Klaus", predicate="proposes to", object="Maria")
             case Keywords():
@@ -65,7 +68,7 @@ class Scripted:
 @pytest.fixture
 def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     made = Scripted()
-    monkeypatch.setattr(appraisal, "llm", lambda: made)
+    monkeypatch.setattr(appraisal, "llm", made.made)
     return made
 
 
@@ -168,7 +171,7 @@ def test_what_is_asked_for_counts_as_if_it_had_been_brought(group: str, llm: Scr
 
 
 def test_a_triple_gives_the_keywords_that_the_event_did_not_bring_and_may_say_that_something_is_idle(
-    group: str, llm: Scripted, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    group: str, llm: Scripted, configure: Callable[..., None]
 ) -> None:
     configure(derive_triple="llm")
     events = [mute(group, description) for description in IMPORTANCE]
@@ -179,7 +182,6 @@ def test_a_triple_gives_the_keywords_that_the_event_did_not_bring_and_may_say_th
         assert [node["subject"], node["object"]] == node["keywords"] == keywords
         assert node["keywords_lower"] == [word.lower() for word in keywords]
     idle = mute(group, "nobody uses the kiln", keywords=["kiln"])
-    monkeypatch.setattr(llm, "ask", lambda question: Facts(subject="kiln", predicate="is", object="idle"))
     save(idle)
     do(APPRAISE, appraise_memories)
     node = node_of(idle)
@@ -232,89 +234,50 @@ def one_by_one() -> Iterator[None]:
 
 @pytest.mark.usefixtures("one_by_one")
 def test_an_llm_that_is_away_is_waited_for_and_the_rest_of_the_batch_not_tried(
-    group: str, llm: Scripted
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event, *others = events = [mute(group, text) for text in ("Klaus proposes to Maria", *map(str, range(7)))]
+    events = [mute(group, text) for text in ("Klaus proposes to Maria", *map(str, range(7)))]
     save(*events)
-    llm.broken.update(
-        {event.payload.description: LLMUnavailable("no route to the model") for event in events}
-    )
+    away = LLMUnavailable("no route to the model")
+    llm.broken.update({event.payload.description: away for event in events})
     appraise_once()
     assert len(llm.asked) == 1
     for _ in range(MAX_ATTEMPTS + 1):
         appraise_once()
-    assert all(left(one) == (0, "no route to the model") for one in (event, *others))
+    assert {left(one) for one in events} == {(0, "no route to the model")}
+    away.retry_after = 1_800.0  # it asks to be left alone
+    appraise_once()
+    later = "SELECT FROM pending_work WHERE group_id = :g AND due_at > now() + interval '1700 s'"
+    assert rows(later, g=group)
+    llm.wrong_setting = SettingsError("JIYI_LLM: unknown provider 'openia'")
+    appraise_once()
+    assert left(events[0]) == (0, "JIYI_LLM: unknown provider 'openia'")
+    llm.wrong_setting = None
+    llm.broken = {
+        event.payload.description: SettingsError("poignancy.zh.md must begin with ---") for event in events
+    }
+    appraise_once()
+    assert left(events[0]) == (0, "poignancy.zh.md must begin with ---")
     llm.broken.clear()
-    appraise_once()
-    assert node_of(event)["poignancy"] == 9
-
-
-def test_an_llm_that_asks_to_be_left_alone_is(group: str, llm: Scripted) -> None:
-    event = mute(group, "Klaus proposes to Maria")
-    save(event)
-    busy = LLMUnavailable("too many requests")
-    busy.retry_after = 1_800.0
-    llm.broken[event.payload.description] = busy
-    appraise_once()
-    (row,) = rows(
-        "SELECT due_at > now() + interval '1700 s' AS later FROM pending_work WHERE subject_id = :id AND kind"
-        " = 'appraise'",
-        id=event.event_id,
-    )
-    assert row["later"]
-
-
-def test_a_setting_that_is_wrong_buries_nothing(
-    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nobody, prompt = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
-    save(nobody)
-    with monkeypatch.context() as patch:
-        patch.setattr(appraisal, "llm", lambda: llms.llm_endpoint(Settings(llm="openia")))
-        appraise_once()
-    assert left(nobody)[0] == 0
-    assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])
-    save(prompt)
-    llm.broken[prompt.payload.description] = SettingsError(
-        "/home/prompts/poignancy.zh.md must begin with ---"
-    )
-    appraise_once()
-    assert left(prompt) == (0, "/home/prompts/poignancy.zh.md must begin with ---")
-    assert node_of(nobody)["poignancy"] == 9
-
-
-def test_a_batch_that_takes_too_long_writes_what_it_has(
-    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    event = mute(group, "Klaus proposes to Maria")
-    save(event)
     with monkeypatch.context() as patch:
         patch.setattr(appraisal, "ASK_SECONDS", -1)
         appraise_once()
-    assert left(event)[0] == 0
-    assert "too slow" in str(left(event)[1])
+    assert (left(events[-1])[0], "too slow" in str(left(events[-1])[1])) == (0, True)
+    appraise_once()
+    assert node_of(events[0])["poignancy"] == 9
 
 
 @pytest.mark.usefixtures("one_by_one")
-def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(group: str, llm: Scripted) -> None:
-    bad, slow = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
-    save(bad, slow)
-    llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")
-    llm.broken[slow.payload.description] = LLMUnavailable("too slow")
-    appraise_once()
-    assert left(slow) == (0, "too slow")
-    assert left(bad) == (1, "BadReply: poignancy: 11 is more than 10")
-
-
-def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written(
+def test_answers_that_do_not_fit_end_as_a_dead_letter_while_the_rest_is_written_or_waits(
     group: str, llm: Scripted
 ) -> None:
-    good, bad = mute(group, "林岚答应周五还书"), mute(group, "Klaus proposes to Maria")
-    save(good, bad)
-    llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")
+    good, bad, slow = (mute(group, text) for text in ("林岚答应周五还书", "Klaus proposes to Maria", "tea"))
+    save(good, bad, slow)
+    llm.broken["Klaus proposes to Maria"] = BadReply("poignancy: 11 is more than 10")
+    llm.broken["tea"] = LLMUnavailable("too slow")
     appraise_once()
-    assert node_of(good)["poignancy"] == 6
-    assert kinds_owed(bad) == {APPRAISE}
+    assert (node_of(good)["poignancy"], kinds_owed(bad)) == (6, {APPRAISE})
+    assert (left(slow), left(bad)) == ((0, "too slow"), (1, "BadReply: poignancy: 11 is more than 10"))
     for _ in range(MAX_ATTEMPTS - 1):
         appraise_once()
     with unit_of_work() as connection:
@@ -324,15 +287,21 @@ def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written
     assert node_of(bad)["poignancy"] is None
     llm.broken.clear()
     actions.resolve_letters.perform(Actor(group), ResolveBody(action="replay", letter_ids=[letter.letter_id]))
+    due_now(APPRAISE)
     settle()
-    assert counted(group)[1] == [{"importance_trigger_curr": 150.0 - 6 - 9, "importance_ele_n": 2}]
+    assert counted(group)[1] == [{"importance_trigger_curr": 150.0 - 6 - 9 - 4, "importance_ele_n": 3}]
 
 
 def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_once(
-    group: str, llm: Scripted
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event = mute(group, "Klaus proposes to Maria")
     save(event)
+    with monkeypatch.context() as patch:  # half a write is none
+        patch.setattr(pending_work, "enqueue", Mock(side_effect=RuntimeError("power cut")))
+        appraise_once()
+    assert (node_of(event)["poignancy"], kinds_owed(event)) == (None, {APPRAISE})
+    due_now(APPRAISE)
     with unit_of_work() as connection:
         pending_work.claim(connection, APPRAISE, 16, 60)
         loaded = appraisal.nodes.load(connection, [event.event_id])
@@ -346,23 +315,10 @@ def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_on
     assert counted(group)[1] == [{"importance_trigger_curr": 141.0, "importance_ele_n": 1}]
 
 
-def test_half_a_write_is_none(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    event = mute(group, "Klaus proposes to Maria")
-    save(event)
-    with monkeypatch.context() as patch:
-        patch.setattr(pending_work, "enqueue", Mock(side_effect=RuntimeError("power cut")))
-        appraise_once()
-    assert node_of(event)["poignancy"] is None
-    assert kinds_owed(event) == {APPRAISE}
-    appraise_once()
-    assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
-
-
 def test_more_than_a_batch_is_appraised_and_a_node_that_is_gone_is_settled(group: str, llm: Scripted) -> None:
     gone, *events = [mute(group, f"event {i}") for i in range(41)]
     save(gone, *events)
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": gone.event_id})
+    execute("DELETE FROM memory_nodes WHERE node_id = :id", id=gone.event_id)
     do(APPRAISE, appraise_memories)
     assert kinds_owed(gone) == set()
     assert {UUID(str(node["node_id"])) for node in nodes(group) if node["poignancy"] == 4} == {

@@ -46,6 +46,11 @@ def rows(sql: str, **parameters: object) -> list[dict[str, object]]:
         return [dict(row) for row in connection.execute(text(sql), parameters).mappings()]
 
 
+def execute(sql: str, **parameters: object) -> None:
+    with unit_of_work() as connection:
+        connection.execute(text(sql), parameters)
+
+
 def nodes(group: str) -> list[dict[str, object]]:
     return rows("SELECT * FROM memory_nodes WHERE group_id = :g ORDER BY agent_id, node_count", g=group)
 

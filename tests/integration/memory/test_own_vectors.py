@@ -12,13 +12,10 @@ from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
-from flask import Flask
-from typer.testing import CliRunner
 
 from engine.providers.embedders import embedder
 from jiyi import Client
-from jiyi.cli.app import app
-from jiyi.errors import EventRejected, InvalidEvent, ModelMismatch
+from jiyi.errors import ModelMismatch
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db.connection import unit_of_work
@@ -26,9 +23,7 @@ from models.memory import events as stored_events
 from models.memory.inbox import StoreResult
 from models.memory.ingest import EventBatch, Ingestor
 from models.operations import embedding_models
-from models.queue.dead_letters import MisfitVectors
 from tasks.retrieval import retrieve as retrieval
-from tests.integration.client.test_ways import over_http
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
 from tests.integration.programs import Program
 
@@ -100,43 +95,23 @@ def test_the_intake_keeps_a_wrong_one_that_comes_first_as_a_dead_letter_and_stor
     assert cosines(answer) == pytest.approx({TEA: 1}, abs=1e-5)
 
 
-def test_a_wrong_one_in_a_batch_takes_no_other_request_along(group: str) -> None:
-    parts = [EventBatch([observed(group, BOOK, **wrong())]), EventBatch([observed(group, TEA, **own(TEA))])]
-    assert Ingestor(redelivers=False).ingest(parts).events == 1
-    assert isinstance(parts[0].error, MisfitVectors)
-    assert parts[1].error is None
-    assert letters(group) == []  # the request has its answer
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_rest_answers_422_with_the_field(api: Program, group: str, several: bool) -> None:
-    one = {"type": "memory.observed", "agent_id": "klaus", "payload": {"description": BOOK, **wrong()}}
-    fine = {"type": "memory.observed", "agent_id": "klaus", "payload": {"description": TEA, **own(TEA)}}
-    problem = api.post("/events", {"events": [fine, one]} if several else one, status=422)
-    check_refused(problem["detail"])
-    assert [error["field"] for error in problem["errors"]] == [
-        "events.1.payload.vector" if several else "payload.vector"
-    ]
+def test_rest_answers_422_with_the_field(api: Program, group: str) -> None:
+    fine, one = (
+        {"type": "memory.observed", "agent_id": "klaus", "payload": {"description": text, **vector}}
+        for text, vector in ((TEA, own(TEA)), (BOOK, wrong()))
+    )
+    for body, field in ((one, "payload.vector"), ({"events": [fine, one]}, "events.1.payload.vector")):
+        problem = api.post("/events", body, status=422)
+        check_refused(problem["detail"])
+        assert [error["field"] for error in problem["errors"]] == [field]
     assert nodes(group) == []
 
 
-def test_a_client_is_told_over_both_ways(client: Client, web_app: Flask, api_key: Callable[..., str]) -> None:
-    with pytest.raises(EventRejected) as over_broker:
-        client.observe("klaus", BOOK, **wrong(), wait=True)
-    check_refused(str(over_broker.value))
-    http = over_http(web_app, api_key(client.group, "publish", "read"))
-    with pytest.raises(InvalidEvent) as over_rest:
-        http.observe("klaus", BOOK, **wrong())
-    check_refused(str(over_rest.value))
-    client.observe("klaus", TEA, **own(TEA), wait=True)
-    assert [node.description for node in client.retrieve("klaus", TEA).retrieved_nodes] == [TEA]
-
-
-def test_imports_of_lines_and_of_a_simulations_folder_are_told(client: Client, tmp_path: Path) -> None:
+def test_imports_of_lines_and_of_a_simulations_folder_are_told(
+    client: Client, jiyi: Callable[..., str], tmp_path: Path
+) -> None:
     def refused(*arguments: str) -> str:
-        result = CliRunner().invoke(app, ["--group", client.group, *arguments, "--json"])
-        assert result.exit_code == 1, result.output
-        return " ".join(result.output.split())
+        return " ".join(jiyi(*arguments, "--json", code=1).split())
 
     lines = [
         {"agent_id": "klaus", "description": text, **vector}
@@ -181,17 +156,18 @@ def test_a_model_that_only_callers_use_is_not_bound_to_its_first_vector(group: s
         retrieve(group, "anything", vectors=[[1, 0, 0, 0]], embedding_model="theirs")
 
 
-@pytest.mark.parametrize("mode", ["recent", "stanford"])
-def test_an_index_takes_its_width_from_no_stored_vector(group: str, mode: str) -> None:
+def test_an_index_takes_its_width_from_no_stored_vector(group: str) -> None:
     first, second = observed(group, BOOK), observed(group, TEA, **own(TEA))
     save(first)
     spoil(first.event_id)
-    answer = retrieve(group, "a book", mode=mode)  # only wrong ones leave the words
-    assert [node.description for node in answer.groups[0].retrieved_nodes] == [BOOK]
+    for mode in ("recent", "stanford"):
+        answer = retrieve(group, "a book", mode=mode)  # only wrong ones leave the words
+        assert [node.description for node in answer.groups[0].retrieved_nodes] == [BOOK]
     save(second)
-    answer = retrieve(group, TEA, mode=mode, relevance="dense")
-    assert cosines(answer) == pytest.approx({TEA: 1, BOOK: 0}, abs=1e-5)
-    assert answer.groups[0].debug.without_comparable_vector == 1
+    for mode in ("recent", "stanford"):
+        answer = retrieve(group, TEA, mode=mode, relevance="dense")
+        assert cosines(answer) == pytest.approx({TEA: 1, BOOK: 0}, abs=1e-5)
+        assert answer.groups[0].debug.without_comparable_vector == 1
 
 
 def test_a_stored_vector_that_is_too_long_spoils_no_other_score(group: str) -> None:

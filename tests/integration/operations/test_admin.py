@@ -8,21 +8,21 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-import redis
 from flask import Flask
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 from werkzeug.routing import AnyConverter
 
 from engine.operations import JOBS
 from jiyi.protocol.events import build
 from models.accounts import audit
-from models.db import connection as base
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.memory.inbox import store
 from models.queue import dead_letters
 from models.queue.pending_work import complete
+from tests.integration.away import away
 from tests.integration.conftest import PASSWORD, Browser, SignIn
+from tests.integration.memory.test_inbox import execute
 from tests.integration.web.markup import code_in_attributes
 from web.admin import BLUEPRINTS
 
@@ -45,12 +45,14 @@ def bury(group: str | None, reason: str = "why", kind: str = "intake", count: in
 
 def owe(group: str, kind: str, error: str | None = None) -> UUID:
     subject = uuid4()
-    with whole_service(), unit_of_work() as connection:
-        connection.execute(
-            text("""INSERT INTO pending_work (kind, subject_id, group_id, due_at, attempts, last_error)
-                    VALUES (:kind, :id, :group, now() + '1 h'::interval, 3, :error)"""),
-            {"kind": kind, "id": subject, "group": group, "error": error},
-        )
+    execute(
+        """INSERT INTO pending_work (kind, subject_id, group_id, due_at, attempts, last_error)
+                    VALUES (:kind, :id, :group, now() + '1 h'::interval, 3, :error)""",
+        kind=kind,
+        id=subject,
+        group=group,
+        error=error,
+    )
     return subject
 
 
@@ -75,48 +77,37 @@ def html(browser: Browser, path: str, **query: Any) -> str:
 
 
 @pytest.fixture
-def operator(sign_in: SignIn) -> Browser:
-    return sign_in("operator")
-
-
-@pytest.fixture
-def admin(sign_in: SignIn, group: str) -> Browser:
-    return sign_in("admin", groups=[group])
-
-
-@pytest.fixture
-def viewer(sign_in: SignIn, group: str) -> Browser:
-    return sign_in("viewer", groups=[group])
+def operator(signed_in: Browser) -> Browser:
+    return signed_in
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left(database: object) -> Iterator[None]:
     yield
-    with whole_service(), unit_of_work() as connection:
-        connection.execute(text("DELETE FROM pending_work WHERE attempts = 3 AND due_at > now()"))
+    execute("DELETE FROM pending_work WHERE attempts = 3 AND due_at > now()")
 
 
-@pytest.mark.parametrize("filled", [False, True])
-def test_every_page_answers_in_both_forms_with_data_and_with_nothing(operator, group, filled):
-    if filled:
-        remember(group)
-        bury(group)
-        owe(group, "test-page", "no answer")
-    for path in [*PAGES, *OF_ADMINS, *OF_OPERATORS]:
-        for language, lang in (("en", "en"), ("zh-CN,zh;q=0.9", "zh")):
+def test_every_page_answers_in_both_forms_with_data_and_with_nothing(operator: Browser, group: str) -> None:
+    for filled in (False, True):
+        if filled:
+            remember(group)
+            bury(group)
+            owe(group, "test-page", "no answer")
+        for path in [*PAGES, *OF_ADMINS, *OF_OPERATORS]:
+            language, lang = ("zh-CN,zh;q=0.9", "zh") if filled else ("en", "en")
             answer = operator.get(path, query_string={"group": group}, headers={"Accept-Language": language})
             assert answer.status_code == 200, path
             assert f'<html lang="{lang}"' in answer.text
-        answer = operator.get(JSON.get(path, f"{path}.json"), query_string={"group": group})
-        assert answer.status_code == 200, path
-        assert isinstance(answer.json, dict)
+            answer = operator.get(JSON.get(path, f"{path}.json"), query_string={"group": group})
+            assert answer.status_code == 200, path
+            assert isinstance(answer.json, dict)
 
 
-@pytest.mark.parametrize("query", ["endpoint=x", "_scheme=http", "_anchor=a", "_external=1"])
 def test_a_query_with_a_name_that_addresses_are_made_with_is_only_a_query(
-    operator: Browser, group: str, query: str
+    operator: Browser, group: str
 ) -> None:
-    assert operator.get(f"/memories?group={group}&{query}").status_code == 200
+    names = "endpoint=x&_scheme=http&_anchor=a&_external=1"
+    assert operator.get(f"/memories?group={group}&{names}").status_code == 200
 
 
 def test_what_a_person_may_not_do_is_refused_and_not_shown(viewer, admin, operator):
@@ -377,27 +368,18 @@ def test_ones_own_password_is_changed_with_the_old_one(viewer: Browser) -> None:
     assert "Password changed" in html(viewer, answer.headers["Location"])
 
 
-def test_a_dead_database_and_valkey_leave_the_frame_standing(operator, group, monkeypatch):
+def test_a_dead_database_and_valkey_leave_the_frame_standing(operator: Browser, group: str) -> None:
     html(operator, "/", group=group)
-    nowhere = create_engine(
-        "postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1}
-    )
-    monkeypatch.setattr(base, "engine", lambda: nowhere)
-    for path in ("/dead", "/keys", "/people", "/audit", "/erasure"):
-        answer = operator.get(path)
-        assert answer.status_code == 503, path
-        assert "database did not answer" in answer.text
-    dead_valkey = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: dead_valkey)
-    monkeypatch.setattr("models.operations.worker_liveness.broker_client", lambda _: dead_valkey)
-    monkeypatch.setattr("models.operations.worker_liveness.valkey", lambda: dead_valkey)
-    monkeypatch.setattr("models.operations.meters.valkey", lambda: dead_valkey)
-    page = html(operator, "/work")
-    assert "unknown" in page
-    assert "Unknown: connection" in page
-    assert all(row["waiting"] is None for row in operator.get("/work.json").json["queues"])
-    assert operator.get("/queues/embedding").status_code == 503
-    assert operator.get("/overview/series.json").status_code == 503
+    with away("database"):
+        for path in ("/dead", "/keys", "/people", "/audit", "/erasure"):
+            answer = operator.get(path)
+            assert answer.status_code == 503, path
+            assert "database did not answer" in answer.text
+    with away("database", "valkey", "broker"):
+        assert "Unknown: " in html(operator, "/work")
+        assert all(row["waiting"] is None for row in operator.get("/work.json").json["queues"])
+        assert operator.get("/queues/embedding").status_code == 503
+        assert operator.get("/overview/series.json").status_code == 503
 
 
 def test_the_figures_over_time_come_as_columns_of_one_length(operator: Browser) -> None:

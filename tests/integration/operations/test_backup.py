@@ -130,12 +130,18 @@ def fill() -> None:
     )
 
 
-def test_a_backup_restored_into_a_fresh_database_has_the_same_content(url: str, empty: str) -> None:
+def test_a_backup_restored_into_a_fresh_database_has_the_same_content(
+    url: str, empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its indexes are made anew in memory, and options of PostgreSQL's programs stay."""
     fill()
     _execute(url, "INSERT INTO job_ticks (job, slot, state) VALUES ('reconcile', now(), 'running')")
     before = digests(url)
     assert (before["memory_nodes"][0], before["events"][0]) == (4, 4)
     made = backups.make()
+    monkeypatch.setenv("PGOPTIONS", "-c jit=off")
+    run = create_autospec(backups.run, side_effect=backups.run)
+    monkeypatch.setattr(backups, "run", run)
     with environment(database_url=empty):
         rows = backups.restore(made.path)
         assert digests(empty) == before
@@ -148,17 +154,6 @@ def test_a_backup_restored_into_a_fresh_database_has_the_same_content(url: str, 
         ) == [(3,)]
         forget()
     assert _execute(empty, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'jiyi%'") == []
-
-
-def test_indexes_are_made_anew_in_memory_and_other_options_stay(url, empty, monkeypatch):
-    fill()
-    made = backups.make()
-    monkeypatch.setenv("PGOPTIONS", "-c jit=off")
-    run = create_autospec(backups.run, side_effect=backups.run)
-    monkeypatch.setattr(backups, "run", run)
-    with environment(database_url=empty):
-        backups.restore(made.path)
-        forget()
     (options,) = {
         call.args[1]["PGOPTIONS"] for call in run.call_args_list if "--single-transaction" in call.args[0]
     }
@@ -230,29 +225,17 @@ def test_programs_fit_the_server_or_are_missed_with_a_sentence() -> None:
         backups.program("pg_dump", 99)
 
 
-def test_data_is_replaced_only_if_told_to_and_after_a_backup_of_it(url: str) -> None:
+def test_data_is_replaced_only_if_told_to_after_a_backup_of_it_and_whole_or_not_at_all(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill()
     made, before = backups.make(), digests(url)
     forget()
     save(observed("demo", "later"))
     forget()
-    later = digests(url)
+    later = digests(url), structure(url)
     with pytest.raises(BackupError, match=r"the database has data \(.*5 events.*\), and nothing was changed"):
         backups.restore(made.path)
-    assert digests(url) == later
-    made.path.rename(made.path.with_name("kept.dump"))  # its name has seconds only
-    backups.restore(made.path.with_name("kept.dump"), force=True)
-    assert digests(url) == before
-    (safety,) = backups.existing()
-    backups.restore(safety, force=True)
-    assert digests(url) == later
-
-
-def test_a_restore_that_fails_leaves_everything_as_it_was(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = backups.make()
-    fill()
-    forget()
-    before = digests(url), structure(url)
     original = backups.run
 
     def breaks_at_the_end(command: Any, *rest: Any) -> str:
@@ -261,14 +244,25 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(url: str, monkeypatch:
             raise BackupError("the cable was pulled")
         return done
 
-    monkeypatch.setattr(backups, "run", breaks_at_the_end)
-    with pytest.raises(BackupError, match="the cable was pulled"):
-        backups.restore(made.path, force=True)
-    assert (digests(url), structure(url)) == before
+    made.path.rename(made.path.with_name("kept.dump"))  # its name has seconds only
+    with monkeypatch.context() as patch, pytest.raises(BackupError, match="the cable was pulled"):
+        patch.setattr(backups, "run", breaks_at_the_end)
+        backups.restore(made.path.with_name("kept.dump"), force=True)
+    assert (digests(url), structure(url)) == later
+    for path in backups.folder().glob("jiyi-*"):  # the backup of what would have been replaced
+        path.unlink()
+    backups.restore(made.path.with_name("kept.dump"), force=True)
+    assert digests(url) == before
+    (safety,) = backups.existing()
+    backups.restore(safety, force=True)
+    assert (digests(url), structure(url)) == later
 
 
-def test_nothing_is_restored_while_somebody_is_connected_but_who_is_just_ending_is_waited_for(url):
-    made = backups.make()
+def test_nothing_is_restored_of_a_damaged_backup_or_while_somebody_is_connected(
+    url: str, tmp_path: Path
+) -> None:
+    """Who is just ending is waited for."""
+    made, file = backups.make(), tmp_path / "file"
     with psycopg.connect(url.replace("+psycopg", "")) as other:
         with pytest.raises(
             BackupError, match="1 programs are connected to the database: stop the service first"
@@ -277,13 +271,8 @@ def test_nothing_is_restored_while_somebody_is_connected_but_who_is_just_ending_
         threading.Timer(0.2, other.close).start()
         backups.restore(made.path)
         assert other.closed
-
-
-def test_what_is_no_backup_or_a_damaged_one_is_refused(url: str, tmp_path: Path) -> None:
-    made, file = backups.make(), tmp_path / "file"
     damaged = bytearray(made.path.read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
-    made.path.write_bytes(damaged)
     for path, content, problem in (
         (file, b"hello", "not in PostgreSQL's custom format"),
         (file, b"PGDMP and nonsense", "pg_restore failed"),
@@ -301,9 +290,9 @@ def test_rows_of_a_server_that_was_further_ahead_are_no_news_for_ever(url: str, 
     made = backups.make()
     with environment(database_url=empty):
         backups.restore(made.path)
-    assert _execute(empty, "SELECT count(*) FROM memory_nodes WHERE changed_xid > pg_current_xact_id()") == [
-        (0,)
-    ]
+        forget()
+    ahead = "SELECT count(*) FROM memory_nodes WHERE changed_xid > pg_current_xact_id()"
+    assert _execute(empty, ahead) == [(0,)]
     places = "split_part(trim('()' FROM ctid::text), ',', 2)::int"
     # none was changed once it was indexed
     assert _execute(empty, f"SELECT count(*), max({places}) FROM memory_nodes") == [(4, 4)]

@@ -23,7 +23,7 @@ from tasks.framework.jobs import Run
 from tasks.operations import maintenance
 from tests.integration.appointments import test_heartbeats, test_schedules
 from tests.integration.appointments.conftest import nothing_due
-from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.memory.test_inbox import execute, observed, rows, save
 from workers import beat as beats
 
 __all__ = ["nothing_due"]
@@ -37,8 +37,7 @@ SetClock = Callable[[timedelta], None]
 @pytest.fixture(autouse=True)
 def _no_run_ahead_is_left() -> Iterator[None]:
     yield
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM schedule_runs WHERE due_at > now() + interval '1 day'"))
+    execute("DELETE FROM schedule_runs WHERE due_at > now() + interval '1 day'")
 
 
 @pytest.fixture
@@ -58,8 +57,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
     """When the job ``expire_items`` ran; it has not, in any slot."""
     found: list[datetime] = []
     monkeypatch.setitem(jobs.FUNCTIONS, "expire_items", lambda run: found.append(run.now))
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM job_ticks WHERE job = 'expire_items'"))
+    execute("DELETE FROM job_ticks WHERE job = 'expire_items'")
     return found
 
 
@@ -144,11 +142,10 @@ def test_what_was_configured_for_later_waits_without_being_looked_at_again_and_a
     schedule_id = test_schedules.create(group)
     test_schedules.due(schedule_id)
     test_schedules.scan()
-    with unit_of_work() as connection:
-        connection.execute(
-            text("UPDATE schedules SET next_run_at = now() + interval '3 hours' WHERE schedule_id = :id"),
-            {"id": schedule_id},
-        )
+    execute(
+        "UPDATE schedules SET next_run_at = now() + interval '3 hours' WHERE schedule_id = :id",
+        id=schedule_id,
+    )
     test_schedules.fire()
     assert rows("SELECT FROM pending_work WHERE subject_id = :id", id=schedule_id) == []
     test_schedules.due(schedule_id)

@@ -25,7 +25,6 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.db.valkey import valkey
 from models.memory import archive as archive_
 from models.memory import archive as archiving
 from models.memory import questions as memory_questions
@@ -40,25 +39,18 @@ from tasks.framework import jobs
 from tasks.framework.jobs import FUNCTIONS, Run, perform
 from tasks.operations import maintenance
 from tasks.retrieval import indexes
+from tests.integration.fields import check_fields
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.threads import Threads
 from tests.integration.waiting import until
 from web.show import WORDS
-from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures(
+    "own_valkey"
+)  # what a job wakes or warms stays where a test can look at it
 
 NOW = datetime.now(UTC)
-#: Not the one that running workers use: what a job wakes or warms stays where a test can look at it.
-OWN_DATABASE = 7
-
-
-@pytest.fixture(autouse=True)
-def _own_valkey(database: Stack) -> Iterator[None]:
-    with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
-        valkey().flushdb()
-        yield
 
 
 @pytest.fixture
@@ -86,6 +78,15 @@ def execute(sql: str, **parameters: object) -> None:
 
 def tick_of(job: Job) -> list[dict[str, Any]]:
     return rows("SELECT * FROM job_ticks WHERE job = :job ORDER BY slot", job=job.name)
+
+
+def time_passes(job: Job) -> None:
+    """A run that failed is tried again after some minutes."""
+    execute(
+        "UPDATE job_ticks SET started_at = started_at - interval '1 hour', finished_at = finished_at - interval"
+        " '1 hour' WHERE job = :job",
+        job=job.name,
+    )
 
 
 def audit_of(group: str) -> list[dict[str, Any]]:
@@ -116,12 +117,7 @@ def test_a_slot_is_run_once_by_many_beats_at_once_and_leaves_a_row(a_job: Callab
         assert sum(tick is not None for tick in pool.map(beat, range(6))) == 1
     assert perform(job) is None
     (tick,) = tick_of(job)
-    assert (tick["state"], tick["summary"], tick["error"], tick["attempts"]) == (
-        "done",
-        {"things": 2},
-        None,
-        1,
-    )
+    check_fields(tick, state="done", summary={"things": 2}, error=None, attempts=1)
     assert tick["finished_at"] >= tick["started_at"]
 
 
@@ -172,7 +168,7 @@ def test_a_job_that_may_overlap_does_not_wait_for_a_run_that_died(a_job: Callabl
         ("SELECT nonsense FROM nowhere", 'UndefinedTable: relation "nowhere" does not exist'),
     ],
 )
-def test_a_job_that_fails_says_so_in_one_line_and_is_tried_again(a_job, monkeypatch, fail, sentence):
+def test_a_job_that_fails_says_so_in_one_line_and_is_tried_again(a_job, fail, sentence):
     faults = iter([fail])
 
     def fails_once(run: Run) -> None:
@@ -188,13 +184,13 @@ def test_a_job_that_fails_says_so_in_one_line_and_is_tried_again(a_job, monkeypa
     (tick,) = tick_of(job)
     assert (tick["state"], tick["error"], tick["summary"]) == ("failed", sentence, {"before": 1})
     assert perform(job) is None  # not at once
-    monkeypatch.setattr(ticks, "RETRY_SECONDS", -1)
+    time_passes(job)
     assert perform(job) is not None
     (tick,) = tick_of(job)
     assert (tick["state"], tick["error"], tick["attempts"]) == ("done", None, 2)
 
 
-def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job, monkeypatch):
+def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job: Callable[..., Job]) -> None:
     dying = a_job(Mock(side_effect=SystemExit))
     with pytest.raises(SystemExit):
         perform(dying)
@@ -206,7 +202,7 @@ def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job, mon
     assert (seen.state, "died" in (seen.error or "")) == ("failed", True)
     zombie = ticks.JobAttempt(dying.name, seen.slot, 1)
     FUNCTIONS[dying.name] = lambda run: run.count(done=1)
-    monkeypatch.setattr(ticks, "RETRY_SECONDS", -1)
+    time_passes(dying)
     assert perform(dying) is not None
     with unit_of_work() as connection:
         ticks.end(connection, zombie, {}, "too late")  # it was only slow: what it says no longer counts
@@ -283,11 +279,7 @@ def test_expired_thoughts_are_archived_with_the_reason_and_a_record(group: str) 
     assert run_in(group, expire_thoughts) == {"agents": 1, "expired": 1}
     assert archived(group) == {"gone": "expired"}
     (entry,) = audit_of(group)
-    assert (entry["actor"], entry["action"], entry["target"]) == (
-        "job:expire_thoughts",
-        "archive.archive",
-        "klaus",
-    )
+    check_fields(entry, actor="job:expire_thoughts", action="archive.archive", target="klaus")
     assert entry["details"]["node_ids"] == [str(gone.event_id)]
     assert entry["details"]["reason"] == "expired"
     changed = {node["description"] for node, was in zip(nodes(group), before, strict=True) if node != was}
@@ -388,11 +380,15 @@ def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fad
     assert archived(group) == {"a week old": "faded"}
 
 
-def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group, monkeypatch):
+def test_archiving_goes_on_batch_by_batch_where_a_kill_left_it_and_several_at_once_archive_each_once(
+    group, monkeypatch
+):
     monkeypatch.setattr(archive_tasks, "BATCH", 4)
-    events = [observed(group, f"memory {i}") for i in range(10)]
-    save(*events)
-    old(*(event.event_id for event in events))
+    other = f"{group}-other"
+    events = [observed(group, f"memory {i}") for i in range(20)]
+    save(*events, observed(other, "theirs"))
+    for name in (group, other):
+        old(*(node["node_id"] for node in nodes(name)))
     original, calls = archiving.archive_faded, []
 
     def killed_in_the_second_batch(*arguments: Any, **named: Any) -> int:
@@ -401,13 +397,17 @@ def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group, mo
             raise SystemExit
         return calls[-1]
 
-    monkeypatch.setattr(archiving, "archive_faded", killed_in_the_second_batch)
-    with pytest.raises(SystemExit):
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(archiving, "archive_faded", killed_in_the_second_batch)
         run_in(group, archive)
     assert len(archived(group)) == 4  # the second batch was rolled back, with its record
     assert [entry["details"]["count"] for entry in audit_of(group)] == [4]
-    assert run_in(group, archive) == {"agents": 1, "archived": 6}
-    assert [entry["details"]["count"] for entry in audit_of(group)] == [4, 4, 2]
+    with Threads(3) as pool:
+        for future in [pool.submit(run_in, group, archive) for _ in range(3)]:
+            future.result()
+    recorded = [node_id for entry in audit_of(group) for node_id in entry["details"]["node_ids"]]
+    assert sorted(recorded) == sorted(str(event.event_id) for event in events)
+    assert archived(other) == {}
 
 
 def restore(group: str, **wanted: Any) -> Count:
@@ -443,21 +443,6 @@ def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: 
         for future in both:
             future.result()
     assert len(archived(group)) == (3 if way == "archive" else 0)
-
-
-def test_two_archivings_at_once_archive_each_memory_of_the_group_asked_for_once(group, monkeypatch):
-    monkeypatch.setattr(archive_tasks, "BATCH", 5)
-    other = f"{group}-other"
-    events = [observed(group, f"memory {i}") for i in range(20)]
-    save(*events, observed(other, "theirs"))
-    for name in (group, other):
-        old(*(node["node_id"] for node in nodes(name)))
-    with Threads(3) as pool:
-        for future in [pool.submit(run_in, group, archive) for _ in range(3)]:
-            future.result()
-    recorded = [node_id for entry in audit_of(group) for node_id in entry["details"]["node_ids"]]
-    assert sorted(recorded) == sorted(str(event.event_id) for event in events)
-    assert archived(other) == {}
 
 
 def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> None:
@@ -581,8 +566,9 @@ def test_what_is_counted_during_a_repair_stays_counted(group: str) -> None:
 def test_only_old_rows_that_nothing_needs_are_pruned(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "PRUNE_BATCH", 2)
     done = [observed(group, f"done {i}") for i in range(5)]
-    owing, young, nodeless = observed(group, "owing"), observed(group, "young"), observed(group, "nodeless")
-    save(*done, owing, young, nodeless)
+    names = ("owing", "young", "nodeless", "lettered")
+    owing, young, nodeless, lettered = events = [observed(group, name) for name in names]
+    save(*done, *events)
     execute("DELETE FROM pending_work WHERE group_id = :g AND subject_id <> :id", g=group, id=owing.event_id)
     execute("DELETE FROM memory_nodes WHERE node_id = :id", id=nodeless.event_id)
     long_ago = NOW - timedelta(days=40)
@@ -611,33 +597,18 @@ def test_only_old_rows_that_nothing_needs_are_pruned(group: str, monkeypatch: py
             len(rows("SELECT 1 AS x FROM job_ticks WHERE job = :j", j=job)),
         )
 
+    assert "events" not in run_in(group, maintenance.prune), "unless that is asked for"
+    letter(group, "embed", subject_id=lettered.event_id)
     with environment(prune_events_days="30"):
         run_in(group, maintenance.prune)
-    assert left() == ({"owing", "young", "nodeless"}, ["discarded", "open"], 1)
-    assert len(nodes(group)) == 7
+        kept = {"owing", "young", "nodeless", "lettered"}
+        assert left() == (kept, ["discarded", "open", "open"], 1)
+        execute("UPDATE dead_letters SET state = 'discarded' WHERE subject_id = :id", id=lettered.event_id)
+        run_in(group, maintenance.prune)
+    assert left()[0] == kept - {"lettered"}
+    assert len(nodes(group)) == 8
     assert rows("SELECT 1 AS x FROM audit_log WHERE actor = 'job:prune' AND target = 'events'")
     execute("DELETE FROM job_ticks WHERE job = :j", j=job)
-
-
-def test_events_are_pruned_if_that_is_asked_for_and_no_dead_letter_may_need_them_again(group: str) -> None:
-    ended = build({"type": "session.ended", "group_id": group, "agent_id": "klaus", "session_id": "s"})
-    save(ended)
-    execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
-    execute("UPDATE events SET received_at = '2001-01-01' WHERE group_id = :g", g=group)
-    letter(group, "reflect_conversation", subject_id=ended.event_id)
-
-    def left() -> int:
-        return len(rows("SELECT 1 AS x FROM events WHERE group_id = :g", g=group))
-
-    with environment(prune_events_days="30"):
-        run_in(group, maintenance.prune)
-        assert left() == 1
-    execute("UPDATE dead_letters SET state = 'discarded' WHERE group_id = :g", g=group)
-    assert "events" not in run_in(group, maintenance.prune)
-    assert left() == 1
-    with environment(prune_events_days="30"):
-        run_in(group, maintenance.prune)
-    assert left() == 0
 
 
 # Warm, snapshot, schedule
@@ -648,15 +619,13 @@ def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_
     monkeypatch.setattr(
         indexes.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options})
     )
-    for name in ("first: a", "second", "third"):
-        records.publish_accesses(group, name, [uuid4()], NOW.timestamp())
+    for number in range(indexes.WARM_AGENTS + 2):
+        records.publish_accesses(group, f"agent: {number}", [uuid4()], NOW.timestamp())
         time.sleep(0.002)  # the streams' own clock has milliseconds
-    monkeypatch.setattr(indexes, "WARM_AGENTS", 2)
     run_in(group, indexes.warm)
     requests = [RetrievalRequest.model_validate(each["args"][1]) for each in sent]
     assert [(request.group_id, request.agent_id, request.touch) for request in requests] == [
-        (group, "second", False),
-        (group, "third", False),
+        (group, f"agent: {number}", False) for number in range(2, indexes.WARM_AGENTS + 2)
     ]
     assert {each["queue"] for each in sent} == {"retrieval"}
     assert valkey_keys.touched_agent(valkey_keys.touched("a:b", "c:d")) == ("a:b", "c:d")

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
-from sqlalchemy import text
-from sqlalchemy.exc import OperationalError
-from typer.testing import CliRunner
 
 from engine.providers.llm_prompts import Usage
 from jiyi import Client
-from jiyi.cli.app import app
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.events import build
 from jiyi.protocol.providers import LLMUsage
-from jiyi.settings import Settings
 from models.db.connection import unit_of_work
 from models.operations import budgets, numbers
-from tests.integration.memory.test_inbox import save
+from tests.integration.away import away
+from tests.integration.memory.test_inbox import execute, save
+from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -62,10 +59,7 @@ def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
         "seconds": pytest.approx(60.0),
     }
     assert second.prompt == "poignancy@1"
-    with unit_of_work() as connection:
-        connection.execute(
-            text("UPDATE llm_usage SET day = day - 40 WHERE group_id = :group"), {"group": group}
-        )
+    execute("UPDATE llm_usage SET day = day - 40 WHERE group_id = :group", group=group)
     numbers.record_usage(used(group))
     assert [row.calls for row in sums(group)] == [2]  # only the days that are asked for
     assert [row.calls for row in sums(group, date(2020, 1, 1))] == [82, 2]
@@ -87,62 +81,53 @@ def test_usage_is_told_by_task_model_group_and_month(group: str) -> None:
         assert sum(row["cost"] for row in rows) == pytest.approx(1.5)
 
 
-def test_a_spent_budget_stops_questions_of_its_group_alone(group, monkeypatch):
-    monkeypatch.setattr(budgets, "get_settings", lambda: Settings(llm_budget="/1"))
-    monkeypatch.setattr(budgets, "KEPT_SECONDS", 0.0)
-    numbers.record_usage(used(group, cost=0.9))
-    budgets.allow(group)
-    with unit_of_work() as connection:
-        assert [budget.state for budget in budgets.of(connection, group)] == ["attention"]
-    numbers.record_usage(used(group, cost=0.2))
-    with pytest.raises(LLMUnavailable, match=r"the group's budget of 1 a month is spent \(JIYI_LLM_BUDGET\)"):
-        budgets.allow(group)
-    budgets.allow(f"{group}-other")
+def test_a_spent_budget_stops_questions_of_its_group_alone(group: str) -> None:
+    almost = f"{group}-almost"
+    numbers.record_usage(used(almost, cost=0.9))
+    numbers.record_usage(used(group, cost=1.1))
+    with environment(llm_budget="/1"):
+        budgets.allow(almost)
+        with unit_of_work() as connection:
+            assert [budget.state for budget in budgets.of(connection, almost)] == ["attention"]
+        spent = r"the group's budget of 1 a month is spent \(JIYI_LLM_BUDGET\)"
+        with pytest.raises(LLMUnavailable, match=spent):
+            budgets.allow(group)
 
 
-def test_an_answer_is_not_lost_because_it_cannot_be_counted(group, monkeypatch, caplog):
-    away = OperationalError("INSERT", {}, ConnectionError("database away"))
-    monkeypatch.setattr("models.operations.numbers.unit_of_work", Mock(side_effect=away))
-    numbers.record_usage(used(group))
+def test_an_answer_is_not_lost_because_it_cannot_be_counted(
+    group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with away("database"):
+        numbers.record_usage(used(group))
     assert "usage of insights@1 by openai:x was not counted" in caplog.text
 
 
-def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: Client) -> None:
+def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(
+    client: Client, jiyi: Callable[..., str]
+) -> None:
     numbers.record_usage(used(client.group))
     found = client.llms.show()
-    assert found.active.model_dump() == {
-        "vendor": "rules",
-        "model": "rules-2",
-        "breaker": None,
-        "problem": None,
-        "tried": [],
-        "left_to_rules": [],
-    }
+    active = {"vendor": "rules", "model": "rules-2", "breaker": None, "problem": None, "tried": []}
+    assert found.active.model_dump() == {**active, "left_to_rules": []}
     assert {row.vendor for row in found.vendors} >= {"openai", "deepseek", "ollama", "compatible"}
     assert [(row.prompt, row.calls) for row in found.usage] == [("insights@1", 2)]
-
-    shown = CliRunner().invoke(app, ["llms", "show", "--group", client.group], env={"COLUMNS": "140"})
-    assert shown.exit_code == 0, shown.output
-    assert "rules-2" in shown.stdout
-    assert "insights@1" in shown.stdout
-    document = json.loads(
-        CliRunner().invoke(app, ["llms", "show", "--json", "--days", "7", "--group", client.group]).stdout
-    )
-    assert document["days"] == 7
-    assert document["usage"] == found.model_dump(mode="json")["usage"]
+    shown = jiyi("llms", "show")
+    assert "rules-2" in shown
+    assert "insights@1" in shown
+    document = json.loads(jiyi("llms", "show", "--json", "--days", 7))
+    assert (document["days"], document["usage"]) == (7, found.model_dump(mode="json")["usage"])
 
 
-def test_jiyi_prompts_show_prints_what_would_be_sent_for_a_session(client: Client) -> None:
+def test_jiyi_prompts_show_prints_what_would_be_sent_for_a_session(
+    client: Client, jiyi: Callable[..., str]
+) -> None:
     turn = {"type": "turn.recorded", "group_id": client.group, "agent_id": "helper", "session_id": "s1"}
     save(build({**turn, "payload": {"role": "user", "text": "I am allergic to peanuts.\x1b[2J"}}))
-    asked = ["prompts", "show", "extraction", "helper", "s1", "--group", client.group]
-    shown = CliRunner().invoke(app, asked)
-    assert shown.exit_code == 0, shown.output
-    assert "extraction@4, about " in shown.stdout
-    assert "allergic to peanuts" in shown.stdout
-    assert "\x1b" not in shown.stdout
-    [only] = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["rows"]
+    asked = ["prompts", "show", "extraction", "helper"]
+    shown = jiyi(*asked, "s1")
+    assert "extraction@4, about " in shown
+    assert "allergic to peanuts" in shown
+    assert "\x1b" not in shown
+    [only] = json.loads(jiyi(*asked, "s1", "--json"))["rows"]
     assert [message["role"] for message in only["messages"]] == ["system", "user"]
-    nowhere = CliRunner().invoke(app, [*asked[:-3], "s2", "--group", client.group])
-    assert nowhere.exit_code == 1
-    assert "no turns of the session" in nowhere.stderr
+    assert "no turns of the session" in jiyi(*asked, "s2", code=1)

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
 from uuid import uuid4
 
 import pytest
@@ -34,11 +33,12 @@ from models.operations.meters import Meters
 from models.operations.worker_liveness import Canary, Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
+from tests.integration.away import away
 from tests.integration.conftest import SignIn
 from tests.integration.memory.accesses import touch
 from tests.integration.waiting import PATIENCE_SECONDS, until
 from tests.services import intake_of_ones_own
-from workers import beat, ephemeral
+from workers import beat
 
 DEAD = "redis://127.0.0.1:1/0"
 
@@ -101,7 +101,7 @@ def test_what_valkey_did_not_take_is_delivered_later_once_and_minutes_are_forgot
     own_meters: Meters, name: str
 ) -> None:
     meters.add("work", name, "done", number=5)
-    with ephemeral.environment(redis_url=DEAD):
+    with away("valkey"):
         own_meters.try_flush()
         own_meters.try_flush()
     own_meters.flush()
@@ -183,20 +183,17 @@ def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str, monkeypatch: 
     assert later(worker_liveness.CANARY_EVERY)
 
 
-def test_beat_goes_on_without_valkey_or_broker(database, monkeypatch, caplog):
-    from workers.app import app
-
-    scheduler = beat.CanaryScheduler(app, lazy=True)
-    entry = SimpleNamespace(task=worker_liveness.TASK, args=("upkeep",), name="a canary")
-    with ephemeral.environment(redis_url=DEAD):
+def test_beat_goes_on_without_valkey_or_broker(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with Celery("test-beat", broker=DEAD, set_as_current=False) as app:
+        app.conf.task_publish_retry = False
+        scheduler = beat.CanaryScheduler(app, lazy=True)
+        entry = scheduler.Entry(name="a canary", task=worker_liveness.TASK, args=(name,), app=app)
+        with away("valkey"):
+            scheduler.apply_entry(entry)
         scheduler.apply_entry(entry)
-    monkeypatch.setattr(worker_liveness, "due", lambda _queue: True)
-    monkeypatch.setattr(scheduler, "apply_async", Mock(side_effect=OSError("the broker is away")))
-    scheduler.apply_entry(entry)
-    assert [record.message.partition(":")[0] for record in caplog.records if record.name == "jiyi.beat"] == [
-        "no canary for upkeep"
-    ] * 2
-    assert entry.args == ("upkeep",)
+    told = [record.message.partition(":")[0] for record in caplog.records if record.name == "jiyi.beat"]
+    assert told == [f"no canary for {name}"] * 2
+    assert entry.args == (name,)
 
 
 @pytest.fixture
@@ -211,7 +208,7 @@ def send(name: str) -> Iterator[Callable[..., None]]:
     valkey().delete(name)
 
 
-def test_a_look_into_a_queue_is_bounded_and_tells_what_waits_but_not_what_it_says(send, name, monkeypatch):
+def test_a_look_into_a_queue_is_bounded_and_tells_what_waits_but_not_what_it_says(send, name):
     address = redis_address(get_settings().broker_url)
     assert address
     assert broker_queues.contents(address, name) == broker_queues.QueueContents(0)
@@ -243,10 +240,13 @@ def test_a_look_into_a_queue_is_bounded_and_tells_what_waits_but_not_what_it_say
     assert "spoofed" not in repr(found)
     oldest = broker_queues.oldest(address, [name, "an empty queue"])
     assert (oldest[name] is None, oldest["an empty queue"]) == (False, None)
-    monkeypatch.setattr(broker_queues, "SCANNED", 20)
-    assert broker_queues.contents(address, name).scanned == 20
-    monkeypatch.setattr(broker_queues, "SCANNED_BYTES", 5_000)
-    assert 1 < broker_queues.contents(address, name).scanned < 20
+    for message, count in ("x", broker_queues.SCANNED + 1), ("x" * (broker_queues.SCANNED_BYTES // 4), 9):
+        valkey().delete(name)
+        send("work.embed", message)
+        valkey().lpush(name, *valkey().lrange(name, 0, 0) * (count - 1))
+        found = broker_queues.contents(address, name)
+        assert found.waiting == count
+        assert found.scanned == broker_queues.SCANNED if count > 9 else 1 < found.scanned < 9
     valkey().delete(name)
     valkey().lpush(name, b"\xff\x00 no message of ours" * 3)
     (strange,) = broker_queues.contents(address, name).first
@@ -296,6 +296,9 @@ def test_prometheus_reads_the_whole_service(web_app, api_key, send, name, group,
     )
     assert ("jiyi_dead_letters_open", ()) in found
     assert group not in answer.text
+    for key, status in (("", 401), ("jiyi_x", 401), (api_key(group, "read", "admin"), 403)):
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        assert web_app.test_client().get("/metrics", headers=headers).status_code == status, key
 
 
 def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(web_app, api_key, database):
@@ -316,30 +319,17 @@ def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(we
     assert counted()[0] - before[0] in (2, 3)  # a service beside this test may have flushed in between
 
 
-def test_parts_that_do_not_answer_are_left_out_and_counted(web_app, api_key, monkeypatch):
+def test_parts_that_do_not_answer_are_left_out_and_counted(web_app, api_key):
     operator = {"Authorization": f"Bearer {api_key(None, 'operator')}"}
     client = web_app.test_client()
     assert client.get("/metrics", headers=operator).status_code == 200  # the key is known from now on
-    monkeypatch.setattr(broker_queues, "depths", Mock(side_effect=OSError("away")))
-    first, second = (numbers(client.get("/metrics", headers=operator).text) for _ in range(2))
-    assert (
-        second["jiyi_scrape_failures_total", ("broker",)]
-        == first["jiyi_scrape_failures_total", ("broker",)] + 1
-    )
+    with away("broker"):
+        first, second = (numbers(client.get("/metrics", headers=operator).text) for _ in range(2))
+    failures = [found["jiyi_scrape_failures_total", ("broker",)] for found in (first, second)]
+    assert failures[1] == failures[0] + 1
     assert (second["jiyi_up", ("broker",)], second["jiyi_up", ("database",)]) == (0, 1)
     assert not any(metric == "jiyi_queue_messages" for metric, _ in second)
     assert ("jiyi_dead_letters_open", ()) in second
-
-
-def test_who_may_read_the_numbers(web_app: Flask, api_key: Callable[..., str], group: str) -> None:
-    client = web_app.test_client()
-
-    def status(key: str | None = None) -> int:
-        given = {"Authorization": f"Bearer {key}"} if key else {}
-        return client.get("/metrics", headers=given).status_code
-
-    reader = api_key(group, "read", "admin")
-    assert (status(), status("jiyi_x"), status(reader)) == (401, 401, 403)
 
 
 def test_busy_or_unknown_is_not_down_and_a_late_job_is_not_blamed_on_a_beat_that_runs(web_app: Flask) -> None:

@@ -38,6 +38,7 @@ from tasks.retrieval.retrieve import retrieve
 from tests import misbehaving as bad
 from tests.integration.actions.calling import called, service
 from tests.integration.actions.test_doors import audit_rows
+from tests.integration.memory.test_inbox import execute
 from workers import ephemeral
 from workers.embedded.stack import Stack
 
@@ -103,8 +104,7 @@ def remembered(group: str, *descriptions: str, **fields: Any) -> None:
 
 
 def all_due() -> None:
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now()"))
+    execute("UPDATE pending_work SET due_at = now()")
 
 
 def owed() -> list[Any]:
@@ -338,8 +338,7 @@ def test_vectors_that_come_from_the_old_model_after_the_switch_are_not_stored(gr
     assert run_until_idle(EMBED, embed) == 0
     (row,) = owed()
     assert "has moved to hashing-64" in row.last_error
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now()"))
+    execute("UPDATE pending_work SET due_at = now()")
     assert run_until_idle(EMBED, embed) == 1
     assert ask(group, "embedded by both").retrieved_nodes[0].description == "embedded by both"
 
@@ -408,20 +407,33 @@ def test_a_move_to_a_vendor_that_fails_stops_there_and_goes_on_later(group: str,
 
 
 def test_a_move_can_be_cancelled_until_it_switches_and_nothing_embedded_means_nothing_to_move(group):
+    """A step that comes after its move was cancelled leaves the active model."""
     remember(group, *TEXTS)
     with pytest.raises(InvalidRequest, match="set JIYI_EMBEDDER"):
         step("hashing:64")
     run_until_idle(EMBED, embed)
     step("hashing:64")
+    with unit_of_work() as connection:
+        begun = embedding_models.filling(connection)
+    assert begun is not None
     with pytest.raises(InvalidRequest, match="a move to hashing-64 is under way"):
         step("hashing:32")
     assert any("a move to hashing-64 has begun" in note for note in report().notes)
     assert step(cancel=True).phase == "cancelled"
     with unit_of_work() as connection:
         assert connection.execute(text("SELECT count(*) FROM next_vectors")).scalar_one() == 0
+    step("hashing:32")  # somebody has begun another move meanwhile
+    with pytest.raises(InvalidRequest, match="cancelled meanwhile"):
+        task.switch_over(Actor("any"), begun)
+    with unit_of_work() as connection:
+        used = embedding_models.active_model(connection)
+    assert used is not None
+    assert used.model == "vendor-model"
     finish("hashing:32", until="waiting")
     with pytest.raises(InvalidRequest, match="there is no move"):
         step(cancel=True)
+    finish("hashing:32")
+    assert set(models()) == {"hashing-32"}
 
 
 def test_steps_asked_for_over_the_broker_do_the_same_with_the_same_audit_rows(group: str) -> None:
@@ -490,21 +502,3 @@ def test_a_move_ends_although_memories_keep_coming_in(group: str, monkeypatch: p
         raise AssertionError("it never switched")
     finish("hashing:64")
     assert models() == {"hashing-64": 5 + number}
-
-
-def test_a_step_that_comes_after_its_move_was_cancelled_leaves_the_active_model(group: str) -> None:
-    remembered(group, *TEXTS)
-    finish("hashing:64", until="filling")
-    with unit_of_work() as connection:
-        begun = embedding_models.filling(connection)
-    assert begun is not None
-    step(cancel=True)
-    step("hashing:32")  # somebody has begun another move meanwhile
-    with pytest.raises(InvalidRequest, match="cancelled meanwhile"):
-        task.switch_over(Actor("any"), begun)
-    with unit_of_work() as connection:
-        used = embedding_models.active_model(connection)
-    assert used is not None
-    assert used.model == "vendor-model"
-    finish("hashing:32")
-    assert set(models()) == {"hashing-32"}

@@ -21,7 +21,7 @@ from models.memory.work import EMBED
 from models.queue import pending_work, ticks
 from tasks.framework import renewal, work
 from tasks.framework.work import Batch
-from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.memory.test_inbox import execute, observed, rows, save
 from tests.integration.waiting import until
 from workers.ephemeral import environment
 
@@ -107,8 +107,7 @@ def test_a_database_that_is_away_for_a_moment_does_not_end_the_renewals() -> Non
 
         def renew(self) -> None:
             self.renewals += 1
-            with unit_of_work() as connection:
-                connection.execute(text("SELECT no_such_column"))
+            execute("SELECT no_such_column")
 
     held, keeper = Restless(), renewal.LeaseRenewer()
     with keeper.holding(held):

@@ -55,12 +55,9 @@ def test_programs_of_a_group_see_nothing_of_them(letter, group, web_app, api_key
     assert rows("SELECT state FROM dead_letters WHERE letter_id = :id", id=letter[0]) == [{"state": "open"}]
     counted = json.loads(called("rpc.stats.show", {"group_id": group}, signer))["value"]
     assert counted["counts"]["dead_letters"] == 0
-
-
-def test_operators_see_them(letter, group, web_app, api_key):
-    given = parse_key(api_key(None, "operator"))
-    assert given is not None
-    signer = CallSigner(given.key_id, given.signing_key)
+    operator = parse_key(api_key(None, "operator"))
+    assert operator is not None
+    signer = CallSigner(operator.key_id, operator.signing_key)
     for _, action, request in requests(letter):
         assert SECRET.encode() in called(f"rpc.{action}", {"group_id": group, **request}, signer), action
 

@@ -31,7 +31,6 @@ def test_one_that_does_not_keep_up_is_cut_off_and_the_others_are_not(database: o
 def test_watchers_survive_a_valkey_that_went_away_but_for_those_who_missed_something(
     database: object, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "HUB_PAUSE", 0.05)
     own, original, away, tried = Hub(), stream.read_groups, Event(), Event()
 
     def broken(*arguments: Any) -> Any:
@@ -57,16 +56,15 @@ def test_watchers_survive_a_valkey_that_went_away_but_for_those_who_missed_somet
     own.leave(watcher)
 
 
-def test_no_more_than_allowed_even_at_once(database, group, monkeypatch):
-    monkeypatch.setattr(stream, "PER_OWNER", 3)
-    own, joined = Hub(), []
+def test_no_more_than_allowed_even_at_once(database: object, group: str) -> None:
+    own, joined = Hub(), list[stream.Watcher]()
 
     def join(_: int) -> None:
         with suppress(TooManyWatchers):
             joined.append(own.join(group, "me"))
 
     with ThreadPoolExecutor(12) as pool:
-        list(pool.map(join, range(24)))
-    assert len(joined) == 3
+        list(pool.map(join, range(4 * stream.PER_OWNER)))
+    assert len(joined) == stream.PER_OWNER
     for watcher in joined:
         own.leave(watcher)

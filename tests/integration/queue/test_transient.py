@@ -17,6 +17,7 @@ from jiyi.protocol.wire import broker  # noqa: F401 – registers the transport
 from jiyi.settings import get_settings
 from models.db.valkey import valkey
 from models.queue.broker_queues import UNACKED, UNACKED_INDEX
+from tests.integration.fields import check_fields
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -58,7 +59,7 @@ def written_down() -> int:
     return int(valkey().hlen(UNACKED))
 
 
-@pytest.mark.parametrize(("mode", "kept"), [(1, 0), (2, 1)])
+@pytest.mark.parametrize(("mode", "kept"), [(1, 0), (2, 1)], ids=["transient", "persistent"])
 def test_only_what_is_to_outlive_its_worker_is_written_down(mode: int, kept: int) -> None:
     sent(mode, "a")
     with kombu.Connection(get_settings().broker_url) as connection:
@@ -71,35 +72,23 @@ def test_only_what_is_to_outlive_its_worker_is_written_down(mode: int, kept: int
         message.ack()
         assert written_down() == 0
     assert valkey().llen(QUEUE) == 0
-
-
-@pytest.mark.parametrize("mode", [1, 2])
-def test_what_is_not_acknowledged_goes_back_in_its_order_when_the_connection_is_closed(mode: int) -> None:
+    # What is not acknowledged goes back in its order when the connection is closed
     sent(mode, "a", "b", "c")
     with kombu.Connection(get_settings().broker_url) as connection:
         first, *_ = received(connection, 3)
         first.ack()
-    assert written_down() == 0
-    assert valkey().llen(QUEUE) == 2
+    assert (written_down(), valkey().llen(QUEUE)) == (0, 2)
     with kombu.Connection(get_settings().broker_url) as connection:
+        connection.default_channel.basic_qos(prefetch_count=2)
         again = received(connection, 2)
         assert {message.payload for message in again} == {"b", "c"}
         assert all(message.delivery_info["redelivered"] for message in again)
+        # A consumer takes no more than it may have at a time
         for message in again:
+            assert connection.default_channel.qos.can_consume() is (message is not again[0])
             message.ack()
-    assert valkey().llen(QUEUE) == 0
-
-
-@pytest.mark.parametrize("mode", [1, 2])
-def test_a_consumer_takes_no_more_than_it_may_have_at_a_time(mode: int) -> None:
-    sent(mode, "a", "b", "c")
-    with kombu.Connection(get_settings().broker_url) as connection:
-        connection.default_channel.basic_qos(prefetch_count=2)
-        found = received(connection, 2)
-        assert not connection.default_channel.qos.can_consume()
-        found[0].ack()
         assert connection.default_channel.qos.can_consume()
-        found[1].ack()
+    assert valkey().llen(QUEUE) == 0
 
 
 def test_a_call_is_transient_and_the_message_that_celery_itself_would_have_sent() -> None:
@@ -123,8 +112,5 @@ def test_a_call_is_transient_and_the_message_that_celery_itself_would_have_sent(
     # what the protocol asks for
     assert {"lang", "task", "id", "root_id", "parent_id", "group"} <= told.keys()
     assert datetime.fromisoformat(headers["expires"]).utcoffset() == timedelta(0)
-    assert (message["properties"]["delivery_mode"], message["properties"]["correlation_id"]) == (
-        1,
-        headers["id"],
-    )
+    check_fields(message["properties"], delivery_mode=1, correlation_id=headers["id"])
     assert (message["content-type"], message["content-encoding"]) == ("application/json", "utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import wait
+from typing import Any
 from uuid import UUID, uuid4
 
 import numpy as np
@@ -24,7 +25,7 @@ from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
 from tasks.memory import accumulate, embed, settle_depth, strengthen
-from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+from tests.integration.memory.test_inbox import execute, nodes, observed, owed, rows, save
 from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -44,8 +45,7 @@ def vectors(group: str) -> dict[UUID, np.ndarray]:
 
 
 def due_now(kind: str) -> None:
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = :k"), {"k": kind})
+    execute("UPDATE pending_work SET due_at = now() WHERE kind = :k", k=kind)
 
 
 def buried(group: str) -> UUID:
@@ -72,15 +72,27 @@ def test_equal_texts_of_a_group_are_embedded_once_and_a_vector_that_came_along_i
     asked: list[str] = []
     original = embedder().passages
     monkeypatch.setattr(embedder(), "passages", lambda texts: asked.extend(texts) or original(texts))
+
+    def embedded(*texts: str, of: str = group, **fields: Any) -> list[str]:
+        """What is asked of the embedder for these memories."""
+        asked.clear()
+        save(*(observed(of, text, **fields) for text in texts))
+        do(EMBED, embed)
+        return list(asked)
+
     own = observed(group, "x", vector=[3.0, 4.0], embedding_model="mine")
-    save(own, observed(group, "refrigerator is idle"), observed(group, "refrigerator is idle"))
-    do(EMBED, embed)
-    save(observed(group, "refrigerator is idle"), observed(group, "something else"))
-    do(EMBED, embed)
-    assert asked == ["refrigerator is idle", "something else"]
+    save(own)
+    assert embedded("refrigerator is idle", "refrigerator is idle") == ["refrigerator is idle"]
+    assert embedded("refrigerator is idle", "something else") == ["something else"]
     assert vectors(group)[own.event_id].tolist() == [3.0, 4.0]
     assert len(vectors(group)) == 5
     assert len({vector.tobytes() for vector in vectors(group).values()}) == 3
+    for other in ("Refrigerator is idle", "refrigerator is idle.", "冰箱闲着"):
+        assert embedded(other) == [other]
+    # No vector comes from another group or model
+    assert embedded("something else", of=f"{group}-other") == ["something else"]
+    rows("UPDATE memory_nodes SET embedding_model = 'other' WHERE group_id = :g RETURNING node_id", g=group)
+    assert embedded("something else", agent_id="another") == ["something else"]
 
 
 def test_strengthen_counts_lower_cased_keywords_by_type(group: str) -> None:
@@ -268,8 +280,7 @@ def test_work_is_retried_for_the_group_alone_unless_an_operator_says_otherwise(g
     other = f"{group}-other"
     for whose in (group, other):
         save(observed(whose))
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET attempts = 3, due_at = now() + interval '1 hour'"))
+    execute("UPDATE pending_work SET attempts = 3, due_at = now() + interval '1 hour'")
 
     def waiting(whose: str) -> int:
         return len(
@@ -338,8 +349,7 @@ def test_evidence_that_never_comes_ends_as_a_dead_letter_and_what_was_erased_is_
         observed(group, text, node_type="thought", evidence=[uuid4()]) for text in ("of nothing", "gone")
     )
     save(thought, gone)
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": gone.event_id})
+    execute("DELETE FROM memory_nodes WHERE node_id = :id", id=gone.event_id)
     for _ in range(MAX_ATTEMPTS + 1):  # one of them takes what is gone
         due_now(DEPTH)
         tasks.run_due(tasks.KINDS[DEPTH], settle_depth)

@@ -21,15 +21,14 @@ from tasks.framework import work as tasks
 from tasks.framework.jobs import JOBS, Run
 from tasks.memory import accumulate
 from tasks.reflection import reflect_by_schedule
-from tests.integration.memory.test_inbox import configured, observed, owed, rows, save
+from tests.integration.memory.test_inbox import configured, execute, observed, owed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 
 @pytest.fixture(autouse=True)
 def _nothing_added_up_for_others(database: object) -> None:
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE agents SET importance_ele_n = 0"))
+    execute("UPDATE agents SET importance_ele_n = 0")
 
 
 def thought(group: str, *evidence: UUID, **fields: object) -> UUID:

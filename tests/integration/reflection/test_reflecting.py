@@ -12,12 +12,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from typer.testing import CliRunner
 
 from engine.providers import breakers, llms
 from engine.rules.provider import Rules
 from jiyi import Client
-from jiyi.cli.app import app
 from jiyi.errors import NotFound
 from jiyi.protocol.reflection import NewThought
 from tests.integration.memory.test_inbox import rows
@@ -39,16 +37,6 @@ TOLD = [
     {"agent_id": "klaus", "description": text, "occurred_at": day, "poignancy": 6}
     for day, text in STORY.items()
 ]
-
-
-@pytest.fixture
-def jiyi(service: str) -> Callable[..., str]:
-    def command(*arguments: object, code: int = 0) -> str:
-        result = CliRunner().invoke(app, ["--group", service, *map(str, arguments)], env={"COLUMNS": "160"})
-        assert result.exit_code == code, result.output
-        return result.stdout
-
-    return command
 
 
 def test_importance_that_has_added_up_becomes_thoughts_by_itself(client: Client) -> None:

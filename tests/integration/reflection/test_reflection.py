@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 from unittest.mock import Mock
 from uuid import UUID, uuid4
@@ -28,7 +29,8 @@ from tasks.framework import work as tasks
 from tasks.framework.work import MAX_ATTEMPTS
 from tasks.memory import accumulate, embed
 from tasks.reflection import reflect, reflect_on_conversation
-from tests.integration.memory.test_inbox import configured, nodes, observed, owed, rows, save
+from tests.integration.fields import check_fields
+from tests.integration.memory.test_inbox import configured, execute, nodes, observed, owed, rows, save
 from tests.llms import Scripted
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -73,8 +75,7 @@ def reflection_rows(group: str) -> list[dict[str, Any]]:
 
 
 def run(kind: str = REFLECT, handler: Callable[..., None] = reflect) -> int:
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = :k"), {"k": kind})
+    execute("UPDATE pending_work SET due_at = now() WHERE kind = :k", k=kind)
     return tasks.run_due(tasks.KINDS[kind], handler)
 
 
@@ -89,22 +90,27 @@ def configure(group: str, **settings: object) -> None:
     save(configured(group, **settings))
 
 
-def test_poignant_events_become_thoughts_that_name_their_evidence(group: str, llm: Scripted) -> None:
+def test_poignant_events_become_thoughts_that_name_their_evidence(
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The questions come in the original's order, about the latest memories."""
     ids = live(group, 40)
-    assert (
-        REFLECT,
-        rows("SELECT agent_key FROM agents WHERE group_id = :g", g=group)[0]["agent_key"],
-    ) in owed(group)
+    (agent,) = rows("SELECT agent_key FROM agents WHERE group_id = :g", g=group)
+    assert (REFLECT, agent["agent_key"]) in owed(group)
+    for name, few in {"MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 100}.items():  # these are for what clients ask
+        monkeypatch.setattr(limits, name, few)
+    stored: list[int] = []  # before all are retrieved for, no thought is there
+    llm.before = lambda question: stored.append(len(thoughts(group)))
     assert run() == 1
+    insight = [Triple, Poignancy, Triple]  # of the second, which is idle, the importance is known
+    assert [type(question) for question in llm.asked] == [FocalPoints, *[Insights, *insight] * 3]
+    assert llm.asked[0].statements == [f"Klaus reads chapter {n}" for n in range(40)]
+    assert all(len(question.statements) == 30 for question in llm.asked if isinstance(question, Insights))
     made = thoughts(group)
+    assert (set(stored), len(made)) == ({0}, 6)
     (row,) = reflection_rows(group)
-    assert (row["state"], row["trigger"], row["thoughts"], row["llm"], row["attempts"]) == (
-        "done",
-        "importance",
-        6,
-        "scripted",
-        1,
-    )
+    expected = {"state": "done", "trigger": "importance", "thoughts": 6, "llm": "scripted", "attempts": 1}
+    assert {name: row[name] for name in expected} == expected
     assert row["focal_points"] == [f"What of Klaus reads chapter {n}?" for n in (37, 38, 39)]
     assert counters(group) == (get_settings().agent_defaults.importance_trigger_max, 0)
     assert REFLECT not in {kind for kind, _ in owed(group)}
@@ -124,62 +130,46 @@ def test_poignant_events_become_thoughts_that_name_their_evidence(group: str, ll
         "focal_point": "What of Klaus reads chapter 37?",
     }
     assert {kind for kind, subject in owed(group) if subject == first["node_id"]} >= {EMBED}
+    with unit_of_work() as connection:
+        before = actions.find_reflection(connection, group, row["reflection_id"])
+        connection.execute(text("DELETE FROM events WHERE group_id = :g"), {"g": group})
+        after = actions.find_reflection(connection, group, row["reflection_id"])
+    assert before is not None and before.thoughts
+    assert after == before, "it shows its thoughts after their events were pruned"
 
 
-def test_the_questions_come_in_the_original_order_about_the_latest_memories(
-    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_reply_keeps_nothing_and_the_next_attempt_makes_one_set(group: str, llm: Scripted) -> None:
+    """An LLM that is away costs no attempt."""
     live(group, 40)
-    for name, few in {"MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 100}.items():  # these are for what clients ask
-        monkeypatch.setattr(limits, name, few)
-    stored: list[int] = []  # before all are retrieved for, no thought is there
-    llm.before = lambda question: stored.append(len(thoughts(group)))
-    assert run() == 1
-    kinds = [type(question) for question in llm.asked]
-    insight = [Triple, Poignancy, Triple]  # of the second, which is idle, the importance is known
-    assert kinds == [FocalPoints, *[Insights, *insight] * 3]
-    assert llm.asked[0].statements == [f"Klaus reads chapter {n}" for n in range(40)]
-    assert all(len(question.statements) == 30 for question in llm.asked if isinstance(question, Insights))
-    assert (set(stored), len(thoughts(group))) == ({0}, 6)
+    before = counters(group)
 
+    def fails_at(kind: type[Question[Any]], number: int) -> Callable[[Question[Any]], None]:
+        places = count(1)
 
-@pytest.mark.parametrize("broken", [FocalPoints, Poignancy])
-def test_a_bad_reply_keeps_nothing_and_the_next_attempt_makes_one_set(
-    group: str, llm: Scripted, broken: type[Question[Any]]
-) -> None:
-    live(group, 40)
-    before, seen = counters(group), []
+        def fail(question: Question[Any]) -> None:
+            if isinstance(question, kind) and next(places) == number:
+                raise BadReply(f"no use: {kind.__name__}")
 
-    def fail_at_the_second(question: Question[Any]) -> None:
-        if isinstance(question, broken):
-            seen.append(question)
-        if len(seen) == (1 if broken is FocalPoints else 2):
-            raise BadReply("no insights in it")
+        return fail
 
-    llm.before = fail_at_the_second
-    assert run() == 0
-    (row,) = reflection_rows(group)
-    assert (row["state"], row["error"]) == ("waiting", "no insights in it")
-    assert (thoughts(group), counters(group)) == ([], before)
-    assert rows("SELECT * FROM node_access WHERE group_id = :g AND access_count > 0", g=group) == []
-    llm.before = lambda question: None
-    assert run() == 1
-    (row,) = reflection_rows(group)
-    assert (row["state"], row["attempts"], row["error"]) == ("done", 2, None)
-    assert (len(thoughts(group)), counters(group)) == (6, (150, 0))
-
-
-def test_an_llm_that_is_away_costs_no_attempt(group: str, llm: Scripted) -> None:
-    live(group, 40)
+    for attempt, (kind, number) in enumerate(((FocalPoints, 1), (Poignancy, 2)), 1):
+        llm.before = fails_at(kind, number)
+        assert run() == 0
+        (row,) = reflection_rows(group)
+        assert (row["state"], row["error"]) == ("waiting", f"no use: {kind.__name__}")
+        assert (row["attempts"], thoughts(group), counters(group)) == (attempt, [], before)
+        assert rows("SELECT * FROM node_access WHERE group_id = :g AND access_count > 0", g=group) == []
     llm.before = Mock(side_effect=LLMUnavailable("no route"))
     for _ in range(MAX_ATTEMPTS + 2):
         assert run() == 0
     (pending,) = rows("SELECT * FROM pending_work WHERE group_id = :g AND kind = 'reflect'", g=group)
-    assert (pending["attempts"], pending["last_error"]) == (0, "no route")
+    assert (pending["attempts"], pending["last_error"]) == (2, "no route")
     assert reflection_rows(group)[0]["state"] == "waiting"
     llm.before = lambda question: None
     assert run() == 1
-    assert len(thoughts(group)) == 6
+    (row,) = reflection_rows(group)
+    assert (row["state"], row["error"]) == ("done", None)
+    assert (len(thoughts(group)), counters(group)) == (6, (150, 0))
 
 
 def test_bad_replies_for_ever_end_as_a_dead_letter(group: str, llm: Scripted) -> None:
@@ -196,7 +186,6 @@ def test_bad_replies_for_ever_end_as_a_dead_letter(group: str, llm: Scripted) ->
 @pytest.mark.parametrize(
     ("mode", "meanwhile", "lowered", "expected"),
     [
-        ("recent", 3, None, (150 - 3 * POIGNANCY, 3)),
         ("recent", 40, None, (-10, 40)),  # enough: the next one is owed at once
         ("recent", 0, 50, (50, 0)),  # a trigger that is set lower calls for no second reflection
         ("stanford", 3, None, (150, 0)),  # as the original does
@@ -314,31 +303,12 @@ def test_a_conversation_leaves_two_thoughts_and_the_counters_as_they_are(group: 
     assert planning["description"] == "For klaus's planning: should bring Maria the map on Friday."
     assert memo["description"] == "klaus found the map interesting."
     assert planning["filling"] == memo["filling"] == [str(chat_id)]
-    assert (planning["session_id"], planning["depth"], planning["created_at"]) == (
-        "s1",
-        1,
-        AT + timedelta(hours=1),
-    )
+    check_fields(planning, session_id="s1", depth=1, created_at=AT + timedelta(hours=1))
     assert planning["provenance"]["prompt"] == "planning@2"
     assert counters(group) == before
     (row,) = reflection_rows(group)
-    assert (row["reflection_id"], row["trigger"], row["state"], row["thoughts"]) == (
-        event_id,
-        "conversation",
-        "done",
-        2,
-    )
-    save(
-        build(
-            {
-                "type": "session.ended",
-                "event_id": event_id,
-                "group_id": group,
-                "agent_id": "klaus",
-                "session_id": "s1",
-            }
-        )
-    )
+    check_fields(row, reflection_id=event_id, trigger="conversation", state="done", thoughts=2)
+    ended(group, session_id="s1", event_id=event_id)  # again
     assert REFLECT_CONVERSATION not in {kind for kind, _ in owed(group)}
 
 
@@ -353,7 +323,7 @@ def test_a_chinese_conversation_leaves_chinese_thoughts(group: str, llm: Scripte
             utterances=[["小满", "周六全天都行"]],
         )
     )
-    save(build({"type": "session.ended", "group_id": group, "agent_id": "林岚", "session_id": "s"}))
+    ended(group, session_id="s", agent_id="林岚")
     assert converse() == 1
     assert [thought["description"] for thought in thoughts(group)] == [
         "林岚接下来要记着：should bring 小满 the map on Friday.",
@@ -408,15 +378,3 @@ def test_chats_that_were_named_and_are_late_are_waited_for(group: str, llm: Scri
     chat(group, "late", event_id=chat_id)
     assert converse() == 1
     assert len(thoughts(group)) == 2
-
-
-def test_a_reflection_shows_its_thoughts_after_their_events_were_pruned(group: str, llm: Scripted) -> None:
-    live(group, 40)
-    run()
-    (row,) = reflection_rows(group)
-    with unit_of_work() as connection:
-        before = actions.find_reflection(connection, group, row["reflection_id"])
-        connection.execute(text("DELETE FROM events WHERE group_id = :g"), {"g": group})
-        after = actions.find_reflection(connection, group, row["reflection_id"])
-    assert before is not None and before.thoughts
-    assert after == before

@@ -37,13 +37,13 @@ from models.retrieval import agent_index, index_cache, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import CENTRE_STEPS
 from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, IndexScope, all_rows, lists_of
-from tasks import memory as memory_tasks
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.accesses import touch
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.threads import Threads
-from workers.embedded.stack import Stack
 from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("own_valkey")
 
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
 MODEL, DIMENSIONS = "three-dimensions", 3
@@ -51,17 +51,6 @@ MODEL, DIMENSIONS = "three-dimensions", 3
 PLAIN_DIMENSIONS = 24
 #: Columns that depend on the rows' order in their last digits.
 INEXACT = {"centre_dot", "centred_length"}
-#: Not the one that running workers use: they would embed what a test leaves without a vector.
-OWN_DATABASE = 6
-
-
-@pytest.fixture(autouse=True)
-def _alone(database: Stack) -> Iterator[None]:
-    with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
-        valkey().flushdb()
-        index_cache.forget_all()
-        yield
-        index_cache.forget_all()
 
 
 def made(
@@ -598,10 +587,7 @@ def _hasty_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_hasty_threads")
-def test_concurrent_retrievals_while_others_write_are_consistent(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(memory_tasks.current_app, "send_task", lambda *_args, **_options: None)
+def test_concurrent_retrievals_while_others_write_are_consistent(group: str) -> None:
     stop, written = threading.Event(), []
     seen: list[Answer] = []
 

@@ -21,32 +21,22 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.db.valkey import valkey
 from models.memory import access
 from models.retrieval import index_cache, records
 from tasks.conversations.injection import build
 from tasks.retrieval.context import ask_again
-from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.memory.test_inbox import execute, observed, rows, save
 from tests.integration.retrieval.asking import answered
-from workers.embedded.stack import Stack
-from workers.ephemeral import environment
 
-pytestmark = pytest.mark.usefixtures("nothing_owed")
+pytestmark = pytest.mark.usefixtures("own_valkey", "nothing_owed")
 THINGS = ("kiln", "teapot", "invoice", "garden", "窑炉", "茶壶", "发票", "花园")
 RETRIEVALS = 200
-#: Not the one that running workers use: they would write the accesses and the notes.
-OWN_DATABASE = 6
 
 
 @pytest.fixture(autouse=True)
-def _alone(database: Stack, group: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("tasks.memory.current_app.send_task", lambda *_args, **_options: None)
-    with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
-        valkey().flushdb()
-        index_cache.forget_all()
-        yield
-    with unit_of_work() as connection:  # older than any that are kept
-        connection.execute(text("DELETE FROM retrievals WHERE group_id = :g"), {"g": group})
+def _no_retrieval_stays(group: str, own_valkey: None) -> Iterator[None]:
+    yield
+    execute("DELETE FROM retrievals WHERE group_id = :g", g=group)  # older than any that are kept
 
 
 def remember(group: str, *texts: str, **fields: Any) -> list[UUID]:

@@ -22,23 +22,20 @@ from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, Score
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db.connection import reading_engine
-from models.db.valkey import valkey
 from models.retrieval import index_cache
-from tasks import memory as memory_tasks
 from tasks.retrieval import answer as answer_
 from tasks.retrieval import question as questions
 from tasks.retrieval.retrieve import retrieve
 from tests import misbehaving as bad
+from tests.integration.fields import check_fields
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.threads import Threads
-from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
 NOW = T0 + timedelta(hours=10)
-#: Not the one that running workers use: they would embed what a test leaves without a vector.
-OWN_DATABASE = 7
 
+pytestmark = pytest.mark.usefixtures("own_valkey")
 DIARY = (
     "Klaus is reading a book on gentrification",
     "Maria waters the tomatoes on the balcony",
@@ -47,15 +44,6 @@ DIARY = (
     "The invoice INV-2093 was paid on Monday",
     "Isabella plans a party at the cafe",
 )
-
-
-@pytest.fixture(autouse=True)
-def _alone(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(memory_tasks.current_app, "send_task", lambda *_args, **_options: None)
-    with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
-        valkey().flushdb()
-        index_cache.forget_all()
-        yield
 
 
 def remember(group: str, description: str, *, hours: float = 0, embedded: bool = True, **fields: Any) -> UUID:
@@ -209,11 +197,7 @@ def test_a_reranker_orders_the_best_anew_and_is_shown(group: str, server: bad.Ve
         -float(len(found.retrieved_nodes[1].description)),
     ]
     model = get_settings().reranker.partition("@")[0]
-    assert (found.debug.reranker, found.debug.note, found.debug.retrieved_count) == (
-        f"compatible:{model}",
-        "",
-        2,
-    )
+    check_fields(found.debug, reranker=f"compatible:{model}", note="", retrieved_count=2)
     (request,) = server.requests
     assert (request.body["query"], sorted(request.body["documents"])) == (
         "What does Klaus read?",

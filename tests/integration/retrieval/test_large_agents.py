@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import numpy as np
 import psycopg
@@ -26,22 +26,19 @@ from jiyi.text.words import tokens
 from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import driver, unit_of_work
-from models.db.valkey import valkey
+from models.db.scope import whole_service
 from models.memory.work import ENLARGE
 from models.operations import embedding_models
 from models.queue import pending_work
-from models.retrieval import enlargement, index_cache, large_agents
-from tasks import memory as memory_tasks
+from models.retrieval import enlargement, large_agents
 from tasks.framework.work import run_until_idle
 from tasks.retrieval.indexes import enlarge
 from tasks.retrieval.retrieve import retrieve
-from tests.integration.memory.test_inbox import observed, owed, rows, save
+from tests.integration.memory.test_inbox import execute, observed, owed, rows, save
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
-#: Not the one that running workers use: they would do the work that a test looks at.
-OWN_DATABASE = 9
 BOUND = 100
 THINGS = "kiln clay glaze tea harbour ferry 陶瓷 喝茶 龙井 窑火".split()
 #: Lengths of vectors that events may have; a half has at most 65,504, and at least 6e-8.
@@ -50,14 +47,20 @@ NEAREST_ALONE: dict[str, Any] = {"relevance": "dense", "recency_w": 0, "importan
 
 
 @pytest.fixture(autouse=True)
-def _alone(database: Stack, nothing_owed: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(memory_tasks.current_app, "send_task", lambda *_args, **_options: None)
-    own = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
-    with environment(redis_url=own, index_max_nodes=str(BOUND)):
-        valkey().flushdb()
-        index_cache.forget_all()
+def _bound(own_valkey: None, nothing_owed: None) -> Iterator[None]:
+    with environment(index_max_nodes=str(BOUND)):
         yield
-        index_cache.forget_all()
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``few(5)``: so many candidates of each kind."""
+
+    def limit(count: int, *others: str) -> None:
+        for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT", *others):
+            monkeypatch.setattr(large_agents, name, count)
+
+    return limit
 
 
 def memories(group: str, count: int, seed: int = 1, agent_id: str = "klaus") -> list[Event]:
@@ -98,18 +101,28 @@ def ask(group: str, text: str, **options: Any) -> Answer:
 
 def as_small(group: str, text: str, **options: Any) -> Answer:
     """The same question answered by an index of everything."""
-    with unit_of_work() as connection:
-        ready = connection.exec_driver_sql(
-            "SELECT large_ready_at FROM agents WHERE group_id = %s", (group,)
-        ).scalar_one()
-        connection.exec_driver_sql("UPDATE agents SET large_ready_at = NULL WHERE group_id = %s", (group,))
+    (agent,) = rows("SELECT large_ready_at FROM agents WHERE group_id = :g", g=group)
+    ready = "UPDATE agents SET large_ready_at = :ready WHERE group_id = :g"
+    execute(ready, ready=None, g=group)
     found = ask(group, text, **options)
     assert found.debug.exact
-    with unit_of_work() as connection:
-        connection.exec_driver_sql(
-            "UPDATE agents SET large_ready_at = %s WHERE group_id = %s", (ready, group)
-        )
+    execute(ready, ready=agent["large_ready_at"], g=group)
     return found
+
+
+@pytest.fixture(scope="module")
+def large(database: Stack) -> str:
+    """The group of an agent that remembers 500 things, and three of a day of their own. To be asked only."""
+    group, day = f"large-{uuid4().hex[:8]}", T0 + timedelta(days=2)
+    with environment(index_max_nodes=str(BOUND)), whole_service():
+        save(
+            *(
+                observed(group, f"nothing of note {n}", occurred_at=day + timedelta(minutes=n), poignancy=1)
+                for n in range(3)
+            )
+        )
+        grown(group, 500)
+    return group
 
 
 # Becoming large
@@ -209,13 +222,12 @@ def test_the_original_mode_is_exact_however_large_the_agent_and_what_cannot_be_s
 # Answers
 
 
-def test_the_same_candidates_give_the_same_answer(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_candidates_give_the_same_answer(large: str, few: Callable[..., None]) -> None:
     """So few that all are candidates: then nothing may differ from an index of everything."""
-    monkeypatch.setattr(large_agents, "NEWEST", 200)
-    grown(group)
+    few(600)
     questions = ["kiln with glaze", "Where is the ferry? Who drinks 龙井?", "陶瓷窑火", "nothing known"]
     for question, relevance in product(questions, ["hybrid", "dense", "lexical"]):
-        expected, found = (answer(group, question, relevance=relevance) for answer in (as_small, ask))
+        expected, found = (answer(large, question, relevance=relevance) for answer in (as_small, ask))
         assert found.accessed_ids == expected.accessed_ids, (question, relevance)
         assert (found.debug.exact, found.debug.total_candidates) == (False, expected.debug.total_candidates)
         for mine, theirs in zip(found.retrieved_nodes, expected.retrieved_nodes, strict=True):
@@ -226,48 +238,26 @@ def test_the_same_candidates_give_the_same_answer(group: str, monkeypatch: pytes
             )
 
 
-def test_few_candidates_of_many_memories_are_the_right_ones(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT", "WITH_NEIGHBOURS"):
-        monkeypatch.setattr(large_agents, name, 40)
-    events = grown(group, 500)
+def test_few_candidates_of_many_memories_are_the_right_ones(large: str, few: Callable[..., None]) -> None:
+    few(40, "WITH_NEIGHBOURS")
     overlaps = []
-    for event in events[::50]:
+    for event in memories(large, 500)[::50]:
         question = event.payload.description  # type: ignore[union-attr]
-        expected, found = (answer(group, question, top_k=10) for answer in (as_small, ask))
+        expected, found = (answer(large, question, top_k=10) for answer in (as_small, ask))
         assert found.debug.total_candidates < 400
         overlaps.append(len(set(found.accessed_ids) & set(expected.accessed_ids)))
     assert np.mean(overlaps) > 7  # of 10; these texts are as alike as can be
-
-
-@pytest.mark.parametrize("question", ["What was there on 3 March 2026?", "2026年3月3日有什么"])
-def test_what_happened_on_a_day_that_the_question_names_is_looked_for(
-    group: str, question: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT", "OF_DAYS"):
-        monkeypatch.setattr(large_agents, name, 5)
-    day = T0 + timedelta(days=2)
-    save(
-        *[
-            observed(group, f"nothing of note {n}", occurred_at=day + timedelta(minutes=n), poignancy=1)
-            for n in range(3)
-        ]
-    )
-    grown(group, 400)
+    few(5, "OF_DAYS")  # what happened on a day that the question names is looked for
     options = {"now": T0 + timedelta(days=30), "top_k": 20, "recency_w": 0, "importance_w": 0}
-    for answer in (as_small, ask):
-        found = answer(group, question, **options)
+    for question, answer in product(
+        ["What was there on 3 March 2026?", "2026年3月3日有什么"], [as_small, ask]
+    ):
+        found = answer(large, question, **options)
         assert {f"nothing of note {n}" for n in range(3)} <= {
             node.description for node in found.retrieved_nodes
         }
-
-
-def test_bm25_uses_the_frequencies_of_the_whole_agent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT"):
-        monkeypatch.setattr(large_agents, name, 5)
-    grown(group)
-    expected, found = (answer(group, "glaze", relevance="lexical", top_k=3) for answer in (as_small, ask))
+    # BM25 uses the frequencies of the whole agent.
+    expected, found = (answer(large, "glaze", relevance="lexical", top_k=3) for answer in (as_small, ask))
     scores = [
         {round(node.relevance_parts.lexical or 0, 9) for node in one.retrieved_nodes}
         for one in (expected, found)
@@ -275,9 +265,8 @@ def test_bm25_uses_the_frequencies_of_the_whole_agent(group: str, monkeypatch: p
     assert scores[0] & scores[1]
 
 
-def test_a_filter_never_returns_fewer_than_there_are(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT"):
-        monkeypatch.setattr(large_agents, name, 1)
+def test_a_filter_never_returns_fewer_than_there_are(group: str, few: Callable[..., None]) -> None:
+    few(1)
     grown(group)
     with unit_of_work() as connection:
         connection.exec_driver_sql(
@@ -328,11 +317,10 @@ def test_words_alone_answer_when_there_is_no_vector(group: str) -> None:
 
 
 def test_vectors_of_a_move_to_another_model_are_found_before_and_while_they_get_to_their_places(
-    group: str, monkeypatch: pytest.MonkeyPatch
+    group: str, few: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = grown(group)
-    for name in ("NEAREST", "NEWEST", "MOST_IMPORTANT"):
-        monkeypatch.setattr(large_agents, name, 3)
+    few(3)
     with unit_of_work() as connection:
         connection.exec_driver_sql(
             "INSERT INTO next_vectors (node_id, group_id, model, embedding) SELECT node_id, group_id, 'next',"
@@ -391,10 +379,9 @@ def test_a_user_of_a_large_agent_is_answered_from_all_that_they_are_told_and_not
 
 
 def test_words_are_searched_under_all_filters_before_the_best_are_taken(
-    group: str, monkeypatch: pytest.MonkeyPatch
+    group: str, few: Callable[..., None]
 ) -> None:
-    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT"):
-        monkeypatch.setattr(large_agents, name, 3)
+    few(3)
     save(observed(group, "the kiln, says a file", origin="document"), observed(group, "the kiln, says Klaus"))
     grown(group)
     # Newer, and told nobody else.

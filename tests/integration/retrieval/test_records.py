@@ -22,6 +22,7 @@ from models.retrieval import records
 from models.retrieval.records import list_retrievals
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
+from tests.integration.fields import check_fields
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.ephemeral import environment
 
@@ -66,12 +67,8 @@ def test_a_note_says_who_asked_what_and_what_was_returned_in_the_order_of_the_ra
     asked(group, "x" * 5_000, [(first, 1.0)] * 50, [(first, 0.5)])
     assert records.flush() == 2
     long, row = listed(group)
-    assert (row.agent_id, row.asked_by, row.options, row.ms, row.found) == (
-        "klaus",
-        "key:a1 (crawler)",
-        {"top_k": 2},
-        4.2,
-        [2, 1],
+    check_fields(
+        row, agent_id="klaus", asked_by="key:a1 (crawler)", options={"top_k": 2}, ms=4.2, found=[2, 1]
     )
     assert [[(one.node_id, one.score, one.description) for one in each] for each in row.results] == [
         [(second, 1.5, "Klaus writes."), (first, 0.5, "Klaus reads.")],

@@ -5,42 +5,31 @@ leaves behind.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import text
 
 from engine.providers.embedders import embedder
 from jiyi.errors import ModelMismatch
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, ScoredMemory
 from jiyi.protocol.wire.calls import reply_of
 from models.db import valkey_keys
-from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory import access
 from tasks import memory as memory_tasks
 from tasks.retrieval import retrieve as retrieval
-from tests.integration.memory.test_inbox import configured, observed, rows, save
+from tests.integration.fields import check_fields
+from tests.integration.memory.test_inbox import configured, execute, observed, rows, save
 from tests.integration.retrieval.asking import answered
-from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
 NOW = T0 + timedelta(hours=10)
 MODEL = "two-dimensions"
 EAST = [1.0, 0.0]
-#: Not the one that running workers use: they would write the buffer before a test looks at it.
-OWN_DATABASE = 5
-
-
-@pytest.fixture(autouse=True)
-def _own_access_buffer(database: Stack) -> Iterator[None]:
-    with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
-        valkey().flushdb()
-        yield
+pytestmark = pytest.mark.usefixtures("own_valkey")
 
 
 class Sent(list[tuple[str, dict[str, Any]]]):
@@ -176,50 +165,6 @@ def test_unknown_poignancy_counts_as_zero_and_stays_unknown_in_the_answer(group:
     assert (node.poignancy, node.importance.raw, node.importance.normalised) == (None, 0, 0)
 
 
-def test_ties_go_to_the_newest_and_in_stanford_mode_to_the_least_recently_accessed(group: str) -> None:
-    for hours in (1, 0, 2):
-        remember(group, f"at {hours}", hours=hours)
-    assert [n.description for n in ask(group, recency_w=0, touch=False).retrieved_nodes] == [
-        "at 2",
-        "at 1",
-        "at 0",
-    ]
-    assert [n.description for n in ask(group, recency_w=0, mode="stanford").retrieved_nodes] == [
-        "at 0",
-        "at 1",
-        "at 2",
-    ]
-
-
-def test_several_focal_texts_are_answered_in_their_order_from_the_same_state_but_for_the_stanford_mode(
-    group: str,
-) -> None:
-    three(group)
-    answer = ask_all(group, [1, 0], [0, 1], [1, 0], mode="recent", recency_decay=0.5, top_k=1)
-    assert [one.query for one in answer.groups] == ["focal 0", "focal 1", "focal 2"]
-    assert [one.retrieved_nodes[0].description for one in answer.groups] == ["a", "b", "a"]
-    assert answer.groups[0].retrieved_nodes == answer.groups[2].retrieved_nodes
-    other = f"{group}-other"
-    three(other)
-    answer = ask_all(other, [1, 0], [1, 0], mode="stanford", recency_decay=0.5, top_k=1)
-    # The second time "a" was accessed just now: last of three, by the original's rule worth least.
-    assert [
-        (node.description, node.recency.raw) for one in answer.groups for node in one.retrieved_nodes
-    ] == [("a", 1 / 2), ("a", 1 / 8)]
-
-
-def test_simulated_time_is_what_elapsed_recency_is_measured_from(group: str) -> None:
-    remember(group, "old", hours=0)
-    remember(group, "new", hours=5)
-    late = ask(group, mode="elapsed", recency_decay=0.5, now=NOW, touch=False)
-    raw = {n.description: n.recency.raw for n in late.retrieved_nodes}
-    assert raw == pytest.approx({"old": 2**-10, "new": 2**-5})
-    early = ask(group, mode="elapsed", recency_decay=0.5, now=T0 + timedelta(hours=1), touch=False)
-    assert {n.description: n.recency.raw for n in early.retrieved_nodes} == pytest.approx(
-        {"old": 1 / 2, "new": 1}
-    )
-
-
 # Settings
 
 
@@ -269,10 +214,7 @@ def test_idle_memories_are_left_out_by_meaning_and_in_stanford_mode_by_substring
 def test_archived_memories_are_left_out_unless_asked_for(group: str) -> None:
     remember(group, "kept")
     archived = remember(group, "archived")
-    with unit_of_work() as connection:
-        connection.execute(
-            text("UPDATE memory_nodes SET archived_at = now() WHERE node_id = :id"), {"id": archived}
-        )
+    execute("UPDATE memory_nodes SET archived_at = now() WHERE node_id = :id", id=archived)
     for mode in ("recent", "stanford"):
         assert descriptions(group, mode=mode) == ["kept"]
         assert descriptions(group, mode=mode, filters={"include_archived": True}) == ["archived", "kept"]
@@ -360,11 +302,8 @@ def test_16_an_agent_or_a_group_that_does_not_exist_is_said_to_be_unknown(group:
         named = "no group" if "group_id" in options else "no agent 'nobody' in the group"
         assert answer.message.startswith(named)
         for one in answer.groups:
-            assert (one.status, one.message, one.retrieved_nodes, one.accessed_ids) == (
-                "unknown_agent",
-                answer.message,
-                [],
-                [],
+            check_fields(
+                one, status="unknown_agent", message=answer.message, retrieved_nodes=[], accessed_ids=[]
             )
             assert (one.debug.total_candidates, one.debug.mode) == (0, "recent")
     assert valkey().zcard(valkey_keys.ACCESS) == 0
@@ -376,17 +315,15 @@ def test_without_candidates_the_answer_says_so_whatever_the_vectors_are(group: s
     for options in ({}, {"vectors": None, "embedding_model": None}):
         answer = ask_all(group, [1, 0, 0], [1, 0], **options)  # of two sizes, and not the memories'
         left_out = "1 of the type chat (types), 1 that say that something is idle"
-        assert (answer.status, answer.message) == (
-            "no_candidates",
-            f"no candidate memories for this agent; left out: {left_out}",
+        check_fields(
+            answer,
+            status="no_candidates",
+            message=f"no candidate memories for this agent; left out: {left_out}",
         )
         assert len(answer.groups) == 2
         for one in answer.groups:
-            assert (one.status, one.message, one.retrieved_nodes, one.accessed_ids) == (
-                "no_candidates",
-                answer.message,
-                [],
-                [],
+            check_fields(
+                one, status="no_candidates", message=answer.message, retrieved_nodes=[], accessed_ids=[]
             )
             assert (one.debug.total_candidates, one.debug.min_score, one.debug.max_score) == (0, None, None)
     assert valkey().zcard(valkey_keys.ACCESS) == 0

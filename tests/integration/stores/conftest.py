@@ -10,22 +10,19 @@ import pytest
 
 from engine.providers.embedders import HashingEmbedder
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.settings import get_settings
 from tests.integration.stores.folders import Folder, MakeFolder
 from workers.embedded.stack import Stack
+from workers.ephemeral import environment
 
 
 @pytest.fixture
-def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def roots(tmp_path: Path) -> Iterator[Path]:
     """The only folder that stores may read, and a file beside it that they may not."""
     folder = tmp_path / "roots"
     folder.mkdir()
     (tmp_path / "secret.md").write_text("The password is swordfish.")
-    monkeypatch.setenv("JIYI_STORE_ROOTS", str(folder))
-    get_settings.cache_clear()
-    yield folder
-    monkeypatch.undo()
-    get_settings.cache_clear()
+    with environment(store_roots=str(folder)):
+        yield folder
 
 
 @pytest.fixture

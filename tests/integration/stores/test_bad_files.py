@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from jiyi.errors import ConfigError
-from jiyi.settings import get_settings
 from jiyi.stores.types import FileMemoryConfig
 from models.stores.backends import BACKENDS
 from tasks.stores import disk
 from tests.integration.stores.folders import Folder, MakeFolder
 from tests.unit.stores.test_chunks import pdf
+from workers.ephemeral import environment
 
 KILN = "The kiln reached 1,240 degrees on Monday."
 
@@ -148,9 +148,7 @@ def test_a_link_that_is_changed_while_it_is_opened_leads_nowhere(
     assert docs.chunks() == []
 
 
-def test_a_source_outside_the_folders_is_refused(
-    roots: Path, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_outside_the_folders_is_refused(roots: Path, group: str) -> None:
     """Processes and devices are no files even where everything may be read."""
 
     def declare(path: str) -> None:
@@ -168,12 +166,11 @@ def test_a_source_outside_the_folders_is_refused(
     ):
         with pytest.raises(ConfigError, match=r"memory\[0\]\.config\.file_sources\[0\]\.path"):
             declare(path)
-    monkeypatch.setenv("JIYI_STORE_ROOTS", "/")
-    get_settings.cache_clear()
-    declare(str(roots))
-    for path in ("/proc/self", "/dev", "/sys/class"):
-        with pytest.raises(ConfigError):
-            declare(path)
+    with environment(store_roots="/"):
+        declare(str(roots))
+        for path in ("/proc/self", "/dev", "/sys/class"):
+            with pytest.raises(ConfigError):
+                declare(path)
 
 
 def test_names_that_cannot_be_stored_are_told(folder: MakeFolder) -> None:

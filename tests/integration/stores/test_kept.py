@@ -14,12 +14,13 @@ from sqlalchemy import text
 
 from jiyi.errors import ConfigError, InvalidRequest, NotFound
 from jiyi.protocol.stores import AttachmentQuery, Snapshot, SnapshotBlock, StoreName, UpdateStore
-from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import numbers
 from models.stores import actions, reads, rows
 from models.stores.saved_files import own_folder, source_path, storage_path
+from tests.integration.memory.test_inbox import execute
 from tests.integration.stores.kept import BOARD, SIMPLE, Kept, embed
+from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -48,11 +49,10 @@ def test_a_blackboard_has_the_latest_oldest_first(kept: Kept) -> None:
 def test_a_blackboard_forgets_what_is_older_than_it_keeps(kept: Kept) -> None:
     kept.apply({**BOARD, "config": {"memory_path": "board.json", "max_age_hours": 2}})
     kept.say("long ago", "board")
-    with unit_of_work() as connection:
-        connection.execute(
-            text("UPDATE store_items SET created_at = created_at - interval '3 hours' WHERE group_id = :g"),
-            {"g": kept.group},
-        )
+    execute(
+        "UPDATE store_items SET created_at = created_at - interval '3 hours' WHERE group_id = :g",
+        g=kept.group,
+    )
     assert kept.found("whatever", "board") == []
     assert kept.say("now", "board").dropped == 1
     assert kept.found("whatever", "board") == ["now"]
@@ -144,50 +144,37 @@ def test_a_corrupt_file_is_set_aside_and_reported(kept: Kept) -> None:
     assert kept.say("It goes on all the same, from empty.").item_id
 
 
-def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path) -> None:
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
     root.mkdir()
     (root / "link").symlink_to(outside)
     (root / "loop").symlink_to(root / "loop")
-    monkeypatch.setattr(
-        "models.stores.saved_files.get_settings",
-        lambda: get_settings().model_copy(update={"store_roots": str(root)}),
-    )
-    for path in (
-        "/proc/self/environ",
-        "/etc/passwd",
-        f"{root}/../outside/a.md",
-        f"{root}/link/a.md",
-        "\0",
-        str(root) + "x",
-    ):
-        with pytest.raises(ConfigError, match="memory"):
-            source_path(kept.group, path, "memory[0].config.file_sources[0].path")
-    with monkeypatch.context() as patch:
-        patch.setattr("models.stores.saved_files.get_settings", get_settings)
-        assert source_path(kept.group, "docs/workflows.md", "x").name == "workflows.md"
-        with pytest.raises(ConfigError, match="x: "):
-            storage_path(kept.group, str(Path("docs/stores.json").resolve()), "x")
-    assert source_path(kept.group, f"{root}/a.md", "x") == root.resolve() / "a.md"
-    for path in ("../other/notes.json", "/etc/notes.json", f"{root}/link/notes.json", "notes.txt"):
-        with pytest.raises(ConfigError, match="x: "):
-            storage_path(kept.group, path, "x")
-    with pytest.raises(ConfigError, match=r"memory\[0\].config.memory_path"):
-        kept.apply({**SIMPLE, "config": {"memory_path": "/etc/notes.json"}})
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_refused(
-    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tmp_path.chmod(0o500)
-    monkeypatch.setattr(
-        "models.stores.saved_files.get_settings",
-        lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}),
-    )
-    with pytest.raises(ConfigError, match="cannot be written"):
-        kept.apply({**SIMPLE, "config": {"memory_path": str(tmp_path / "a.json")}})
+    field = "memory[0].config.file_sources[0].path"
+    with environment(store_roots=str(root)):
+        for path in (
+            "/proc/self/environ",
+            "/etc/passwd",
+            f"{root}/../outside/a.md",
+            f"{root}/link/a.md",
+            "\0",
+            str(root) + "x",
+        ):
+            with pytest.raises(ConfigError, match="memory"):
+                source_path(kept.group, path, field)
+        assert source_path(kept.group, f"{root}/a.md", "x") == root.resolve() / "a.md"
+        for path in ("../other/notes.json", "/etc/notes.json", f"{root}/link/notes.json", "notes.txt"):
+            with pytest.raises(ConfigError, match="x: "):
+                storage_path(kept.group, path, "x")
+        with pytest.raises(ConfigError, match=r"memory\[0\].config.memory_path"):
+            kept.apply({**SIMPLE, "config": {"memory_path": "/etc/notes.json"}})
+        if os.geteuid():  # root may write everywhere
+            root.chmod(0o500)
+            with pytest.raises(ConfigError, match="cannot be written"):
+                kept.apply({**SIMPLE, "config": {"memory_path": str(root / "a.json")}})
+    assert source_path(kept.group, "docs/workflows.md", "x").name == "workflows.md"
+    with pytest.raises(ConfigError, match="x: "):
+        storage_path(kept.group, str(Path("docs/stores.json").resolve()), "x")
 
 
 def test_attachments_are_kept_once_and_come_back_equal(kept: Kept) -> None:
@@ -296,24 +283,6 @@ def test_an_embedder_in_a_private_network_or_without_a_key_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=rf"memory\[0\].config.embedding.{field}: "):
         kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "embedding": embedding}})
-
-
-def test_nobody_sees_another_tenants_store(kept: Kept) -> None:
-    kept.apply(SIMPLE)
-    kept.say("The blue teapot broke on Tuesday.")
-    other = Kept(f"{kept.group}-other")
-    for ask in (
-        other.items,
-        other.state,
-        other.load,
-        lambda: other.ask("teapot"),
-        lambda: other.say("The teapot is mine."),
-    ):
-        with pytest.raises(NotFound):
-            ask()
-    other.apply(SIMPLE)
-    assert other.found("teapot") == []
-    assert own_folder(other.group) != own_folder(kept.group)
 
 
 def test_the_map_has_what_nodes_use(kept: Kept) -> None:

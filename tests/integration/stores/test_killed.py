@@ -9,14 +9,12 @@ import sys
 from collections import Counter
 from typing import Any
 
-from sqlalchemy import text
-
-from models.db.connection import unit_of_work
 from models.stores.backends import BACKENDS, INDEX
 from models.stores.items import EMBED_ITEMS
 from tasks.framework.work import run_until_idle
 from tasks.stores.index_files import index_file
 from tasks.stores.search import embed_items
+from tests.integration.memory.test_inbox import execute
 from tests.integration.stores.folders import Folder, MakeFolder
 
 FILES, KILLED_AT = 24, 5
@@ -60,8 +58,7 @@ def test_a_worker_that_is_killed_leaves_the_index_that_an_undisturbed_one_makes(
         )
     docs.scan()
     undisturbed = told(docs)
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM store_items WHERE store_id = :id"), {"id": docs.store_id})
+    execute("DELETE FROM store_items WHERE store_id = :id", id=docs.store_id)
     docs.perform(BACKENDS["file"].reindex)
 
     killed = subprocess.run(
@@ -72,8 +69,7 @@ def test_a_worker_that_is_killed_leaves_the_index_that_an_undisturbed_one_makes(
     assert len(chunks) == KILLED_AT - 1  # each file in a transaction of its own,
     assert all(number == total for (_, total), number in chunks.items())  # and none by halves
 
-    with unit_of_work() as connection:  # its claim runs out
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = :kind"), {"kind": INDEX})
+    execute("UPDATE pending_work SET due_at = now() WHERE kind = :kind", kind=INDEX)  # its claim runs out
     run_until_idle(INDEX, index_file)
     run_until_idle(EMBED_ITEMS, embed_items)
     assert told(docs) == undisturbed

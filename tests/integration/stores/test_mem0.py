@@ -9,15 +9,14 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from engine.providers.web_search import Address
 from engine.stores import devall
 from jiyi.errors import ConfigError
-from models.db.connection import unit_of_work
 from models.stores import backends
 from tasks.framework.work import run_until_idle
 from tasks.stores import search
+from tests.integration.memory.test_inbox import execute
 from tests.integration.stores.kept import Kept
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -116,8 +115,7 @@ def test_an_error_is_visible_and_loses_nothing(group: str, server: Server) -> No
     send()
     assert [one.content_summary for one in kept.items("away").rows] == ["I like tea."]
     server.status = 200
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = 'send_item'"))
+    execute("UPDATE pending_work SET due_at = now() WHERE kind = 'send_item'")
     assert send() == 1
     assert kept.items("away").rows == []
 

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from jiyi.protocol.stores import UpdateStore
 from models.db.connection import unit_of_work
 from models.stores.backends import BACKENDS
+from tests.integration.memory.test_inbox import execute
 from tests.integration.stores.folders import Folder, MakeFolder
 
 FILES = BACKENDS["file"]
@@ -33,8 +34,7 @@ def saved(folder: MakeFolder, roots: Path) -> Folder:
 
 def forgotten(docs: Folder) -> None:
     """The store as if it had never been."""
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM stores WHERE store_id = :id"), {"id": docs.store_id})
+    execute("DELETE FROM stores WHERE store_id = :id", id=docs.store_id)
 
 
 def test_an_index_needs_no_file_to_be_kept(folder: MakeFolder, embedded: list[str]) -> None:

@@ -5,14 +5,12 @@ and admin.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from jiyi import Client
-from jiyi.cli.app import app
-from jiyi.errors import ConfigError
 from jiyi.polling import poll
 from jiyi.stores.graph import Graph
 from models.db.connection import unit_of_work
@@ -73,35 +71,17 @@ def test_nodes_share_the_graphs_stores_and_runs_the_groups(client: Client, tmp_p
     assert hit.cosine is not None
 
 
-def test_what_is_wrong_is_named_by_its_path_over_the_broker(client: Client) -> None:
-    with pytest.raises(ConfigError, match=r"memory\[0\].config.max_items"):
-        client.stores.apply(
-            graph="team", memory=[{"name": "a", "type": "simple", "config": {"max_items": 0}}]
-        )
-
-
-def test_the_command_line(client: Client, tmp_path: Path) -> None:
+def test_the_command_line(client: Client, jiyi: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "pottery.yaml"
     file.write_text(GRAPH, encoding="utf-8")
-
-    group = ["--group", client.group]
-
-    def asked(*arguments: str) -> str:
-        done = CliRunner().invoke(app, [*group, "stores", *arguments], env={"COLUMNS": "200"})
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
-    assert [one["change"] for one in json.loads(asked("apply", str(file), "--json"))["stores"]] == [
-        "made",
-        "of_each_run",
-        "of_the_program",
-    ]
+    made = json.loads(jiyi("stores", "apply", file, "--json"))["stores"]
+    assert [one["change"] for one in made] == ["made", "of_each_run", "of_the_program"]
     client.stores.update(name="notes", role="writer", output_snapshot={"text": TEAPOT})
-    assert "notes" in asked("list")
-    assert TEAPOT in asked("items", "notes")
-    assert "teapot" in asked("retrieve", "notes", "the blue teapot")
-    assert "$schema" in asked("schema")
-    assert asked("delete", "notes", "--yes") == "1\n"
+    assert "notes" in jiyi("stores", "list")
+    assert TEAPOT in jiyi("stores", "items", "notes")
+    assert "teapot" in jiyi("stores", "retrieve", "notes", "the blue teapot")
+    assert "$schema" in jiyi("stores", "schema")
+    assert jiyi("stores", "delete", "notes", "--yes") == "1\n"
 
 
 @pytest.mark.usefixtures("database", "nothing_owed")

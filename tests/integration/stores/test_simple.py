@@ -7,14 +7,13 @@ from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
-from sqlalchemy import text
 
 from engine.providers.embedders import embedder
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.stores import StoreName
-from models.db.connection import unit_of_work
 from models.stores import actions, items
 from tasks.stores import search
+from tests.integration.memory.test_inbox import execute, rows
 from tests.integration.stores.kept import SIMPLE, Kept, embed
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -30,10 +29,8 @@ def kept(group: str) -> Kept:
     return made
 
 
-def rows(group: str) -> list[dict[str, Any]]:
-    query = text("SELECT * FROM store_items WHERE group_id = :group ORDER BY position")
-    with unit_of_work() as connection:
-        return [dict(row) for row in connection.execute(query, {"group": group}).mappings()]
+def items_of(group: str) -> list[dict[str, Any]]:
+    return rows("SELECT * FROM store_items WHERE group_id = :g ORDER BY position", g=group)
 
 
 def test_what_was_said_is_found_by_meaning_and_words(kept: Kept) -> None:
@@ -89,15 +86,12 @@ def test_vectors_of_another_size_are_skipped_and_counted(kept: Kept) -> None:
     for said in (TEAPOT, GARDEN):
         kept.say(said)
     embed()
-    change = text(
+    change = (
         "UPDATE store_items SET embedding = :v, revision = revision + 100 WHERE group_id = :g AND"
         " content_summary LIKE '%teapot%'"
     )
-    with unit_of_work() as connection:
-        connection.execute(change, {"v": np.ones(3, dtype=np.float32), "g": kept.group})
-        connection.execute(
-            text("UPDATE stores SET revision = revision + 100 WHERE group_id = :g"), {"g": kept.group}
-        )
+    execute(change, v=np.ones(3, dtype=np.float32), g=kept.group)
+    execute("UPDATE stores SET revision = revision + 100 WHERE group_id = :g", g=kept.group)
     found = kept.ask("tomatoes in the garden and a teapot")
     assert found.skipped == 1
     assert {hit.cosine is None for hit in found.hits} == {True, False}
@@ -112,13 +106,12 @@ def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(
     with monkeypatch.context() as patch:
         patch.setattr(search, "in_use", lambda _connection: (away, "hashing:64"))
         embed()
-        assert [row["embedding"] for row in rows(kept.group)] == [None]
+        assert [row["embedding"] for row in items_of(kept.group)] == [None]
         assert kept.ask("the teapot").notes == ["searched by words: away"]
         assert TEAPOT in kept.found("the teapot")[0]
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = 'embed_items'"))
+    execute("UPDATE pending_work SET due_at = now() WHERE kind = 'embed_items'")
     assert embed() == 1
-    assert rows(kept.group)[0]["embedding_model"] == embedder().model
+    assert items_of(kept.group)[0]["embedding_model"] == embedder().model
 
 
 def test_without_output_or_with_a_short_summary_nothing_is_stored_and_equal_contents_once(kept: Kept) -> None:
@@ -127,7 +120,7 @@ def test_without_output_or_with_a_short_summary_nothing_is_stored_and_equal_cont
     assert kept.items().rows == []
     assert kept.say(TEAPOT).item_id
     assert kept.say(f"  {TEAPOT.upper()} ").reason == "the store has it already"
-    assert [len(row["dedupe_hash"]) for row in rows(kept.group)] == [32]
+    assert [len(row["dedupe_hash"]) for row in items_of(kept.group)] == [32]
 
 
 def test_the_oldest_go_and_so_many_characters_count(group: str) -> None:
@@ -172,18 +165,10 @@ def test_the_originals_formulas_are_kept_for_a_store_that_declares_them(group: s
 def test_an_update_writes_its_own_row_only(kept: Kept) -> None:
     kept.say(TEAPOT)
     embed()
-    with unit_of_work() as connection:
-        before = (
-            connection.execute(
-                text("SELECT xmin::text FROM store_items WHERE group_id = :g"), {"g": kept.group}
-            )
-            .scalars()
-            .all()
-        )
+    writers = "SELECT xmin::text FROM store_items WHERE group_id = :g ORDER BY position LIMIT 1"
+    before = rows(writers, g=kept.group)
     kept.say(GARDEN)
-    with unit_of_work() as connection:
-        query = text("SELECT xmin::text FROM store_items WHERE group_id = :g ORDER BY position LIMIT 1")
-        assert connection.execute(query, {"g": kept.group}).scalars().all() == before
+    assert rows(writers, g=kept.group) == before
 
 
 def test_a_store_that_is_deleted_while_its_items_are_embedded_fails_no_work(
@@ -199,10 +184,4 @@ def test_a_store_that_is_deleted_while_its_items_are_embedded_fails_no_work(
 
     monkeypatch.setattr(items, "known", deleted)
     embed()
-    with unit_of_work() as connection:
-        assert (
-            connection.execute(
-                text("SELECT count(*) FROM pending_work WHERE kind = 'embed_items'")
-            ).scalar_one()
-            == 0
-        )
+    assert rows("SELECT FROM pending_work WHERE kind = 'embed_items'") == []

@@ -11,25 +11,23 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-import redis
-from sqlalchemy import create_engine, text
 
 from engine.tiers.quarantine import SENTENCES
 from jiyi import Client
-from jiyi.errors import BrokerUnavailable
 from jiyi.protocol.knowledge import PromoteBody
 from jiyi.protocol.tier_questions import MemoryAnswer
 from jiyi.tiers.retrieval_node import format_history
 from models.accounts import audit
-from models.db import connection as base
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.tiers import actions, digests, working
 from models.tiers import query as memory
+from tests.integration.away import away
 from tests.integration.conftest import Browser, SignIn
+from tests.integration.fields import check_fields
 from tests.integration.memory.test_admin_memories import attributes
-from tests.integration.memory.test_inbox import save
+from tests.integration.memory.test_inbox import execute, save
 from tests.integration.tiers.outputs import TEXTS, output, say, tasks
 from tests.integration.web.test_web import data, page
 from web.admin import knowledge, tiers
@@ -55,26 +53,21 @@ def audited(group: str) -> list[audit.AuditEntry]:
         return audit.entries(connection, group, None, 100)
 
 
-@pytest.fixture
-def admin(sign_in: SignIn, group: str) -> Browser:
-    return sign_in("admin", groups=[group])
-
-
-@pytest.fixture
-def viewer(sign_in: SignIn, group: str) -> Browser:
-    return sign_in("viewer", groups=[group])
-
-
 def test_a_group_without_anything_has_pages(viewer: Browser, group: str) -> None:
     for path in ("/tiers", "/quarantine", "/working", "/knowledge", "/digests", "/ask"):
         assert 'class="empty"' in page(viewer, path, group=group)
         assert data(viewer, f"{path}.json", group=group)["group"] == group
 
 
-def test_all_pages_escape_what_others_wrote(
-    admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no worker; nobody waits for one."""
     monkeypatch.setattr(tiers, "TIMEOUT", 0.2)
+    monkeypatch.setattr(knowledge, "DIGEST_TIMEOUT", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_all_pages_escape_what_others_wrote(admin: Browser, group: str) -> None:
     said = EVIL + TEXTS[0]
     evil: dict[str, Any] = dict.fromkeys(
         ("session_id", "agent_id", "node_id", "node_name", "node_type"), EVIL
@@ -143,11 +136,7 @@ def test_the_overview_counts_what_the_filters_decided_in_a_span_of_time(viewer: 
     html = page(viewer, "/tiers", group=group)
     assert "low confidence" in html
     assert "temporary · unverified" in html
-    with unit_of_work() as connection:
-        connection.execute(
-            text("UPDATE quarantine_logs SET received_at = now() - interval '3 days' WHERE entry_id = :id"),
-            {"id": old},
-        )
+    execute("UPDATE quarantine_logs SET received_at = now() - interval '3 days' WHERE entry_id = :id", id=old)
     assert data(viewer, "/tiers.json", group=group, days="1")["screened"] == {
         "accepted": 2,
         "low_confidence": 1,
@@ -258,29 +247,13 @@ def test_what_another_group_has_is_not_there(admin: Browser, sign_in: SignIn, gr
         assert TEXTS[0] not in page(admin, path)
 
 
-def test_who_may_only_look_changes_nothing(viewer: Browser, group: str) -> None:
+def test_who_may_only_look_is_shown_no_changes(viewer: Browser, group: str) -> None:
     (entry,) = say(group, TEXTS[0])
     (kept,) = promote(group, text="it is so")
     made = digest(group)
     assert viewer.get("/promotion", query_string={"entry": str(entry)}).status_code == 403
-    form = {"entry": str(entry), "content": "x", "text": "x"}
-    for path in (
-        "/promotion",
-        "/promotion/preview",
-        "/quarantine/delete",
-        "/digests",
-        f"/knowledge/{kept}/edit",
-        f"/knowledge/{kept}/demote",
-    ):
-        assert viewer.post(path, data=form).status_code == 403, path
-    for path in (
-        "/quarantine",
-        "/knowledge",
-        f"/quarantine/{entry}",
-        f"/knowledge/{kept}",
-        "/digests",
-        f"/digests/{made}",
-    ):
+    lists = ("/quarantine", "/knowledge", "/digests")
+    for path in (*lists, f"/quarantine/{entry}", f"/knowledge/{kept}", f"/digests/{made}"):
         html = page(viewer, path, group=group)
         assert "hx-post" not in html, path
         assert "/promotion" not in html.replace('action="/promotion"', ""), path
@@ -348,10 +321,7 @@ def test_knowledge_is_listed_edited_and_demoted_with_its_history(admin: Browser,
     assert [change["action"] for change in found["history"]] == ["edited", "promoted"], (
         "that of the version before, too"
     )
-    assert (found["history"][0]["before"], found["history"][0]["after"]) == (
-        "The kiln holds sixty bowls.",
-        "It holds fifty.",
-    )
+    check_fields(found["history"][0], before="The kiln holds sixty bowls.", after="It holds fifty.")
     assert found["replaces"] == str(old)
     html = page(admin, f"/knowledge/{new[1]}", done="edited")
     assert "ten broke" in html
@@ -404,17 +374,14 @@ def test_a_digest_is_read_and_promoted_from(admin: Browser, group: str) -> None:
     assert admin.get(f"/digests/{uuid4()}").status_code == 404
 
 
-def test_without_a_worker_the_pages_of_digests_and_questions_say_so(
-    admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("web.admin.knowledge.DIGEST_TIMEOUT", 0.2)
+@pytest.mark.usefixtures("impatient")
+def test_without_a_worker_the_pages_of_digests_and_questions_say_so(admin: Browser, group: str) -> None:
     answer = admin.post("/digests", data={"days": "7"})
     assert answer.status_code == 503
     assert "reflection" in answer.text
     assert admin.post("/digests", data={"days": "-1"}).status_code == 400
     with unit_of_work() as connection:
         assert digests.listed(connection, group) == []
-    monkeypatch.setattr(tiers, "TIMEOUT", 0.2)
     assert "No answer" in page(admin, "/ask", group=group, query="kiln")
 
 
@@ -444,12 +411,8 @@ def test_asking_shows_the_list_and_the_very_text(
     assert "temporary · unverified" in html
     data(viewer, "/ask.json", group=group, query="kiln", sent="1", order="score", session="s1", agent="a")
     last = asked[-1]
-    assert (last.time_range_days, last.include_verdicts, last.order, last.session_id, last.agent_id) == (
-        None,
-        False,
-        "score",
-        "s1",
-        "a",
+    check_fields(
+        last, time_range_days=None, include_verdicts=False, order="score", session_id="s1", agent_id="a"
     )
     fragment = viewer.get("/ask/answer", query_string={"group": group, "query": "kiln"})
     assert fragment.headers["HX-Replace-Url"].startswith("/ask?")
@@ -457,53 +420,32 @@ def test_asking_shows_the_list_and_the_very_text(
         assert viewer.get("/ask", query_string={"query": "x", **bad}).status_code == 400
 
 
-def test_with_valkey_away_the_pages_say_what_is_left(
-    viewer: Browser, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_valkey_or_the_database_away_the_pages_say_what_is_left(viewer: Browser, group: str) -> None:
     say(group, TEXTS[0])
     promote(group, text="Cups crack when the kiln cools too fast.")
-    nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    for module in ("models.tiers.working", "models.db.valkey"):
-        monkeypatch.setattr(f"{module}.valkey", lambda: nowhere)
-    found = data(viewer, "/tiers.json", group=group)
-    assert [one["state"] for one in found["tiers"]] == ["ok", "unreachable", "attention"]
-    assert "Valkey does not answer" in page(viewer, "/working", group=group)
-    assert [entry["content"] for entry in data(viewer, "/working.json", group=group)["entries"]] == [TEXTS[0]]
-
-    def unreachable(*_: Any) -> Any:
-        raise BrokerUnavailable("cannot reach it")
-
-    monkeypatch.setattr(
-        tiers, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(unreachable)})
-    )
-    found = data(viewer, "/ask.json", group=group, query="kiln cools", relevance_threshold="-1")
-    assert [(one["tier"], one["state"]) for one in found["answer"]["tiers"]] == [
-        ("working", "failed"),
-        ("longterm", "ok"),
-    ]
-    assert "Cups crack" in found["history_context"]
-
-
-def test_with_the_database_away_working_memory_is_still_shown(
-    viewer: Browser, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    say(group, TEXTS[0])
     page(viewer, "/tiers", group=group)
-    nowhere = create_engine(
-        "postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1}
-    )
-    monkeypatch.setattr(base, "engine", lambda: nowhere)
-    found = data(viewer, "/tiers.json", group=group)
-    assert [one["state"] for one in found["tiers"]] == ["unreachable", "attention", "unreachable"]
-    assert found["counts"] is None
-    assert TEXTS[0] in page(viewer, "/tiers", group=group)
-    assert "The database does not answer" in page(viewer, "/working", group=group)
-    for path in ("/quarantine", "/knowledge", "/digests"):
-        assert "database did not answer" in page(viewer, path, status=503, group=group)
-    dead = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    monkeypatch.setattr("models.tiers.working.valkey", lambda: dead)
-    page(viewer, "/working", status=503, group=group)
-    assert [one["state"] for one in data(viewer, "/tiers.json", group=group)["tiers"]] == ["unreachable"] * 3
+    with away("valkey", "broker"):
+        found = data(viewer, "/tiers.json", group=group)
+        assert [one["state"] for one in found["tiers"]] == ["ok", "unreachable", "attention"]
+        assert "Valkey does not answer" in page(viewer, "/working", group=group)
+        entries = data(viewer, "/working.json", group=group)["entries"]
+        assert [entry["content"] for entry in entries] == [TEXTS[0]]
+        found = data(viewer, "/ask.json", group=group, query="kiln cools", relevance_threshold="-1")
+        states = [(one["tier"], one["state"]) for one in found["answer"]["tiers"]]
+        assert states == [("working", "failed"), ("longterm", "ok")]
+        assert "Cups crack" in found["history_context"]
+    with away("database"):
+        found = data(viewer, "/tiers.json", group=group)
+        assert [one["state"] for one in found["tiers"]] == ["unreachable", "attention", "unreachable"]
+        assert found["counts"] is None
+        assert TEXTS[0] in page(viewer, "/tiers", group=group)
+        assert "The database does not answer" in page(viewer, "/working", group=group)
+        for path in ("/quarantine", "/knowledge", "/digests"):
+            assert "database did not answer" in page(viewer, path, status=503, group=group)
+    with away("database", "valkey", "broker"):
+        page(viewer, "/working", status=503, group=group)
+        found = data(viewer, "/tiers.json", group=group)
+        assert [one["state"] for one in found["tiers"]] == ["unreachable"] * 3
 
 
 def test_a_running_service_answers_and_digests(sign_in: SignIn, client: Client) -> None:

@@ -11,21 +11,20 @@ from unittest.mock import create_autospec
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import create_engine
 
 from jiyi.text.prompting import PREFACE
 from jiyi.tiers.retrieval_node import HEADINGS
-from models.db import connection
 from models.queue import stream
+from tests.integration.away import away
+from tests.integration.fields import check_fields
 from tests.integration.programs import Program
-from tests.integration.web.test_api import other_settings, rows, until
+from tests.integration.web.test_api import rows, until
 from web.api import tiers as asking
 
 SAID = "釉面开裂的原因在土，不在窑火：新土的收缩率比釉高，所以冷却时釉面被拉裂。"
 ALSO = "The second firing is needed for thick cups only, since the first one never reaches their heart."
 VERDICT = "裁决：薄杯子烧一次，厚杯子烧两次；若仍开裂，下一批改釉，并且记录每一窑的温度。"
 SHORT = "Hear, hear."
-NOTHING = "redis://127.0.0.1:1/0"
 
 pytestmark = pytest.mark.usefixtures("own_caller")
 
@@ -34,19 +33,6 @@ pytestmark = pytest.mark.usefixtures("own_caller")
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tier that answers is waited for, however busy the machine is."""
     monkeypatch.setattr(asking, "DIRECT_SECONDS", 60.0)
-
-
-@pytest.fixture
-def no_database(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Call it, and the web's PostgreSQL is away."""
-
-    def away() -> None:
-        dead_engine = create_engine(
-            "postgresql+psycopg://nobody@127.0.0.1:1/nothing", connect_args={"connect_timeout": 1}
-        )
-        monkeypatch.setattr(connection, "engine", lambda: dead_engine)
-
-    return away
 
 
 def ingest(api: Program, content: str = SAID, wait: float = 30, **fields: Any) -> Any:
@@ -71,6 +57,12 @@ def run_node(
     return done["outputs"]["history_context"], done["events"]
 
 
+def failed_tiers(events: list[Any]) -> list[str]:
+    told = [event["data"] for event in events if event["event"] == "memory_retrieval_error"]
+    assert all(failure["error"] for failure in told)
+    return [failure["tier"] for failure in told]
+
+
 # With workers
 
 
@@ -92,18 +84,8 @@ def test_what_is_ingested_is_found_by_the_group_and_by_nobody_else(
     answer = ask(api)
     assert (answer["status"], states(answer)) == ("ok", {"working": "ok", "longterm": "ok"})
     (item,) = answer["results"]
-    assert (item["item_id"], item["content"], item["source"], item["score"]) == (
-        done["entry_id"],
-        SAID,
-        "hot",
-        1.0,
-    )
-    assert (item["session_id"], item["agent_id"], item["temporary"], item["verified"]) == (
-        "monday",
-        "potter",
-        True,
-        False,
-    )
+    check_fields(item, item_id=done["entry_id"], content=SAID, source="hot", score=1.0)
+    check_fields(item, session_id="monday", agent_id="potter", temporary=True, verified=False)
     assert item["metadata"]["node_id"] == "research"
     assert ask(api, session_id="tuesday")["results"] == []  # only if asked
     assert ask(program(f"{service}-other"))["results"] == []
@@ -276,20 +258,16 @@ def test_a_promoted_text_goes_to_one_agent_if_told(api: Program) -> None:
 
 
 @pytest.mark.long
-def test_valkey_away_long_term_memory_still_answers_and_says_so(
-    api: Program, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_valkey_away_long_term_memory_still_answers_and_says_so(api: Program, group: str) -> None:
     stored(group)
     api.post("/memory/promote", {"text": VERDICT}, 200)
-    with other_settings(monkeypatch, broker_url=NOTHING, redis_url=NOTHING):
+    with away("valkey", "broker"):
         answer = ask(api, VERDICT)
         assert (answer["status"], states(answer)) == ("partial", {"working": "failed", "longterm": "ok"})
         assert [item["content"] for item in answer["results"]] == [VERDICT]
         history, events = run_node(api, VERDICT)
         assert VERDICT in history
-        assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == [
-            "working"
-        ]
+        assert failed_tiers(events) == ["working"]
         assert events[-1]["data"]["status"] == "completed"
         working = api.get("/memory/working")
         assert (working["source"], [entry["content"] for entry in working["rows"]]) == ("database", [SAID])
@@ -298,35 +276,29 @@ def test_valkey_away_long_term_memory_still_answers_and_says_so(
 
 
 def test_postgresql_away_working_memory_still_answers_and_says_so(
-    api: Program,
-    group: str,
-    impatient: None,
-    no_database: Callable[[], None],
-    monkeypatch: pytest.MonkeyPatch,
+    api: Program, group: str, impatient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored(group)
     assert len(ask(api, timeout=0.05)["results"]) == 1  # Valkey has it from here on
-    no_database()
-    answer = ask(api, timeout=0.05)
-    assert (answer["status"], states(answer)) == ("partial", {"working": "ok", "longterm": "failed"})
-    assert [item["content"] for item in answer["results"]] == [SAID]
-    history, events = run_node(api)
-    assert SAID in history
-    assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == [
-        "longterm"
-    ]
     known = api.client.application.extensions["jiyi.keys"].known
-    monkeypatch.setattr(known, "fresh_seconds", -1)  # as if it had been away for a while
-    assert api.get("/memory/working")["source"] == "valkey"
-    api.ask("POST", "/memory/ingest?wait=0", 503, json={"content": SAID})
-    api.ask("POST", "/memory/promote", 503, json={"text": SAID})
-    monkeypatch.setattr(known, "stale_seconds", -1)  # not for ever: nobody could revoke a key
-    api.get("/memory/working", 503)
+    with away("database"):
+        answer = ask(api, timeout=0.05)
+        assert (answer["status"], states(answer)) == ("partial", {"working": "ok", "longterm": "failed"})
+        assert [item["content"] for item in answer["results"]] == [SAID]
+        history, events = run_node(api)
+        assert SAID in history
+        assert failed_tiers(events) == ["longterm"]
+        monkeypatch.setattr(known, "fresh_seconds", -1)  # as if it had been away for a while
+        assert api.get("/memory/working")["source"] == "valkey"
+        api.ask("POST", "/memory/ingest?wait=0", 503, json={"content": SAID})
+        api.ask("POST", "/memory/promote", 503, json={"text": SAID})
+        monkeypatch.setattr(known, "stale_seconds", -1)  # not for ever: nobody could revoke a key
+        api.get("/memory/working", 503)
 
 
 @pytest.mark.long
 def test_both_away_the_workflow_goes_on_with_an_empty_history_and_an_error_event(
-    api: Program, group: str, monkeypatch: pytest.MonkeyPatch, no_database: Callable[[], None]
+    api: Program, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored(group)
     api.get("/memory/working")  # the key is known from here on
@@ -334,13 +306,9 @@ def test_both_away_the_workflow_goes_on_with_an_empty_history_and_an_error_event
         patch.setattr(asking, "ask", create_autospec(asking.ask, side_effect=RuntimeError("hunter2")))
         history, events = run_node(api)
         assert (history, "hunter2" in str(events)) == ("", False), "a failure of ours is shown to nobody"
-    no_database()
-    with other_settings(monkeypatch, broker_url=NOTHING, redis_url=NOTHING):
+    with away("database", "valkey", "broker"):
         history, events = run_node(api)
-        assert history == ""
-        errors = [event["data"] for event in events if event["event"] == "memory_retrieval_error"]
-        assert {error["tier"] for error in errors} == {"working", "longterm"}
-        assert all(error["error"] for error in errors)
+        assert (history, set(failed_tiers(events))) == ("", {"working", "longterm"})
         assert events[-1]["data"] == {"status": "completed", "context_length": 0, "context_tokens": 0}
         assert ask(api)["status"] == "failed"
         api.ask("GET", "/memory/working", 503)
@@ -349,7 +317,9 @@ def test_both_away_the_workflow_goes_on_with_an_empty_history_and_an_error_event
 # Lists
 
 
-def test_a_sessions_knowledge_is_listed_by_tier_and_page(api: Program, group: str) -> None:
+def test_a_sessions_knowledge_is_listed_by_tier_and_page(
+    api: Program, program: Callable[..., Program], group: str
+) -> None:
     """The original reads a path parameter that its route does not have, and lists nothing."""
     for n in range(5):
         stored(group, f"{SAID} {n}", "s/1")
@@ -376,28 +346,9 @@ def test_a_sessions_knowledge_is_listed_by_tier_and_page(api: Program, group: st
     assert [row["verified"] for row in pages(layer="longterm")] == [True]
     assert [row["content"] for row in api.get("/knowledge", session_id="another")["rows"]] == [ALSO]
     assert api.get("/knowledge", session_id="nobody")["rows"] == []
-
-
-def test_quarantine_is_for_admins_alone(program: Callable[..., Program], api: Program, group: str) -> None:
-    stored(group, SHORT, out=True, rejected="too_short")
-    entry = stored(group)
-    reader = program(group, "read", "publish")
-    reader.get("/memory/digests", 403)
-    reader.get(f"/memory/digests/{uuid4()}", 403)
-    reader.post("/memory/digest", {}, 403)
-    reader.post("/memory/promote", {"entry_ids": [entry]}, 403)
-    reader.post("/memory/demote", {"knowledge_ids": [entry]}, 403)
-    reader.ask("PATCH", f"/knowledge/{entry}", 403, json={"content": "x"})
+    reader = program(group, "read")  # for whom there is no quarantine
     reader.get("/knowledge", 403, layer="quarantine")
-    found = reader.get("/knowledge")
-    assert [row["layer"] for row in found["rows"]] == ["working"]
-    assert set(found["counts"]) == {"working", "longterm"}
-    writer = program(group, "publish")
-    for path in ("/knowledge", "/memory/working", "/nodes/memory-retrieval"):
-        writer.get(path, 403)
-    writer.post("/memory/query", {"query": "x"}, 403)
-    writer.post("/nodes/memory-retrieval", {"inputs": {}}, 403)
-    program(group, "read").post("/memory/ingest", {"content": "x"}, 403)
+    assert reader.get("/knowledge", session_id="s/1")["counts"] == {"working": 5, "longterm": 1}
 
 
 def test_the_nodes_address_and_a_memorys_cannot_be_taken_for_each_other(api: Program) -> None:
@@ -476,12 +427,3 @@ def test_bad_bodies_and_parameters_are_refused_with_the_field(api: Program) -> N
     ):
         refused = api.ask("GET", path, 422).json
         assert [problem["field"] for problem in refused["errors"]] == [field], path
-
-
-def test_what_is_not_there_is_404(api: Program) -> None:
-    nothing = str(uuid4())
-    api.get(f"/knowledge/{nothing}", 404)
-    api.get(f"/memory/digests/{nothing}", 404)
-    api.post("/memory/promote", {"entry_ids": [nothing]}, 404)
-    api.post("/memory/demote", {"knowledge_ids": [nothing]}, 404)
-    api.ask("PATCH", f"/knowledge/{nothing}", 404, json={"content": "x"})

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 import pytest
-from sqlalchemy import text
 
 from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.protocol.knowledge import DigestBody, DigestState, PromoteBody
@@ -15,7 +13,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.queue import stream
 from models.tiers import actions, digests
-from tests.integration.memory.test_inbox import rows
+from tests.integration.memory.test_inbox import execute, rows
 from tests.integration.tiers.outputs import TEXTS, job, say, tasks
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -70,11 +68,11 @@ def test_the_job_sees_to_all_groups_and_goes_on_where_it_stopped(group: str) -> 
 
 def test_on_request_it_looks_at_the_days_asked_for_and_promotion_shows(group: str) -> None:
     old, new = say(group, *KILN)
-    with unit_of_work() as connection:
-        connection.execute(
-            text("UPDATE quarantine_logs SET received_at = :at WHERE entry_id = :id"),
-            {"at": datetime.now(UTC) - timedelta(days=30), "id": old},
-        )
+    execute(
+        "UPDATE quarantine_logs SET received_at = :at WHERE entry_id = :id",
+        at=datetime.now(UTC) - timedelta(days=30),
+        id=old,
+    )
     make, asker, asked = tasks("tiers").make_now, Actor(group, "user:Lin"), DigestBody(days=7)
     with for_groups(group):
         first = make(asker, asked)
@@ -109,14 +107,3 @@ def test_without_its_llm_a_digest_is_summed_up_by_the_rules(
     (made,) = latest(group)
     assert {item.llm for item in made.items} == {"rules-2"}
     assert len(made.items) == 2
-
-
-def test_digests_are_their_groups_own(group: str) -> None:
-    other = f"other-{uuid4().hex[:8]}"
-    say(other, KILN[0])
-    job("digest", other)
-    (theirs,) = latest(other)
-    with for_groups(group), unit_of_work() as connection:
-        assert digests.listed(connection, other, limit=10) == []
-        assert digests.listed(connection, group, theirs.digest_id) == []
-    assert rows("SELECT 1 FROM digests WHERE group_id = :g", g=group) == []

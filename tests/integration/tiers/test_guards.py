@@ -14,6 +14,7 @@ from models.db.scope import for_groups
 from models.tiers import actions, quarantine
 from models.tiers.quarantine import RunningAway
 from tests.integration.conftest import SignIn
+from tests.integration.fields import check_fields
 from tests.integration.memory.test_inbox import save
 from tests.integration.tiers.outputs import TEXTS, entry, hot, output, say, screen
 
@@ -51,12 +52,7 @@ def test_a_session_that_repeats_itself_is_flagged_until_it_says_something_else(g
     ] * 3 + [(True, True)] * 2
     assert [row["rejected_reason"] for row in rows] == [None] + ["duplicate"] * 4
     (found,) = running_away(group)
-    assert (found.session_id, found.sign, found.outputs, found.entry_id) == (
-        "s",
-        "repetition",
-        2,
-        rows[4]["entry_id"],
-    )
+    check_fields(found, session_id="s", sign="repetition", outputs=2, entry_id=rows[4]["entry_id"])
     (other,) = said(group, TEXTS[1], session="another")
     assert "runaway" not in other["flags"]
 

@@ -13,20 +13,18 @@ from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import pytest
-from pydantic import BaseModel
 from sqlalchemy import text
 
-from engine.tiers.quarantine import knowledge_id
-from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
-from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, ListKnowledge, PromoteBody, Promoted
-from jiyi.text.words import content_digest
-from models.db.actions import Action, Actor, Context
+from jiyi.errors import EmbeddingUnavailable, NotFound
+from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, PromoteBody, Promoted
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.operations import embedding_models
 from models.queue import stream
-from models.tiers import actions, knowledge, questions
-from tests.integration.memory.test_inbox import rows
+from models.tiers import actions, knowledge
+from tests.integration.fields import check_fields
+from tests.integration.memory.test_inbox import execute, rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, entry, say, tasks, tier
 from workers.ephemeral import environment
 from workers.migrate import CHECKOUT
@@ -69,12 +67,7 @@ def test_promoting_an_entry_stores_it_once_and_marks_where_it_came_from(group: s
     done = promote(group, one, reason="it held in March, too")
     assert (done.entries, done.already, [piece.known for piece in done.pieces]) == ([one], [], [False])
     (row,) = kept(group)
-    assert (row["content"], row["session_id"], row["agent_id"], row["kind"]) == (
-        TEXTS[0],
-        "s1",
-        None,
-        "verdict",
-    )
+    check_fields(row, content=TEXTS[0], session_id="s1", agent_id=None, kind="verdict")
     said = row["metadata"]
     expected = {
         "source": "promotion",
@@ -90,11 +83,8 @@ def test_promoting_an_entry_stores_it_once_and_marks_where_it_came_from(group: s
     assert entry(one)["promoted_at"] == row["promoted_at"]
     assert history(group) == [("promoted", "Lin", None, TEXTS[0])]
     (audited,) = rows("SELECT * FROM audit_log WHERE group_id = :g", g=group)
-    assert (audited["actor"], audited["action"], audited["details"]["entry_ids"]) == (
-        "Lin",
-        "knowledge.promote",
-        [str(one)],
-    )
+    check_fields(audited, actor="Lin", action="knowledge.promote")
+    assert audited["details"]["entry_ids"] == [str(one)]
     again = promote(group, one)
     assert (again.entries, again.already, [piece.known for piece in again.pieces]) == ([], [one], [True])
     assert len(kept(group)) == len(history(group)) == 1
@@ -119,8 +109,7 @@ def test_what_was_promoted_is_found_by_words_at_once_and_by_meaning_when_embedde
     ]
     assert tier(found, "longterm").message == "1 pieces are not embedded yet: found by their words"
     assert ask(group, "what about the ferry").results == []
-    with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE group_id = :g"), {"g": group})
+    execute("UPDATE pending_work SET due_at = now() WHERE group_id = :g", g=group)
     assert embed() == 1
     with environment(embedder="hashing"):
         (item,) = ask(group, TEXTS[3], relevance_threshold=0.7).results
@@ -165,21 +154,6 @@ def test_a_preview_is_what_is_stored_and_stores_nothing(group: str) -> None:
         piece.model_copy(update={"known": True}) for piece in done.pieces
     ]
     assert [piece.known for piece in promote(group, one, preview=True).pieces] == [True]
-
-
-def test_a_text_may_say_what_several_entries_do(group: str) -> None:
-    ids = [
-        say(group, one, session_id=session)[0] for one, session in zip(TEXTS[:2], ("s1", "s2"), strict=True)
-    ]
-    done = promote(
-        group, *ids, text="The clay shrinks by seven percent, and the cups did not crack.", kind="verdict"
-    )
-    (row,) = kept(group)
-    assert (row["session_id"], row["kind"]) == (None, "verdict")
-    assert row["metadata"]["entry_ids"] == [str(one) for one in ids]
-    assert done.entries == ids
-    with pytest.raises(InvalidRequest, match="nothing in it"):
-        promote(group, text="\x1c")
 
 
 def test_what_is_one_agents_is_found_by_that_agent_only(group: str) -> None:
@@ -282,6 +256,8 @@ def test_what_was_demoted_is_not_found_keeps_its_history_and_can_be_promoted_aga
         assert [change.reason for change in knowledge.history(connection, group, one)] == ["", "outdated", ""]
     with pytest.raises(NotFound):
         actions.demote.perform(Actor(group, "Lin"), DemoteBody(knowledge_ids=[uuid4()]))
+    with pytest.raises(NotFound):
+        promote(group, uuid4())
 
 
 def edit(group: str, one: UUID, content: str) -> UUID:
@@ -312,20 +288,10 @@ def test_an_edit_replaces_and_the_way_back_is_open(group: str) -> None:
         ]
 
 
-def test_an_edit_of_capitals_only_is_the_same_piece_and_embedded_anew(group: str) -> None:
-    one = promote(group, text=TEXTS[3]).pieces[0].knowledge_id
-    assert one is not None
-    embed()
-    assert edit(group, one, TEXTS[3].upper()) == one
-    (row,) = kept(group)
-    assert (row["content"], row["embedding"]) == (TEXTS[3].upper(), None)
-    assert embed() == 1
-    assert kept(group)[0]["embedding"] is not None
-
-
-def test_words_that_change_while_they_are_embedded_are_embedded_again(
+def test_an_edit_of_capitals_only_is_the_same_piece_and_embedded_anew(
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also if the words change while they are embedded."""
     one = promote(group, text=TEXTS[3]).pieces[0].knowledge_id
     assert one is not None
     original = knowledge.fill
@@ -335,12 +301,16 @@ def test_words_that_change_while_they_are_embedded_are_embedded_again(
             edit(group, one, TEXTS[3].upper())
         original(connection, vectors, model)
 
-    monkeypatch.setattr(knowledge, "fill", meanwhile)
-    embed()
+    with monkeypatch.context() as patch:
+        patch.setattr(knowledge, "fill", meanwhile)
+        embed()
     (row,) = kept(group)
-    assert row["content"] == TEXTS[3].upper()
-    assert row["embedding"] is not None
+    assert (row["content"], row["embedding"] is not None) == (TEXTS[3].upper(), True)
     assert rows("SELECT 1 FROM pending_work WHERE subject_id = :id", id=one) == []
+    assert edit(group, one, TEXTS[3]) == one
+    check_fields(kept(group)[0], content=TEXTS[3], embedding=None)
+    assert embed() == 1
+    assert kept(group)[0]["embedding"] is not None
 
 
 # Models
@@ -377,8 +347,9 @@ def test_a_move_to_another_model_leaves_no_knowledge_behind(group: str) -> None:
     found = ask(group, "two hundred bowls for the northern market", embedder=False)
     assert [item.content for item in found.results] == [TEXTS[3]]  # by its words, meanwhile
     assert knowledge_models(group) == [before]
-    with unit_of_work() as connection:  # other tests' knowledge stays as it was
-        connection.execute(text("DELETE FROM pending_work WHERE group_id <> :g"), {"g": group})
+    execute(
+        "DELETE FROM pending_work WHERE group_id <> :g", g=group
+    )  # other tests' knowledge stays as it was
     assert embed() == 1
     assert knowledge_models(group) == ["hashing-32"]
     assert [item.score for item in ask(group, TEXTS[3]).results] == [pytest.approx(1, abs=1e-5)]
@@ -386,35 +357,6 @@ def test_a_move_to_another_model_leaves_no_knowledge_behind(group: str) -> None:
 
 def knowledge_models(group: str) -> list[str]:
     return [row["embedding_model"] for row in kept(group)]
-
-
-# Who may
-
-
-def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
-    other = f"other-{uuid4().hex[:8]}"
-    (theirs,) = say(other, TEXTS[0])
-    known = promote(other, theirs).pieces[0].knowledge_id
-    assert known is not None
-    assert known != knowledge_id(group, None, content_digest(TEXTS[0]))
-    for body in (PromoteBody(entry_ids=[theirs]), PromoteBody(entry_ids=[theirs], preview=True)):
-        with pytest.raises(NotFound):
-            actions.promote.perform(Actor(group, "Lin"), body)
-    with for_groups(group), unit_of_work() as connection:
-        for named in (group, other):
-            deeds: list[tuple[Action[Any, Any], BaseModel]] = [
-                (actions.demote, DemoteBody(knowledge_ids=[known])),
-                (actions.edit, EditKnowledge(id=known, content="x")),
-            ]
-            for deed, body in deeds:  # also where the statements name the other group: its rows are not there
-                assert deed.function is not None
-                with pytest.raises(NotFound):
-                    deed.function(Context(connection, Actor(named, "Lin"), deed.name), body)
-            assert knowledge.find(connection, named, [known]) == {}
-            assert knowledge.history(connection, named, known) == []
-            assert questions.entries(connection, named, ListKnowledge()).rows == []
-    assert ask(group, TEXTS[0], relevance_threshold=-1).results == []
-    assert in_force(other) == {TEXTS[0]}
 
 
 def test_promotions_are_told_without_a_word_of_what_they_say(group: str) -> None:

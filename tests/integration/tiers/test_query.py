@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -17,23 +15,20 @@ from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
 from jiyi.protocol.recall import InjectedContext
-from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer, MemoryQuery
+from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer
 from jiyi.text.prompting import quoted
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.tiers import actions, knowledge, working
-from models.tiers import query as memory
 from tasks.conversations.injection import build as build_prompt
+from tests.integration.away import away
 from tests.integration.growth.growing import AGENT, experienced
 from tests.integration.memory.test_inbox import observed, rows
 from tests.integration.memory.test_inbox import save as observe
 from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
-from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
-
-AWAY = "postgresql+psycopg://nobody@127.0.0.1:1/nothing"
 
 
 def promote(group: str, *entries: UUID, **fields: Any) -> None:
@@ -147,22 +142,6 @@ def test_verdicts_can_be_left_out_and_cn59_the_time_range_leaves_precedents_in(g
     assert contents(by_words) == [TEXTS[4]]
 
 
-def test_max_results_is_the_total_and_five_precedents_are_not_hidden_by_hot_ones(group: str) -> None:
-    for number in range(6):
-        promote(
-            group,
-            text=(
-                f"Precedent number {number}: {TEXTS[number % 5]} And so it was decided in year {number * 37}."
-            ),
-        )
-    say(group, *(f"{one} So it goes, {place}." for place, one in enumerate(TEXTS)))
-    assert (
-        len(ask(group, "precedent", relevance_threshold=-1).results) == 10
-    )  # 5 hot ones there are, and 5 cold ones
-    six = ask(group, "precedent", relevance_threshold=-1, max_results=6)
-    assert (len(contents(six, "hot")), len(contents(six, "cold"))) == (4, 2)
-
-
 def test_who_lives_in_another_time_finds_what_was_said_in_it(group: str) -> None:
     for year in (2023, 2050):
         now = datetime(year, 2, 13, tzinfo=UTC)
@@ -180,15 +159,8 @@ def test_who_lives_in_another_time_finds_what_was_said_in_it(group: str) -> None
 # Away
 
 
-@contextmanager
-def away(*what: str) -> Iterator[None]:
-    addresses = {"database_url": AWAY, "redis_url": "unix:///nonexistent-folder/v.sock?db=0"}
-    with environment(**{name: addresses[name] for name in what}):
-        yield
-
-
 def test_without_valkey_long_term_memory_answers_and_says_so(known: str) -> None:
-    with away("redis_url"):
+    with away("valkey"):
         answer, of_the_web = ask(known, TEXTS[3]), ask(known, TEXTS[3], embedder=False)
     assert (answer.status, states(answer)) == ("partial", {"working": "failed", "longterm": "ok"})
     assert contents(answer) == contents(of_the_web) == [TEXTS[3]]
@@ -197,7 +169,7 @@ def test_without_valkey_long_term_memory_answers_and_says_so(known: str) -> None
 
 
 def test_without_the_database_working_memory_answers_and_says_so_but_is_not_made_anew(known: str) -> None:
-    with away("database_url"):
+    with away("database"):
         answer, lost = ask(known, TEXTS[3]), ask(f"{known}-lost", "x")
     assert (answer.status, states(answer)) == ("partial", {"working": "ok", "longterm": "failed"})
     assert contents(answer) == [TEXTS[0]]
@@ -220,16 +192,6 @@ def test_an_embedder_that_is_away_leaves_words_and_the_web_is_asked_only_if_want
     answer = ask(known, "x", web_results=3)
     assert (answer.status, states(answer)["web"]) == ("ok", "skipped")
     assert "JIYI_WEB_SEARCH" in tier(answer, "web").message
-
-
-def test_tenants_do_not_find_each_others_memory(known: str, group: str) -> None:
-    other = f"{known}-other"
-    query = MemoryQuery(group_id=known, query=TEXTS[3], relevance_threshold=-1)
-    assert ask(other, TEXTS[3], relevance_threshold=-1).results == []
-    with for_groups(other):  # whatever the query asks for, the scope decides
-        answer = memory.query_memory(query, tasks("tiers").embed_query)
-    assert contents(answer, "cold") == []
-    assert rows("SELECT count(*) AS n FROM knowledge WHERE group_id = :g", g=group) == [{"n": 1}]
 
 
 def test_a_prompt_has_the_agents_experiences_beside_what_the_group_knows(known: str) -> None:

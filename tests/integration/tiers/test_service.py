@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-import pytest
 from flask import Flask
-from typer.testing import CliRunner
 
 from jiyi import Client
-from jiyi.cli.app import app
 from jiyi.protocol.knowledge import IngestState
 from jiyi.protocol.tier_questions import ContextAnswer
 from jiyi.text.budget import estimate_tokens
 from jiyi.tiers.middleware import MemoryMiddleware
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode
+from tests.integration.fields import check_fields
 from tests.integration.tiers.outputs import long_ago
+from tests.integration.waiting import PATIENCE_SECONDS, until
 
 FOR = "正方：应当先烧一次，因为新土收缩得慢，釉面不会开裂，而且能按期交货。"
 AGAINST = "Against: a second firing is needed, since the first one never reaches the heart of a thick cup."
 VERDICT = "裁决：用新土在一千二百度烧一次，按期交货；若仍开裂，下一批改釉，并且记录每一窑的温度。"
-SECONDS = 60.0
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def _embedded(client: Client) -> bool:
@@ -55,10 +45,10 @@ def test_a_debate_through_the_middleware_and_the_node(client: Client) -> None:
             output = {"content": text, "metadata": {"confidence": 0.9}}
             memory.after_node(name, output, group_id=group, session_id="s1", node_type=kind)
             memory.after_node("tool", "ok", group_id=group, session_id="s1")
-            assert memory.flush(SECONDS)
+            assert memory.flush(PATIENCE_SECONDS)
             until(
                 lambda text=text: text in [row.content for row in client.working_memory.show().rows],
-                f"{name} was not screened",
+                what=f"{name} was not screened",
             )
     assert histories[0] == ""
     assert FOR in histories[1]
@@ -66,7 +56,7 @@ def test_a_debate_through_the_middleware_and_the_node(client: Client) -> None:
     assert histories[2].index(AGAINST) < histories[2].index(FOR)
     until(
         lambda: client.working_memory.show().rejections == {"too_short": 3},
-        "the tool's words were not refused",
+        what="the tool's words were not refused",
     )
     counts = client.knowledge.list().counts
     assert counts == {"quarantine": 3, "working": 3, "longterm": 0}
@@ -81,17 +71,11 @@ def test_an_output_becomes_knowledge_which_a_node_of_another_session_finds_a_yea
     )
     assert isinstance(done, IngestState)
     (hot,) = client.query_memory("一千二百度", relevance_threshold=-1).results
-    assert (hot.source, hot.content, hot.score, hot.temporary, hot.kind) == (
-        "hot",
-        VERDICT,
-        1.0,
-        True,
-        "verdict",
-    )
+    check_fields(hot, source="hot", content=VERDICT, score=1.0, temporary=True, kind="verdict")
     assert hot.metadata["node_id"] == "judge"  # the original loses it
     promoted = client.knowledge.promote(entry_ids=[done.entry_id], kind="verdict")
     assert ([piece.content for piece in promoted.pieces], promoted.entries) == ([VERDICT], [done.entry_id])
-    until(lambda: _embedded(client), "the piece was not embedded")
+    until(lambda: _embedded(client), what="the piece was not embedded")
     (both,) = client.query_memory("一千二百度", relevance_threshold=-1).results
     assert (both.source, both.verified) == ("hot", True)  # in both tiers: shown once, as verified
     assert client.knowledge.promote(entry_ids=[done.entry_id]).already == [done.entry_id]
@@ -106,42 +90,12 @@ def test_an_output_becomes_knowledge_which_a_node_of_another_session_finds_a_yea
     assert VERDICT in state["history_context"]
 
 
-LOOP = "The plan is to fire the kiln again tomorrow, and then to fire the kiln again the day after that."
-
-
-def test_the_guard_and_the_fact_check_through_the_service(client: Client, jiyi: Callable[..., str]) -> None:
-    said = [client.ingest(LOOP, session_id="s") for _ in range(4)]
-    flags = [one.flags for one in said if isinstance(one, IngestState)]
-    assert ["repetition" in one for one in flags] == [False, False, False, True]
-    calm = client.ingest(FOR, session_id="s")
-    assert isinstance(calm, IngestState)
-    assert (calm.accepted, "runaway" in calm.flags) == (True, False)
-
-    claim = client.ingest(
-        "Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody."
-    )
-    assert isinstance(claim, IngestState)
-    assert (claim.accepted, claim.reason, "verify_pending" in claim.flags) == (False, "claim_pending", True)
-    assert client.quarantine.check(
-        entry_ids=[claim.entry_id], verdict="true", reason="the guild's book"
-    ).rows == [claim.entry_id]
-    checked = client.quarantine.wait_for(claim.entry_id)
-    assert (checked.accepted, "checked" in checked.flags, "verify_pending" in checked.flags) == (
-        True,
-        True,
-        False,
-    )
-    assert jiyi("quarantine", "check", "refuted", claim.entry_id).split() == [str(claim.entry_id)]
-    assert client.quarantine.wait_for(claim.entry_id).reason == "claim_refuted"
-    assert claim.entry_id not in {UUID(row.item_id) for row in client.working_memory.show().rows}
-
-
 def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_every_door(
     client: Client, jiyi: Callable[..., str], web_app: Flask, api_key: Callable[..., str]
 ) -> None:
     client.knowledge.promote(text=VERDICT, kind="verdict")
     client.ingest(AGAINST, session_id="s1")
-    until(lambda: _embedded(client), "the piece was not embedded")
+    until(lambda: _embedded(client), what="the piece was not embedded")
     parts = {
         "system": "You sit on a council.",
         "persona": "你是林岚，只相信量过的东西。",
@@ -192,16 +146,6 @@ def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_
     assert (
         web_app.test_client().post("/api/v1/memory/context", json=body, headers=publisher).status_code == 403
     )
-
-
-@pytest.fixture
-def jiyi(service: str) -> Callable[..., str]:
-    def command(*arguments: object, code: int = 0) -> str:
-        result = CliRunner().invoke(app, ["--group", service, *map(str, arguments)], env={"COLUMNS": "160"})
-        assert result.exit_code == code, result.output
-        return result.output
-
-    return command
 
 
 def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..., str]) -> None:

@@ -11,19 +11,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import redis
 from flask import Flask
 
 from engine.erasure import Whom
 from jiyi.protocol.tier_questions import MemoryQuery
-from models.db import valkey as valkey_
 from models.db import valkey_keys
 from models.db.scope import for_groups
 from models.db.valkey import valkey
 from models.erasure import cache_invalidation
 from models.tiers import query as memory
-from models.tiers import query as web_search
-from models.tiers.query import SESSION_SECONDS, searcher
+from models.tiers.query import SESSION_SEARCHES, SESSION_SECONDS, searcher
+from tests.integration.away import away
 from tests.integration.tiers.outputs import ask, tier
 from tests.unit.providers.test_websearch import TAVILY, Engine, running
 from workers.ephemeral import environment
@@ -36,9 +34,8 @@ import sys
 from engine.providers.web_search import WebSearchOptions
 from engine.tiers.answer import Skipped
 from models.tiers import query
-query.SESSION_SEARCHES = 5
 group, mark, made, refused = sys.argv[1], sys.argv[2], 0, 0
-for number in range(4):
+for number in range(6):
     try:
         query.searcher().search(f"{mark}{number}", WebSearchOptions(), group_id=group, session_id="s")
         made += 1
@@ -51,7 +48,6 @@ print(made, refused)
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    monkeypatch.setattr(web_search, "SESSION_SEARCHES", 5)
     with running(Engine()) as made:
         made.says(*[TAVILY] * 50)
         monkeypatch.setenv("TAVILY_API_KEY", "tvly-k")
@@ -70,25 +66,26 @@ def test_the_allowance_of_a_session_is_one_for_all_processes(group: str, engine:
     running_ones = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
     counts = [tuple(map(int, one.communicate(timeout=200)[0].split())) for one in running_ones]
     assert [one.returncode for one in running_ones] == [0, 0]
-    assert (sum(made for made, _ in counts), sum(refused for _, refused in counts)) == (5, 3)
-    assert len(engine.asked) == 5
+    assert (sum(made for made, _ in counts), sum(refused for _, refused in counts)) == (10, 2)
+    assert len(engine.asked) == SESSION_SEARCHES
     left = valkey().ttl(valkey_keys.web_searches(group, "s"))
     assert SESSION_SECONDS - 120 < left <= SESSION_SECONDS  # tomorrow it may search again
 
 
 def test_sessions_have_an_allowance_each_and_filter_nothing_by_it(group: str, engine: Engine) -> None:
-    for number in range(6):
+    for number in range(SESSION_SEARCHES + 1):
         answer = ask(group, f"question {number}", web_results=1, asking_session="monday")
     assert tier(answer, "web").state == "skipped"
     assert "as often as it may" in tier(answer, "web").message
-    assert tier(ask(group, "question 7", web_results=1, asking_session="tuesday"), "web").state == "ok"
-    assert tier(ask(group, "question 8", web_results=1, session_id="wednesday"), "web").state == "ok"
-    assert tier(ask(group, "question 9", web_results=1), "web").state == "ok"
-    assert (
-        tier(ask(f"{group}-other", "question 10", web_results=1, asking_session="monday"), "web").state
-        == "ok"
-    )
-    assert len(engine.asked) == 9
+    others: list[tuple[str, dict[str, Any]]] = [
+        (group, {"asking_session": "tuesday"}),
+        (group, {"session_id": "wednesday"}),
+        (group, {}),
+        (f"{group}-other", {"asking_session": "monday"}),
+    ]
+    for number, (whose, session) in enumerate(others):
+        assert tier(ask(whose, f"another {number}", web_results=1, **session), "web").state == "ok"
+    assert len(engine.asked) == SESSION_SEARCHES + len(others)
 
 
 def test_results_are_used_again_by_other_processes_of_the_group(group: str, engine: Engine) -> None:
@@ -147,11 +144,9 @@ def test_they_arrive_over_rest_and_a_key_without_a_session_has_its_own_allowance
     assert sessions[1] == "s7"
 
 
-def test_without_valkey_nobody_searches(group: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    for module in (web_search, valkey_):
-        monkeypatch.setattr(module, "valkey", lambda: nowhere)
-    answer = ask(group, "Why does glaze crack?", web_results=2)
+def test_without_valkey_nobody_searches(group: str, engine: Engine) -> None:
+    with away("valkey"):
+        answer = ask(group, "Why does glaze crack?", web_results=2)
     assert tier(answer, "web").message == "web searches are counted in Valkey, which is away"
     assert engine.asked == []
 
