@@ -302,9 +302,12 @@ def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
             setting = endpoint.setting
             return f"knows no model {model!r} or no such address (404): check {setting} and {address}"
         case 429:
-            asks = "" if (wait := retry_after(error)) is None else f", asks to wait {wait:g} s"
-            why = f"has had too many requests or its quota is used up (429{asks})"
-            return f"{why}: {_quote(error, endpoint)}"
+            wait, words = retry_after(error), _quote(error, endpoint)
+            if wait is None:
+                return f"has had too many requests or its quota is used up (429): {words}"
+            return (
+                f"has had too many requests or its quota is used up (429, asks to wait {wait:g} s): {words}"
+            )
         case status if status >= 500:
             return f"failed on its side ({status}): wait, or ask the vendor"
         case status:

@@ -65,10 +65,13 @@ def allow(group_id: str) -> None:
         _known[group_id] = (time.monotonic() + KEPT_SECONDS, budgets)
     for budget in budgets:
         if budget.spent >= budget.limit:
-            whose = "the deployment's" if budget.group_id is None else "the group's"
+            most = f"{budget.limit:g}"
             raise LLMUnavailable(
-                f"{whose} budget of {budget.limit:g} a month is spent (JIYI_LLM_BUDGET); the work waits for"
+                f"the deployment's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for"
                 " the next"
+                if budget.group_id is None
+                else f"the group's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for the"
+                " next"
             )
 
 
