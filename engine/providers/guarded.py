@@ -290,6 +290,12 @@ def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
     return f"{at} failed: {type(error).__name__}"
 
 
+def _of_429(wait: float | None, words: str) -> str:
+    if wait is None:
+        return f"has had too many requests or its quota is used up (429): {words}"
+    return f"has had too many requests or its quota is used up (429, asks to wait {wait:g} s): {words}"
+
+
 def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
     model, address = endpoint.spec.model, endpoint.address_setting
     match error.status_code:
@@ -302,12 +308,7 @@ def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
             setting = endpoint.setting
             return f"knows no model {model!r} or no such address (404): check {setting} and {address}"
         case 429:
-            wait, words = retry_after(error), _quote(error, endpoint)
-            if wait is None:
-                return f"has had too many requests or its quota is used up (429): {words}"
-            return (
-                f"has had too many requests or its quota is used up (429, asks to wait {wait:g} s): {words}"
-            )
+            return _of_429(retry_after(error), _quote(error, endpoint))
         case status if status >= 500:
             return f"failed on its side ({status}): wait, or ask the vendor"
         case status:

@@ -70,8 +70,10 @@ def allow(group_id: str) -> None:
                 f"the deployment's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for"
                 " the next"
                 if budget.group_id is None
-                else f"the group's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for the"
-                " next"
+                else (
+                    f"the group's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for the"
+                    " next"
+                )
             )
 
 
