@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from jiyi.text.remembering import remembered
 from jiyi.text.words import CJK, CJK_CHARACTER
@@ -44,15 +44,19 @@ _SUBJECT = re.compile(
     r"\W{0,9}(?:(?i:i|i'm|i've|im|my|our|we|we're|he|she|it|it's|they|the|his|her|their|that|this|there)"
     r"|[a-z]+'s|[A-Z]\w+ (?:is|has|was|can|does|lives|works|takes))\b"
 )
-#: Who speaks, and does the next thing, too: "I live in Porto and work as a nurse".
-_SPEAKER = re.compile(r"\W{0,9}(?:i|i'm|i've|im|we|we're)\b", re.IGNORECASE)
+#: Somebody whom a sentence begins with, and who does the next thing, too: "I live in Porto and work there".
+_DOER = re.compile(
+    r"\W{0,9}(?:(?:i|i'm|i've|im|we|we're|he|she|they|(?:my|our) \w{2,20})\b|(?-i:[A-Z])\w+ )", re.IGNORECASE
+)
 #: What people say of themselves begins so, after an "and" without its subject; one word alone is an item.
 _GOES_ON = re.compile(
-    r"(?:am|was|have|had|live|work|study|teach|rent|own|keep|run|play|sing|speak|drive|cycle|swim|eat|drink"
-    r"|like|love|hate|prefer|enjoy|take|use|need|can't|cannot|don't|won't|moved|started|joined|quit|lived"
-    r"|worked|got|stopped|became)\s{1,9}\w",
+    r"(?:am|is|was|have|has|had|(?:live|work|own|keep|run|play|sing|speak|drive|cycle|swim|eat|drink|like|love"
+    r"|hate|prefer|enjoy|take|use|need|rent|teach)(?:s|es)?|stud(?:y|ies)|(?:ca|do|does|wo)n't|cannot|moved"
+    r"|started|joined|quit|lived|worked|got|stopped|became)\s{1,9}\w",
     re.IGNORECASE,
 )
+#: No item of a list begins so, as "to play chess" may without its "to".
+_FINITE = re.compile(r"(?:am|is|was|has|had|lives|lived|works|worked|moved|joined|became)\b", re.IGNORECASE)
 #: What an item of a Chinese list does not have.
 _CHINESE_VERB = re.compile("[了着给去来说想要会能不没就都也还在把被是有]|过(?!敏)")
 _HEADS = (":", "：")
@@ -185,11 +189,8 @@ def _of_sentence(text: str, start: int, end: int, number: int) -> list[Clause]:
     spans: list[tuple[int, int]] = []
     for first, last in _cut(text, start, end, _CLAUSE_END):
         pieces = list(_cut(text, first, last, _AND))
-        spans += (
-            pieces
-            if len(pieces) > 1 and all(_stands_alone(text, start, *piece) for piece in pieces[1:])
-            else [(first, last)]
-        )
+        apart = all(_stands_alone(text, start, before, piece) for before, piece in pairwise(pieces))
+        spans += pieces if len(pieces) > 1 and apart else [(first, last)]
     result: list[Clause] = []
     lead = ""
     for place, (first, last) in enumerate(spans):
@@ -225,20 +226,21 @@ def _cut(text: str, start: int, end: int, ends: re.Pattern[str]) -> Iterable[tup
     yield from _stripped(text, place, end)
 
 
-def _stands_alone(text: str, sentence: int, start: int, end: int) -> bool:
-    """Whether what follows an "and" is an item of a list, a clause with somebody in it, or what who speaks in
-    the sentence does besides.
+def _stands_alone(text: str, sentence: int, before: tuple[int, int], piece: tuple[int, int]) -> bool:
+    """Whether what follows an "and" is an item of a list, a clause with somebody in it, or what
+    somebody whom the sentence begins with does besides. Not so "Saoirse and I are moving", "no tea or I ache".
     """
-    part = text[start:end]
-    goes_on = _GOES_ON.match(part) is not None and _SPEAKER.match(text, sentence) is not None
-    return (
-        _is_item(part) or _SUBJECT.match(part) is not None or goes_on or len(CJK_CHARACTER.findall(part)) > 1
-    )
+    part = text[slice(*piece)]
+    if _SUBJECT.match(part):
+        is_name = before[0] == sentence and _is_item(text[slice(*before)])
+        return not is_name and text[before[1] : piece[0]].strip().lower() != "or"
+    goes_on = _GOES_ON.match(part) is not None and _DOER.match(text, sentence) is not None
+    return _is_item(part) or goes_on or len(CJK_CHARACTER.findall(part)) > 1
 
 
 def _is_item(part: str) -> bool:
     """Whether a part is one of a list: short, and nobody in it does anything."""
-    if _SUBJECT.match(part):
+    if _SUBJECT.match(part) or _FINITE.match(part):
         return False
     chinese = len(CJK_CHARACTER.findall(part))
     if chinese:
