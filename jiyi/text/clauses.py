@@ -228,7 +228,7 @@ def _cut(text: str, start: int, end: int, ends: re.Pattern[str]) -> Iterable[tup
 
 def _stands_alone(text: str, sentence: int, before: tuple[int, int], piece: tuple[int, int]) -> bool:
     """Whether what follows an "and" is an item of a list, a clause with somebody in it, or what
-    somebody whom the sentence begins with does besides. Not so "Saoirse and I are moving", "no tea or I ache".
+    somebody whom the sentence begins with does besides. Not so "Mia and I are moving", "no tea or I ache".
     """
     part = text[slice(*piece)]
     if _SUBJECT.match(part):
