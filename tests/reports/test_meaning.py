@@ -76,6 +76,12 @@ TAKEN_BACK = [
     ),
     ("我对花生和海鲜过敏。", "检查结果出来了，我对海鲜不过敏。", ["花生"], "和海鲜过敏"),
     ("I live in Porto and work as a nurse.", "I moved to Graz.", ["nurse", "Graz"], "live in Porto"),
+    (
+        "I live in Porto and work as a nurse.",
+        "I moved to Lisbon last week.",
+        ["work as a nurse", "Lisbon"],
+        "live in Porto",
+    ),
     ("I live in Lund and work as a plumber.", "I moved to Malmö.", ["plumber", "Malmö"], "live in Lund"),
     ("我住在成都，是高中物理老师。", "我搬到杭州了。", ["物理老师", "杭州"], "住在成都"),
     ("我姐姐叫安娜。", "更正：我姐姐叫汉娜，不叫安娜。", ["汉娜"], "姐姐叫安娜"),
