@@ -89,7 +89,7 @@ def test_the_menu_of_a_narrow_screen(open_browser: Open, town: Town) -> None:
     page = open_browser(viewport=PHONE)
     page.goto(f"/?group={town.group}")
     menu = page.locator("header details.menu")
-    menu.locator("summary").focus()
+    menu.locator("> summary").focus()
     page.keyboard.press("Enter")
     link = menu.get_by_role("link", name="Memories")
     expect(link).to_be_visible()

@@ -43,7 +43,7 @@ def test_on_a_telephone_the_menu_opens_and_leads_on(open_browser: Open, town: To
     page.goto(f"/?group={town.group}")
     menu = page.locator("header details.menu")
     expect(menu.get_by_role("navigation")).to_be_hidden()
-    menu.locator("summary").tap()
+    menu.locator("> summary").tap()
     expect(menu.get_by_role("navigation")).to_be_visible()
     menu.get_by_role("link", name="Memories").tap()
     expect(page.get_by_role("heading", level=1)).to_have_text("Memories")
