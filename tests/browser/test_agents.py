@@ -32,13 +32,13 @@ def test_what_was_asked_is_listed_with_what_it_returned(page: Page, client: Clie
     page.get_by_role("link", name="The bees settled in the third hive").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("The bees settled in the third hive")
     page.goto(trace)
-    page.get_by_role("link", name="Then and now").click()
+    page.get_by_role("button", name="Then and now").click()
     expect(page.locator("main")).to_contain_text("As known then")  # comes after the page
     expect(page.get_by_role("heading", level=1)).to_have_text("Where are the bees?")
     page.goto(f"/agents/{group}/Tomas")
     asked = page.locator("section").filter(has=page.get_by_role("heading", name="Traces"))
     asked.get_by_role("link", name="Who came?").first.click()
-    page.get_by_role("link", name="Ask it again").click()
+    page.get_by_role("button", name="Ask it again").click()
     expect(page.get_by_role("searchbox", name="Question")).to_have_value("Who came?")
 
 

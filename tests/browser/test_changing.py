@@ -69,7 +69,7 @@ def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group:
     expect(turns.nth(2)).to_have_class("noticed")
     turns.nth(0).get_by_role("link", name="What was recalled before the answer").click()
     expect(page.locator("main")).to_contain_text("杏仁")
-    expect(page.get_by_role("link", name="Ask it as of then")).to_be_visible()
+    expect(page.get_by_role("button", name="Ask it as of then")).to_be_visible()
     page.go_back()
     judge = page.get_by_role("form", name="Worth remembering?")
     expect(judge).to_have_count(1)  # what the agent says is no fact of its user

@@ -92,8 +92,8 @@ def test_a_viewer_sees_no_way_to_what_is_closed_to_him(open_browser: Open, group
     expect(pages.get_by_role("link", name="Access")).to_have_count(0)
     pages.get_by_role("link", name="Queues and work").click()  # what of it is his group's
     tabs = page.get_by_role("navigation", name="Queues and work")
-    expect(tabs.get_by_role("link", name="Pending work")).to_be_visible()
-    expect(tabs.get_by_role("link", name="Queues", exact=True)).to_have_count(0)
+    expect(tabs.get_by_role("link", name="Queues and work")).to_be_visible()
+    expect(tabs.get_by_role("link", name="Jobs", exact=True)).to_have_count(0)
     page.goto("/people")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.get_by_role("table")).to_have_count(0)

@@ -73,7 +73,7 @@ def test_what_an_operator_is_asked_about_a_person(page: Page, client: Client, gr
     poll(lambda: remembered(client, "mia"), lambda rows: "555 0199" not in str(rows), PATIENCE_SECONDS)
     page.goto(f"/users/{group}/mia")
     with task("erase a person", 4) as hand:
-        hand.click(page.get_by_role("link", name="Erase this person"))
+        hand.click(page.get_by_role("button", name="Erase this person"))
         hand.click(page.get_by_role("button", name="Preview the erasure"))
         expect(page.locator("#preview")).to_contain_text("mia")
         page.get_by_label("To erase it for good").fill("mia")
