@@ -95,7 +95,7 @@ def _job_state(job: Job, last: Tick | None, settings: Settings, now: datetime) -
     return JobState(
         job=job.name,
         purpose=job.purpose,
-        schedule=str(times),
+        schedule=times.words,
         every_seconds=times.every or None,
         setting=job.variable,
         last=last,

@@ -72,7 +72,7 @@ def test_jobs_and_the_archive(jiyi, ask, service):
     assert thought["node_id"] in jiyi(*archived)
     assert {node["description"] for node in found("--no-touch")} == {"Klaus napped", "Klaus wakes up"}
     assert len(found("--no-touch", "--include-archived", "--include-expired")) == 3
-    assert ask("archive", "restore", thought["node_id"]) == {"count": 1}
+    assert ask("archive", "restore", thought["node_id"])["count"] == 1
     assert [node["expires_at"] for node in found() if node["type"] == "thought"] == [None]
     assert ask("jobs", "run", "archive", "--no-whole-service")["summary"]["archived"] == 0
     assert "nothing here" in CliRunner().invoke(app, ["-g", service, *archived]).stderr

@@ -152,7 +152,7 @@ def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..
     def ask(*arguments: object) -> Any:
         return json.loads(jiyi(*arguments, "--json"))
 
-    assert "fewer than 50" in jiyi("ingest", "ok")
+    assert "fewer than 50" in ask("ingest", "ok")["message"]
     one = ask("ingest", FOR, "--session-id", "s1", "--agent-id", "Ada", "--confidence", 0.9)
     assert one["accepted"] is True
     assert FOR[:10] in jiyi("working_memory", "show")
