@@ -50,8 +50,8 @@ _DOER = re.compile(
 )
 #: What people say of themselves begins so, after an "and" without its subject; one word alone is an item.
 _GOES_ON = re.compile(
-    r"(?:am|is|was|have|has|had|(?:live|work|own|keep|run|play|sing|speak|drive|cycle|swim|eat|drink|like|love"
-    r"|hate|prefer|enjoy|take|use|need|rent|teach)(?:s|es)?|stud(?:y|ies)|(?:ca|do|does|wo)n't|cannot|moved"
+    r"(?:am|is|was|have|has|had|(?:live|work|own|keep|run|play|sing|speak|drive|cycle|swim|eat|drink|like"
+    r"|love|hate|prefer|enjoy|take|use|need|rent|teach)(?:s|es)?|stud(?:y|ies)|(?:ca|do|does|wo)n't|cannot|moved"
     r"|started|joined|quit|lived|worked|got|stopped|became)\s{1,9}\w",
     re.IGNORECASE,
 )
