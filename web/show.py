@@ -194,8 +194,9 @@ def register(app: Flask) -> None:
         *(translated, person, word, intent, why_injected, localize),
     )
     app.jinja_env.filters.update({each.__name__: each for each in by_name})
-    kinds = {"memory_kind": partial(in_words, "kinds"), "memory_origin": partial(in_words, "origins")}
-    app.jinja_env.filters.update(compared_with=compare, node_type=word, role=word, **kinds)
+    tables = {"memory_kind": "kinds", "memory_origin": "origins", "attribute": "attributes"}
+    app.jinja_env.filters.update({name: partial(in_words, table) for name, table in tables.items()})
+    app.jinja_env.filters.update(compared_with=compare, node_type=word, role=word)
 
 
 #: Embeddings, overrides and isolates, with their ends.
