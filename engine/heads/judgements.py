@@ -271,8 +271,9 @@ _FORBIDDEN = (
 _CHINESE_FORBIDDEN = r"不能[吃喝碰沾]|不可以[吃喝碰沾]|不许[吃喝碰沾]|忌[吃喝碰沾]"
 _MUST_NOT = re.compile(rf"\b{_FORBIDDEN}|{_CHINESE_FORBIDDEN}", re.ASCII)
 #: Any of these words, by language: every memory is searched for them when it is stored. Chinese ones begin
-#: with a character each, by which ``re`` passes over most of a text.
-_HEALTH = re.compile(rf"\b(?:{_DIAGNOSES}|{_CARE}|{_FORBIDDEN}|{_ALLERGIES})", re.ASCII)
+#: with a character each, by which ``re`` passes over most of a text; it is to try the others at beginnings
+#: of words only.
+_HEALTH = re.compile(rf"\b(?=\w)(?:{_DIAGNOSES}|{_CARE}|{_FORBIDDEN}|{_ALLERGIES})", re.ASCII)
 _CHINESE_HEALTH = re.compile(
     f"{_CHINESE_DIAGNOSES}|{_CHINESE_CARE}|{_CHINESE_FORBIDDEN}|{_CHINESE_ALLERGIES}"
 )

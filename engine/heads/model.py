@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from jiyi.errors import HeadsError
 from jiyi.text.words import CJK
+from jiyi.text.words import normalise as normalised
 
 #: A probability that nothing reaches.
 NEVER = 1.01
@@ -116,7 +116,7 @@ LENGTH_UNIT, LENGTH_MOST = 200.0, 2.0
 
 def normalise(text: str) -> str:
     """Lower case, half-width, straight apostrophes, cut to :data:`READ_CHARS`."""
-    return unicodedata.normalize("NFKC", text[:READ_CHARS]).lower().replace("’", "'")
+    return normalised(text[:READ_CHARS]).replace("’", "'")
 
 
 def is_readable(text: str) -> bool:

@@ -8,7 +8,7 @@ service.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 MASK = "[…]"
 
@@ -38,12 +38,10 @@ _CHECKS = "10X98765432"
 #: Digits of a payment card, and how its issuers begin: times and numbers of orders begin otherwise.
 CARD_DIGITS = range(13, 20)
 _ISSUERS = re.compile(r"3[0-689]|4|5[0-8]|6|2[2-7]")
-#: Characters of the shortest of these: 密码:1234.
-SHORTEST = 7
-#: What a text must have for a key to be in it: looked for first, since nearly every text has none.
-_IN_KEYS = ("_", "k-", "glpat-", "xox", "AKIA", "ASIA", "AIza", "eyJ", "-----BEGIN")
+#: Characters of the shortest of these: 密码:1234, AKIA and twelve more.
+SHORTEST, SHORTEST_KEY = 7, 16
+#: What none of the numbers goes without.
 _DIGITS = re.compile(r"\d(?:[ -]?\d){8}")
-_NAMES = ("pass", "pwd", "key", "secret", "token", "pin", "密码", "口令", "密钥", "验证码")
 
 
 def masked(text: str) -> str:
@@ -58,9 +56,9 @@ def masked(text: str) -> str:
 def _masked_once(text: str) -> str:
     if len(text) < SHORTEST:
         return text
-    if _has_any(text, _IN_KEYS):
+    if len(text) >= SHORTEST_KEY and _may_have_key(text):
         text = _KEYS.sub(MASK, text)
-    if _has_any(text.lower(), _NAMES):
+    if _may_have_password(text.lower()):
         text = _PASSWORDS.sub(
             lambda match: match["head"] + (match["secret"] if _is_a_word(match["secret"]) else MASK), text
         )
@@ -71,11 +69,35 @@ def _masked_once(text: str) -> str:
     return text
 
 
-def _has_any(text: str, words: Iterable[str]) -> bool:
-    for word in words:  # noqa: SIM110 – any() takes twice as long, for six texts of every event
-        if word in text:
-            return True
-    return False
+# What a text must have for one to be in it: looked for first, since nearly every text has none. Spelt out,
+# since a loop takes twice as long for six texts of every event.
+def _may_have_key(text: str) -> bool:
+    return (
+        "_" in text
+        or "k-" in text
+        or "glpat-" in text
+        or "xox" in text
+        or "AKIA" in text
+        or "ASIA" in text
+        or "AIza" in text
+        or "eyJ" in text
+        or "-----BEGIN" in text
+    )
+
+
+def _may_have_password(lower: str) -> bool:
+    return (
+        "pass" in lower
+        or "pwd" in lower
+        or "api" in lower
+        or "secret" in lower
+        or "token" in lower
+        or "pin" in lower
+        or "密码" in lower
+        or "口令" in lower
+        or "密钥" in lower
+        or "验证码" in lower
+    )
 
 
 def is_card_number(text: str) -> bool:

@@ -109,6 +109,11 @@ def decode(body: bytes) -> DecodedMessage:
     """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
     if excess := excess_of(body):
         return DecodedMessage([], [(_text(body), excess)])
+    return decode_checked(body)
+
+
+def decode_checked(body: bytes) -> DecodedMessage:
+    """The same of a body of which :func:`excess_of` has found nothing too much."""
     if NUL_ESCAPE in body:
         return _decode_one_by_one(body)
     many = body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE)

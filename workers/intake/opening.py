@@ -94,7 +94,7 @@ def refused(message: Taken, problem: str, *, believed: bool = True) -> Rejected:
 
 def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
     try:
-        decoded = event_bodies.decode(message.body)
+        decoded = event_bodies.decode_checked(message.body)
     except Exception as error:  # whatever a message does to us, it must not come back for ever
         log.exception("a message could not be opened")
         why = (f"cannot be opened: {error!r}", traceback.format_exc())

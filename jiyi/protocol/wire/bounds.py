@@ -52,8 +52,12 @@ class Bounds:
         """Look at a text's bytes, up to its first error if it is no JSON. Raises TooMuchError."""
         if len(text) > self.size:
             raise TooMuchError(f"more than {self.size:,} bytes")
-        if len(text) <= self.values and text.count(b"[") + text.count(b"{") <= self.depth:
-            return  # whatever its bytes are: nearly every message is so short
+        brackets = text.count(b"[") + text.count(b"{")
+        if brackets <= self.depth and (
+            len(text) <= self.values
+            or max(text.count(b",") + brackets, text.count(b":"), text.count(b'"') // 2) <= self.values
+        ):
+            return  # even if those within strings counted: nearly every message has so few
         most = max(self.values, len(text) // self.density if self.density else 0)
         values = containers = names = quotes = level = 0
         for structure, more in _structure(text):
