@@ -53,7 +53,7 @@ BATCH_BYTES = 1_500_000
 #: whole message's limit.
 COMPRESSED_BYTES = 64 * 1024
 #: A message as kombu puts it into a list of Redis: the body, in base64, and some headers.
-ENVELOPE = Bounds(2 * limits.MAX_MESSAGE_BYTES, 1_000)
+ENVELOPE = Bounds(2 * limits.MAX_MESSAGE_BYTES, 10_000)
 #: Seconds for which it is known how many intakes began with a message: they are started again at once, or by
 #: somebody, next day.
 ATTEMPTS_SECONDS = 3 * 86_400

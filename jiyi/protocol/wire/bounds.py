@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+
+import numpy as np
 
 from jiyi.protocol.limits import BYTES_A_VALUE, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_VALUES
 
@@ -17,7 +18,7 @@ _CHUNK = 256 * 1024
 #: All bytes but those that make the structure of a JSON text.
 _OTHERS = bytes(set(range(256)) - set(b'"[]{},:'))
 #: By bracket: how many levels deeper what follows is.
-_STEPS = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
+_STEPS = np.array([(byte in b"[{") - (byte in b"]}") for byte in range(256)])
 
 
 class TooMuchError(ValueError):
@@ -52,20 +53,16 @@ class Bounds:
         """Look at a text's bytes, up to its first error if it is no JSON. Raises TooMuchError."""
         if len(text) > self.size:
             raise TooMuchError(f"more than {self.size:,} bytes")
-        brackets = text.count(b"[") + text.count(b"{")
-        if brackets <= self.depth and (
-            len(text) <= self.values
-            or max(text.count(b",") + brackets, text.count(b":"), text.count(b'"') // 2) <= self.values
-        ):
-            return  # even if those within strings counted: nearly every message has so few
+        if len(text) <= self.values and text.count(b"[") + text.count(b"{") <= self.depth:
+            return  # whatever its bytes are: nearly every message is so short
         most = max(self.values, len(text) // self.density if self.density else 0)
         values = containers = names = quotes = level = 0
         for structure, more in _structure(text):
             brackets = structure.translate(None, b",:")
-            levels = [*accumulate(map(_STEPS.__getitem__, brackets), initial=level)]
-            if max(levels) > self.depth:
+            levels = level + _STEPS[np.frombuffer(brackets, np.uint8)].cumsum()
+            if levels.max(initial=0) > self.depth:
                 raise TooMuchError(f"lists and objects nested more than {self.depth:,} deep", deep=True)
-            level = levels[-1]
+            level = int(levels[-1]) if levels.size else level
             values += structure.count(b",")
             containers += brackets.count(b"[") + brackets.count(b"{")
             names += structure.count(b":")
