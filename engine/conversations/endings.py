@@ -56,8 +56,8 @@ RESPELLED = 0.6
 MOST_ENDED = 3
 
 _CUES = unions(__package__, "endings.txt")
-_CORRECTION, _STARRED, _RESUMES, _BESIDE, _CHANGES, _NEGATIVE = (
-    _CUES[name] for name in ("correction", "starred", "resumes", "beside", "changes", "negative")
+_CORRECTION, _STARRED, _RESUMES, _BESIDE, _CHANGES, _NEGATIVE, _GONE = (
+    _CUES[name] for name in ("correction", "starred", "resumes", "beside", "changes", "negative", "gone")
 )
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*|[〇零一二两三四五六七八九十百千万]{2,}|(?<=第)[一二三四五六七八九十]")
 #: A name in the middle of a sentence, or that a correction begins with.
@@ -292,6 +292,12 @@ def candidates(older: Sequence[TimedMessage], newer: TimedMessage, heads: Heads)
                 for cue in (OVER, CHANGE, _CHANGES, _NEGATIVE)
             ),
             *of_message,
+            len(shared) / max(1, len(part.words)),
+            _logit(over),
+            *(
+                float(cue.search(newer_part.clause.text.lower()) is not None)
+                for cue in (OVER, CHANGE, _CHANGES, _NEGATIVE, _GONE)
+            ),
         )
         # Of "*23" nobody knows what there are 23 of: what it corrects is still shown, as no longer so.
         common = subject_words(newer_part.context) & subject_words(part.context)
@@ -317,7 +323,9 @@ FEATURES = (
     *("length of the part", "length of the newer sentence", "candidates", "messages between"),
     *("the sentence says that something is over", "that something is new", "has a word of change"),
     *("is negative", "the message says that something is over", "corrects something"),
-    "length of the message",
+    *("length of the message", "share of the older one's words", "ends it"),
+    *("the part says that something is over", "that something is new", "has a word of change"),
+    *("is negative", "says that something is gone"),
 )
 
 
