@@ -447,6 +447,11 @@ def _by_words(part: MessagePart, newer: MessagePart, shared: frozenset[str]) -> 
     return "named" if part.words <= newer.words or shared & part.things & newer.things else "named person"
 
 
+def only_ends(text: str) -> bool:
+    """Whether a text is a sentence that says of something that it is gone, and that is all."""
+    return len(text) <= LONG_SENTENCE and len(sentences(text)) == 1 and _GONE.search(text) is not None
+
+
 def _of_others(part: MessagePart, newer: MessagePart) -> bool:
     """Whether two parts are of different people: of other relations, or with other first names."""
     if part.relations and newer.relations:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache, partial
 from typing import cast
 from uuid import UUID
@@ -17,6 +17,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from engine.conversations.attributes import subject_words
+from engine.conversations.endings import only_ends
 from engine.conversations.marks import spans_in
 from engine.heads.judgements import WORKED_OUT
 from engine.text.keywords import keywords_ranked, single_characters
@@ -132,14 +133,38 @@ def one_of_each(ranked: Sequence[MemoryCandidate]) -> list[Chosen]:
     return list(_ended_once(result))
 
 
-def _ended_once(choices: Iterable[Chosen]) -> Iterator[Chosen]:
-    """Each part that has ended with the first of those who say it."""
-    previous: set[Over] = set()
+def _ended_once(choices: Sequence[Chosen]) -> Iterator[Chosen]:
+    """Each part that has ended with the first of those who say it, and the news that only ends it."""
+    previous: set[tuple[str, date, bool]] = set()
+    first: list[Chosen] = []
     for choice in choices:
-        ended = tuple(part for part in choice.candidate.ended if part not in previous)
-        previous.update(ended)
+        ended = tuple(part for part in choice.candidate.ended if part[:3] not in previous)
+        previous.update(part[:3] for part in ended)
         if choice.text or ended:
-            yield replace(choice, candidate=replace(choice.candidate, ended=ended))
+            first.append(replace(choice, candidate=replace(choice.candidate, ended=ended)))
+    only_news = [choice for choice in first if not choice.candidate.ended and only_ends(choice.text)]
+    news = {node_id: choice for choice in only_news for node_id in choice.ids}
+    used = {part.by for choice in first for part in choice.candidate.ended}
+    for choice in first:
+        if choice.candidate.ended:
+            yield _with_news(choice, news)
+        elif choice not in only_news or used.isdisjoint(choice.ids):
+            yield choice
+
+
+def _with_news(choice: Chosen, news: Mapping[UUID, Chosen]) -> Chosen:
+    """A memory with the words by which parts of it have ended."""
+    by = [news.get(part.by) if part.by else None for part in choice.candidate.ended]
+    ended = tuple(
+        part if one is None else part._replace(news=one.text)
+        for part, one in zip(choice.candidate.ended, by, strict=True)
+    )
+    ids = tuple(node_id for one in by if one is not None for node_id in one.ids)
+    return replace(
+        choice,
+        candidate=replace(choice.candidate, ended=ended),
+        node_ids=tuple(dict.fromkeys([*choice.node_ids, *ids])),
+    )
 
 
 def _folded(first: Chosen, other: Chosen) -> Chosen:

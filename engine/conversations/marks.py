@@ -103,7 +103,7 @@ def visible_text(text: str, at: datetime, provenance: Mapping[str, Any], now: da
     if not marks:
         return VisibleText(text, said_at)
     over = [
-        Over(part, mark.day, mark.why != "earlier")
+        Over(part, mark.day, mark.why != "earlier", UUID(mark.by) if mark.by else None)
         for mark in marks
         if mark.day is not None
         and mark.why in ("ended", "earlier", "until")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
+from uuid import UUID
 
 from jiyi.text.budget import TOKEN, cost_of, cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible
@@ -42,11 +43,16 @@ _DAYS: dict[Language, tuple[str, str]] = {
 
 
 class Over(NamedTuple):
-    """A part of a line that ended on a ``day``; not ``sure``: it may have, by what was said on that day."""
+    """A part of a line that ended on a ``day``; not ``sure``: it may have, by what was said on that day.
+
+    ``news``: the words that ended it; ``by``: the id of the memory that has them.
+    """
 
     text: str
     day: date
     sure: bool = True
+    by: UUID | None = None
+    news: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,17 +381,18 @@ class _Composer:
             mark = self._mark(line.ended, line.renewed)
             written.append(f"{bullet}{speaker}{whole(text)}{line.behind}{concluded}{mark}")
         for part in line.over:
-            mark = self._mark(part.day) if part.sure else self._mark(None, part.day)
+            news = whole(part.news) if part.news else ""
+            mark = self._mark(part.day, None, news) if part.sure else self._mark(None, part.day, news)
             written.append(f"{bullet}{whole(part.text)}{mark}")
         return "\n".join(written)
 
-    def _mark(self, ended: date | None, renewed: date | None = None) -> str:
+    def _mark(self, ended: date | None, renewed: date | None = None, news: str = "") -> str:
         since = ended or renewed
         if since is None:
             return ""
         words = (RENEWED if ended is None else EARLIER)[self.style.language]
         day = f"{since:%Y-%m-%d}" if self.style.days == "before" else day_of(since, self.style.language)
-        return f" ({words.format(day=day)})"
+        return f" ({words.format(day=day)}{f': {news}' if news else ''})"
 
     def _blocks(self) -> Iterator[tuple[Section, list[WrittenLine]]]:
         for _, places in groupby(range(len(self.sections)), key=lambda place: self.block[place]):
@@ -489,6 +496,8 @@ def _entry(line: Line, text: str) -> Any:
         entry["said_anew"] = f"{line.renewed:%Y-%m-%d}"
     if line.over:
         entry["no_longer"] = "; ".join(
-            f"{part.text} ({'until' if part.sure else 'newer'} {part.day:%Y-%m-%d})" for part in line.over
+            f"{part.text} ({'until' if part.sure else 'newer'} {part.day:%Y-%m-%d}"
+            f"{f': {part.news}' if part.news else ''})"
+            for part in line.over
         )
     return entry
