@@ -36,7 +36,7 @@ _CLAUSE_END = re.compile(
 )
 #: What joins two items, or two clauses.
 _AND = re.compile(
-    rf"\s{{1,9}}(?:and|or|&|plus)\s{{1,9}}|\s?(?:和|跟|与|以及|还有|外加)(?=[{CJK}A-Za-z])"
+    rf"\s{{1,9}}(?:and|or|&|plus)\s{{1,9}}|\s?(?:和|跟|与|以及|还有|外加)(?![他她它我你您咱])(?=[{CJK}A-Za-z])"
     rf"|(?<=[{CJK}])\s{{1,9}}(?=[{CJK}])"
 )
 _WORD = re.compile(r"[\w'’-]+")
@@ -200,16 +200,17 @@ def _of_sentence(text: str, start: int, end: int, number: int) -> list[Clause]:
         ):  # it introduces what follows, and says nothing alone
             lead = ""
             continue
-        if place and lead and _is_item(part):
+        if place and lead and _is_item(part) and _goes_with(lead, text[spans[place - 1][1] : last]):
             result.append(Clause(first, last, part, lead, number))
             continue
         lead = _lead(text, start, first, last)
         if lead and lead[-1] in _HEADS and _is_item(part):
             result.append(Clause(first, last, part, lead, number))
             continue
-        followed = place + 1 < len(spans) and _is_item(text[slice(*spans[place + 1])])
+        next_end = spans[place + 1][1] if place + 1 < len(spans) else last
+        followed = next_end > last and _is_item(text[slice(*spans[place + 1])])
         if (
-            lead and followed and part.startswith(lead)
+            lead and followed and part.startswith(lead) and _goes_with(lead, text[last:next_end])
         ):  # the first item of a list, of which the others share the beginning
             begin = first + len(lead) + (len(part) - len(lead) - len(part[len(lead) :].lstrip()))
             result.append(Clause(begin, last, text[begin:last], lead, number))
@@ -246,6 +247,13 @@ def _is_item(part: str) -> bool:
     if chinese:
         return chinese <= ITEM_CHARS and _CHINESE_VERB.search(part) is None
     return len(_WORD.findall(part)) <= ITEM_WORDS
+
+
+def _goes_with(lead: str, following: str) -> bool:
+    """Whether what follows an item, with the mark before it, is of the same list: in Chinese not after a
+    comma, unless a colon announces the list ("他叫昆廷，法国人" has none).
+    """
+    return lead[-1] in _HEADS or not (following[0] in ",，" and CJK_CHARACTER.search(following))
 
 
 def _lead(text: str, start: int, first: int, last: int) -> str:
