@@ -134,7 +134,7 @@ def one_of_each(ranked: Sequence[MemoryCandidate]) -> list[Chosen]:
 
 
 def _ended_once(choices: Sequence[Chosen]) -> Iterator[Chosen]:
-    """Each part that has ended with the first of those who say it, and the news that only ends it."""
+    """Each part that has ended with the first of those who say it, and with what only ends it."""
     previous: set[tuple[str, date, bool]] = set()
     first: list[Chosen] = []
     for choice in choices:
@@ -142,21 +142,25 @@ def _ended_once(choices: Sequence[Chosen]) -> Iterator[Chosen]:
         previous.update(part[:3] for part in ended)
         if choice.text or ended:
             first.append(replace(choice, candidate=replace(choice.candidate, ended=ended)))
-    only_news = [choice for choice in first if not choice.candidate.ended and only_ends(choice.text)]
-    news = {node_id: choice for choice in only_news for node_id in choice.ids}
-    used = {part.by for choice in first for part in choice.candidate.ended}
+    reasons = {
+        node_id: choice
+        for choice in first
+        if not choice.candidate.ended and only_ends(choice.text)
+        for node_id in choice.ids
+    }
+    with_parts = {part.by for choice in first for part in choice.candidate.ended}
     for choice in first:
         if choice.candidate.ended:
-            yield _with_news(choice, news)
-        elif choice not in only_news or used.isdisjoint(choice.ids):
+            yield _with_reasons(choice, reasons)
+        elif choice.candidate.node_id not in reasons or with_parts.isdisjoint(choice.ids):
             yield choice
 
 
-def _with_news(choice: Chosen, news: Mapping[UUID, Chosen]) -> Chosen:
+def _with_reasons(choice: Chosen, reasons: Mapping[UUID, Chosen]) -> Chosen:
     """A memory with the words by which parts of it have ended."""
-    by = [news.get(part.by) if part.by else None for part in choice.candidate.ended]
+    by = [reasons.get(part.by) if part.by else None for part in choice.candidate.ended]
     ended = tuple(
-        part if one is None else part._replace(news=one.text)
+        part if one is None else part._replace(reason=one.text)
         for part, one in zip(choice.candidate.ended, by, strict=True)
     )
     ids = tuple(node_id for one in by if one is not None for node_id in one.ids)

@@ -59,7 +59,7 @@ ANY = "any"
 TOGETHER = 64
 
 #: A day that was worked out for a memory is no word of it.
-WORKED_OUT = re.compile(r" ?\(\d{4}-\d{2}-\d{2}[^()]{0,20}\)")
+WORKED_OUT = re.compile(r" ?\(\d{4}(?:-\d{2}(?:-\d{2}[^()]{0,20})?)?\)")
 _NUMBER = re.compile(r"\d+")
 _CHINESE = re.compile(f"[{CJK}]")
 #: Shared n-grams beyond this number say no more.

@@ -45,14 +45,14 @@ _DAYS: dict[Language, tuple[str, str]] = {
 class Over(NamedTuple):
     """A part of a line that ended on a ``day``; not ``sure``: it may have, by what was said on that day.
 
-    ``news``: the words that ended it; ``by``: the id of the memory that has them.
+    ``reason``: the words that ended it; ``by``: the id of the memory that has them.
     """
 
     text: str
     day: date
     sure: bool = True
     by: UUID | None = None
-    news: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,18 +381,18 @@ class _Composer:
             mark = self._mark(line.ended, line.renewed)
             written.append(f"{bullet}{speaker}{whole(text)}{line.behind}{concluded}{mark}")
         for part in line.over:
-            news = whole(part.news) if part.news else ""
-            mark = self._mark(part.day, None, news) if part.sure else self._mark(None, part.day, news)
+            reason = whole(part.reason) if part.reason else ""
+            mark = self._mark(part.day, None, reason) if part.sure else self._mark(None, part.day, reason)
             written.append(f"{bullet}{whole(part.text)}{mark}")
         return "\n".join(written)
 
-    def _mark(self, ended: date | None, renewed: date | None = None, news: str = "") -> str:
+    def _mark(self, ended: date | None, renewed: date | None = None, reason: str = "") -> str:
         since = ended or renewed
         if since is None:
             return ""
         words = (RENEWED if ended is None else EARLIER)[self.style.language]
         day = f"{since:%Y-%m-%d}" if self.style.days == "before" else day_of(since, self.style.language)
-        return f" ({words.format(day=day)}{f': {news}' if news else ''})"
+        return f" ({words.format(day=day)}{f': {reason}' if reason else ''})"
 
     def _blocks(self) -> Iterator[tuple[Section, list[WrittenLine]]]:
         for _, places in groupby(range(len(self.sections)), key=lambda place: self.block[place]):
@@ -497,7 +497,7 @@ def _entry(line: Line, text: str) -> Any:
     if line.over:
         entry["no_longer"] = "; ".join(
             f"{part.text} ({'until' if part.sure else 'newer'} {part.day:%Y-%m-%d}"
-            f"{f': {part.news}' if part.news else ''})"
+            f"{f': {part.reason}' if part.reason else ''})"
             for part in line.over
         )
     return entry

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.conversations.injection import Chosen, MemoryCandidate, memory_sections, profile_section, style_of
 from jiyi.protocol.conversations import Kind
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import Line, Prompt, Section, compose
+from jiyi.text.prompt import Line, Over, Prompt, Section, compose
 from jiyi.text.words import Language
 from tests.unit.text.labelled import labelled
 
@@ -103,6 +103,19 @@ def test_each_kind_has_its_floor_unless_what_it_shows_is_beside_the_point(
     best = chosen([*turns, taste], budget)
     assert (taste.node_id in {one.candidate.node_id for one in best}) == shown
     assert sum(one.candidate.kind == "session" for one in best) == min(rivals, 7 + (not shown)) - shown
+
+
+def test_a_message_that_only_ends_something_stands_with_what_it_ended() -> None:
+    sold, moved = turn("The canoe is sold, at last."), turn("The canoe is at my sister's in Ghent now.")
+    for said, together in ((sold, True), (moved, False)):
+        owned = memory(
+            "I own a kayak", ended=(Over("a canoe", DAY.date(), by=said.node_id),), newer=(said.node_id,)
+        )
+        text, data = (made([owned, said], form=form).text for form in ("markdown", "json"))
+        assert (f'"a canoe" (earlier; no longer so since 1 May 2026: "{said.text}")' in text) == together
+        assert text.count(said.text) == data.count(said.text) == 1
+        (first, *_) = chosen([owned, said])
+        assert (said.node_id in first.ids) == together
 
 
 def test_a_memory_and_its_turn_are_not_both_shown() -> None:

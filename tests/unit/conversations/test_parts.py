@@ -155,6 +155,8 @@ def test_what_loses_all_of_its_parts_says_nothing_and_a_part_is_found_beside_dat
     statement = "User: moved yesterday (2026-04-14) to Lyon"
     start, end = span_of_part("yesterday to Lyon", statement) or (0, 0)
     assert statement[start:end] == "yesterday (2026-04-14) to Lyon"
+    assert span_of_part("我合同签到今年八月", "用户：我合同签到今年 (2026)八月") == (3, 19)
+    assert span_of_part("left last month", "User: left last month (2026-04)") == (6, 21)
 
 
 def test_a_document_is_kept_whole_whatever_it_says() -> None:
