@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import accumulate
 
 from jiyi.protocol.limits import BYTES_A_VALUE, MAX_DEPTH, MAX_MESSAGE_BYTES, MAX_VALUES
 
@@ -18,7 +17,7 @@ _CHUNK = 256 * 1024
 #: All bytes but those that make the structure of a JSON text.
 _OTHERS = bytes(set(range(256)) - set(b'"[]{},:'))
 #: By bracket: how many levels deeper what follows is.
-_STEPS = np.array([(byte in b"[{") - (byte in b"]}") for byte in range(256)])
+_STEPS = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
 
 
 class TooMuchError(ValueError):
@@ -59,10 +58,10 @@ class Bounds:
         values = containers = names = quotes = level = 0
         for structure, more in _structure(text):
             brackets = structure.translate(None, b",:")
-            levels = level + _STEPS[np.frombuffer(brackets, np.uint8)].cumsum()
-            if levels.max(initial=0) > self.depth:
+            levels = [*accumulate(map(_STEPS.__getitem__, brackets), initial=level)]
+            if max(levels) > self.depth:
                 raise TooMuchError(f"lists and objects nested more than {self.depth:,} deep", deep=True)
-            level = int(levels[-1]) if levels.size else level
+            level = levels[-1]
             values += structure.count(b",")
             containers += brackets.count(b"[") + brackets.count(b"{")
             names += structure.count(b":")
