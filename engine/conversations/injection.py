@@ -83,7 +83,7 @@ class Chosen:
     why: str
     #: Beside its own: what it stands for, or what stands for it.
     node_ids: tuple[UUID, ...] = ()
-    #: How many memories it stands for that say the same, and the ids of the others.
+    #: How many memories it stands for that say the same; ids of the others, and of what ended parts of it.
     memory_count: int = 1
     folded: tuple[UUID, ...] = ()
 
@@ -167,7 +167,7 @@ def _with_reasons(choice: Chosen, reasons: Mapping[UUID, Chosen]) -> Chosen:
     return replace(
         choice,
         candidate=replace(choice.candidate, ended=ended),
-        node_ids=tuple(dict.fromkeys([*choice.node_ids, *ids])),
+        folded=tuple(dict.fromkeys([*choice.folded, *ids])),
     )
 
 

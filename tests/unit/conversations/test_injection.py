@@ -115,7 +115,7 @@ def test_a_message_that_only_ends_something_stands_with_what_it_ended() -> None:
         assert (f'"a canoe" (earlier; no longer so since 1 May 2026: "{said.text}")' in text) == together
         assert text.count(said.text) == data.count(said.text) == 1
         (first, *_) = chosen([owned, said])
-        assert (said.node_id in first.ids) == together
+        assert (said.node_id in first.folded) == together
 
 
 def test_a_memory_and_its_turn_are_not_both_shown() -> None:
