@@ -448,8 +448,12 @@ def _by_words(part: MessagePart, newer: MessagePart, shared: frozenset[str]) -> 
 
 
 def only_ends(text: str) -> bool:
-    """Whether a text is a sentence that says of something that it is gone, and that is all."""
-    return len(text) <= LONG_SENTENCE and len(sentences(text)) == 1 and _GONE.search(text) is not None
+    """Whether a text is a sentence each part of which says that something is gone, or is not: it gives
+    nothing in its place.
+    """
+    if len(text) > LONG_SENTENCE or len(sentences(text)) != 1 or _GONE.search(text) is None:
+        return False
+    return all(_GONE.search(part.text) or _NEGATIVE.search(part.text) for part in clauses(text))
 
 
 def _of_others(part: MessagePart, newer: MessagePart) -> bool:

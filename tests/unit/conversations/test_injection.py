@@ -106,8 +106,12 @@ def test_each_kind_has_its_floor_unless_what_it_shows_is_beside_the_point(
 
 
 def test_a_message_that_only_ends_something_stands_with_what_it_ended() -> None:
-    sold, moved = turn("The canoe is sold, at last."), turn("The canoe is at my sister's in Ghent now.")
-    for said, together in ((sold, True), (moved, False)):
+    sold, moved = (
+        turn("The canoe is sold, and I won't miss it."),
+        turn("The canoe is at my sister's in Ghent now."),
+    )
+    instead = turn("The canoe is sold, I row a skiff now.")
+    for said, together in ((sold, True), (moved, False), (instead, False)):
         owned = memory(
             "I own a kayak", ended=(Over("a canoe", DAY.date(), by=said.node_id),), newer=(said.node_id,)
         )
